@@ -1,7 +1,7 @@
 """Effects of approvals, one for each action and each idempotent: their contract, shared publication, and the diff."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 from typing import Protocol, runtime_checkable
 
@@ -49,11 +49,7 @@ class ApprovalEffects(Protocol):
 
 
 class EffectRegistry:
-    """The effects that this process can carry out, by action.
-
-    Args:
-        effects: one for each action.
-    """
+    """The effects that this process can carry out, one for each action."""
 
     def __init__(self, effects: Iterable[ApprovalEffects] = ()) -> None:
         self._effects = {each.action: each for each in effects}
@@ -112,59 +108,32 @@ def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStor
         raise MemoryInputError.of(error) from None
 
 
-class AuditNotes(Protocol):
-    """Records an approval's publication; every call may be repeated at any time, and then changes nothing.
+class AuditNotes:
+    """Records an approval's publication; this one records nothing.
 
-    ``fact_id`` is the id under which the approval's text was published first.
+    Every call may be repeated at any time, and then changes nothing. ``fact_id`` is the id under which the approval's
+    text was published first.
     """
 
-    def room(self, approval: Approval) -> CapacityLimit | None:
+    def room(self, approval: Approval) -> CapacityLimit | None:  # noqa: ARG002  # for those that have one
         """Return the capacity; see ApprovalEffects.room."""
-        ...
+        return None
 
     async def published(self, approval: Approval, fact_id: str) -> None:
         """Record that the text can be found, unless it was taken back since."""
-        ...
 
     async def superseded(self, fact_id: str, old: Superseded) -> None:
         """Record that the superseded one was retracted, if it was, while the text is still published."""
-        ...
 
     async def withdrawn(self, fact_id: str) -> None:
         """Record that the text is being taken back, before anything else is done about it."""
-        ...
 
-    def ended(self, fact_id: str, old: Superseded) -> bool | None:
+    def ended(self, fact_id: str, old: Superseded) -> bool | None:  # noqa: ARG002  # for those that record it
         """Whether this text ended that one; None where nothing is recorded, and the log decides."""
-        ...
+        return None
 
     async def returned(self, fact_id: str, old: Superseded) -> None:
         """Record that the one that this text had ended is published again, if it is."""
-        ...
-
-
-class NoAuditNotes:
-    """Records nothing."""
-
-    def room(self, approval: Approval) -> CapacityLimit | None:  # noqa: ARG002  # the protocol's
-        """Return no bound."""
-        return None
-
-    async def published(self, approval: Approval, fact_id: str) -> None:
-        """Record nothing."""
-
-    async def superseded(self, fact_id: str, old: Superseded) -> None:
-        """Record nothing."""
-
-    async def withdrawn(self, fact_id: str) -> None:
-        """Record nothing."""
-
-    def ended(self, fact_id: str, old: Superseded) -> bool | None:  # noqa: ARG002  # the protocol's
-        """Leave it to the log."""
-        return None
-
-    async def returned(self, fact_id: str, old: Superseded) -> None:
-        """Record nothing."""
 
 
 #: The action's name.
@@ -194,15 +163,6 @@ class SharedPublication:
 
     The log of shared knowledge is the truth: a text is published at most once for each approval, also by a process that
     slept through its undo. A superseded text comes back only where this approval had ended it.
-
-    Args:
-        store: where shared knowledge is kept.
-        log: its log.
-        approvals: the decisions.
-        company: whose.
-        clock: the time.
-        action: the action.
-        notes: records each step; None records nothing.
     """
 
     def __init__(
@@ -221,13 +181,8 @@ class SharedPublication:
         self._approvals = approvals
         self._company = company
         self._clock = clock
-        self._action = action
-        self._notes = notes or NoAuditNotes()
-
-    @property
-    def action(self) -> str:
-        """``shared:publish``, or the one that it was made for."""
-        return self._action
+        self.action = action
+        self._notes = notes or AuditNotes()
 
     def room(self, approval: Approval) -> CapacityLimit | None:
         """Return the capacity; raises MemoryInputError when this text could not be published."""
@@ -261,7 +216,14 @@ class SharedPublication:
         for each in approval.proposal.supersedes:
             ended = self._ended(each, own)
             if ended is not None:
-                await self._store.publish(ended.agent_id, _again(ended))
+                again = MemoryStoreRequest(
+                    category=ended.category,
+                    namespace=ended.namespace,
+                    content=ended.content,
+                    metadata=ended.metadata,
+                    expires_at=ended.expires_at,
+                )
+                await self._store.publish(ended.agent_id, again)
             await self._notes.returned(fact_id, each)
         # By its last id: it may have been superseded and published again.
         await self._store.retract(own[-1].agent_id, own[-1].memory_id)
@@ -274,15 +236,13 @@ class SharedPublication:
         is_ours = self._notes.ended(own[0].memory_id, superseded)
         if not (_is_between(lines[-1], own) if is_ours is None else is_ours):
             return None
-        entry = _published(lines, superseded.id)
+        records = (line.record for line in lines if line.memory_id == superseded.id)
+        entry = next((record.entry for record in records if record is not None), None)
         if entry is None or (entry.expires_at is not None and entry.expires_at <= self._clock()):
             return None
-        return None if self._was_undone(entry) else entry
-
-    def _was_undone(self, entry: MemoryEntry) -> bool:
         approval_id = approval_id_of(entry)
         approval = None if approval_id is None else self._approvals.get(self._company, approval_id)
-        return approval is not None and approval.state is ApprovalState.UNDONE
+        return None if approval is not None and approval.state is ApprovalState.UNDONE else entry
 
 
 def shared_proposal(
@@ -334,21 +294,6 @@ def _is_between(retraction: SharedEntry, own: Sequence[SharedEntry]) -> bool:
     return since <= retraction.version and (until is None or retraction.version <= until)
 
 
-def _published(lines: Sequence[SharedEntry], memory_id: str) -> MemoryEntry | None:
-    records = (line.record for line in lines if line.memory_id == memory_id)
-    return next((record.entry for record in records if record is not None), None)
-
-
-def _again(entry: MemoryEntry) -> MemoryStoreRequest:
-    return MemoryStoreRequest(
-        category=entry.category,
-        namespace=entry.namespace,
-        content=entry.content,
-        metadata=entry.metadata,
-        expires_at=entry.expires_at,
-    )
-
-
 #: The end of a sentence inside a line: memories are often one long line, and a diff of one line shows nothing. The
 #: number that begins the line of a list ends no sentence.
 _SENTENCE_END = re.compile(r"(?<=[.!?。])(?<!^\d\.)(?<!^\d\d\.)\s+")
@@ -360,7 +305,13 @@ def diff_of(approval: Approval) -> tuple[str, ...]:
     The lines are those of a unified diff, one for each sentence. Control characters, and marks that turn the direction
     of writing, are written as their escapes.
     """
-    return tuple(_lines(approval))
+    lines: list[str] = []
+    new = _sentences(approval.proposal.content)
+    old = [(each.id, _sentences(each.content)) for each in approval.proposal.supersedes] or [("nothing", [])]
+    for name, before in old:
+        whole = len(before) + len(new)
+        lines += unified_diff(before, new, fromfile=name, tofile="proposed", lineterm="", n=whole)
+    return tuple(lines)
 
 
 def visible(text: str) -> str:
@@ -368,14 +319,6 @@ def visible(text: str) -> str:
     return "".join(
         char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
     )
-
-
-def _lines(approval: Approval) -> Iterator[str]:
-    new = _sentences(approval.proposal.content)
-    old = [(each.id, _sentences(each.content)) for each in approval.proposal.supersedes] or [("nothing", [])]
-    for name, before in old:
-        whole = len(before) + len(new)
-        yield from unified_diff(before, new, fromfile=name, tofile="proposed", lineterm="", n=whole)
 
 
 def _sentences(text: str) -> list[str]:

@@ -51,14 +51,8 @@ class ApprovalService:
     """Files proposals, and carries out a person's decisions.
 
     A decision is one committed row that says what remains to be done; then the effect runs; then the row is settled. A
-    process that dies in between leaves a row that :meth:`finish`, or the next :meth:`approve`, carries on with.
-
-    Args:
-        approvals: the ledger's table.
-        effects: what the actions do.
-        company: whose.
-        lasts: how long a proposal waits for a person.
-        notice: is notified of a new one; None notifies nobody but the log.
+    process that dies in between leaves a row that :meth:`finish`, or the next :meth:`approve`, carries on with. A
+    proposal waits ``lasts`` for a person, whom ``notice`` tells of it.
     """
 
     def __init__(
@@ -92,13 +86,12 @@ class ApprovalService:
     async def approve(self, approval_id: str, word: Decision) -> Approval:
         """Approve a proposal and carry it out; the answer's ``effect`` is the id of the result.
 
+        An approval that is not carried out yet is carried out first, and refused with ApprovalClosedError.
+
         Raises:
-            ApprovalClosedError: somebody decided before, or it has expired; an approval that is not carried out yet is
-                carried out first.
-            MemoryNotFoundError: there is none with that id.
-            MemoryCapabilityError: nothing here carries out its action; nothing was decided.
-            MemoryInputError, SkillLimitError: it can never be carried out, or not while so many stand; nothing was
-                decided.
+            ApprovalClosedError: somebody decided before, or it has expired.
+            MemoryNotFoundError, MemoryCapabilityError, MemoryInputError, SkillLimitError: there is none with that id,
+                nothing here carries it out, or it cannot be now; nothing was decided.
             MemoryError: the effect failed; the approval stands, and the effect is tried again later.
         """
         found = self._found(approval_id)
@@ -108,7 +101,7 @@ class ApprovalService:
                 self._company, approval_id, ApprovalState.APPROVED, word, capacity=capacity
             )
         except ApprovalClosedError:
-            await self._continue(approval_id)
+            await self._settled(self._found(approval_id))
             raise
         _logged(ApprovalEvent.APPROVED, approval)
         return await self._settled(approval)
@@ -124,13 +117,12 @@ class ApprovalService:
 
         Raises:
             ApprovalClosedError: it is not approved, or was undone before; one that is not taken back yet is first.
-            MemoryNotFoundError: there is none with that id.
-            MemoryCapabilityError: nothing here carries out its action; nothing was decided.
+            MemoryNotFoundError, MemoryCapabilityError: there is none with that id, or nothing here carries it out.
             MemoryError: taking back failed; the undo stands, and it is tried again later.
         """
         self._effects.of(self._found(approval_id).proposal.action)
         # Otherwise a pending effect could still be carried out after it was undone.
-        await self._continue(approval_id)
+        await self._settled(self._found(approval_id))
         approval = self._approvals.undo(self._company, approval_id, word)
         _logged(ApprovalEvent.UNDONE, approval)
         return await self._settled(approval)
@@ -153,9 +145,6 @@ class ApprovalService:
         if expired:
             _log.info(ApprovalEvent.EXPIRED, extra={"company": self._company, "count": expired})
         return expired
-
-    async def _continue(self, approval_id: str) -> None:
-        await self._settled(self._found(approval_id))
 
     async def _settled(self, approval: Approval) -> Approval:
         need, effect = approval.needs, None

@@ -16,9 +16,7 @@ _log = logging.getLogger(__name__)
 class Webhook:
     """Posts id, action, title and risk of a proposal as JSON; a failure is logged and never raised.
 
-    Args:
-        url: where to; it may hold a secret, so it is in no log. A redirect is not followed.
-        timeout: how long one request may take.
+    The address may hold a secret, so it is in no log. A redirect is not followed.
     """
 
     def __init__(self, url: str, *, timeout: timedelta = TIMEOUT) -> None:

@@ -4,7 +4,7 @@ import logging
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from memcore.config.organization import CategoryWriteRule, WriteAccessConfig
+from memcore.config.organization import WriteAccessConfig
 from memcore.errors import OrgMemoryAccessDeniedError
 from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, OrgFactWriteRequest, OrgMemoryQuery
 
@@ -95,7 +95,12 @@ def require_write_access(config: WriteAccessConfig, category: OrgFactCategory, a
     if check_write_access(config, category, author):
         return
     _log.warning(OrgEvent.WRITE_DENIED, extra={"category": category.value, **author_facts(author)})
-    raise OrgMemoryAccessDeniedError(category, f"{category}: {_who_may(config.rules.get(category))}")
+    rule = config.rules.get(category)
+    may = ["people"] if rule is not None and rule.human_allowed else []
+    if rule is not None and rule.allowed_seniority is not None:
+        may.append(f"agents of seniority {rule.allowed_seniority} or above")
+    who = f"only {' and '.join(may)}" if may else "nobody"
+    raise OrgMemoryAccessDeniedError(category, f"{category}: by the policy {who} may write")
 
 
 def author_facts(author: OrgFactAuthor) -> dict[str, Any]:
@@ -106,14 +111,3 @@ def author_facts(author: OrgFactAuthor) -> dict[str, Any]:
         "is_human": author.is_human,
         "author_name": author.name,
     }
-
-
-def _who_may(rule: CategoryWriteRule | None) -> str:
-    people = ["people"] if rule is not None and rule.human_allowed else []
-    least = None if rule is None else rule.allowed_seniority
-    agents = [] if least is None else [f"agents of seniority {least} or above"]
-    return (
-        f"by the policy only {' and '.join([*people, *agents])} may write"
-        if people or agents
-        else ("by the policy nobody may write")
-    )

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,11 +73,6 @@ def category_in(namespace: str) -> str:
     return namespace.removeprefix(_NAMESPACE)
 
 
-def namespaces_of(categories: Collection[OrgFactCategory] | None) -> frozenset[str] | None:
-    """Return the namespaces of categories; None for all."""
-    return None if categories is None else frozenset(map(namespace_of, categories))
-
-
 #: How the ids of these policies begin.
 ID_PREFIX = "core-policy-"
 
@@ -87,11 +82,7 @@ _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ConfigPolicies:
-    """Holds the policies of a configuration, under the ids ``core-policy-0``, ``core-policy-1`` and so on.
-
-    Args:
-        texts: the policies, in their order.
-    """
+    """Holds the policies of a configuration, under the ids ``core-policy-0``, ``core-policy-1`` and so on."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.facts = tuple(
@@ -121,7 +112,7 @@ class ConfigPolicies:
 #: Terms of a question that are looked up, as in the archive.
 _MAX_TERMS = 1_000
 
-#: Fewest facts by words that are ranked together with those by meaning.
+#: Fewest facts by words that are ranked together with those by meaning, and versions that the store is asked for.
 _CANDIDATES = 50
 
 #: Categories to look in; None for all.
@@ -130,12 +121,7 @@ Categories = frozenset[OrgFactCategory] | None
 
 @dataclass(frozen=True, slots=True)
 class ScoredFact:
-    """The facts near a question by meaning.
-
-    Attributes:
-        cosines: the similarity of each version of a fact that was found.
-        dense_weight: the share of meaning in a rank, 0 to 1.
-    """
+    """The cosine of each version of a fact that is near a question, and the share of meaning in a rank, 0 to 1."""
 
     cosines: Mapping[IndexedFact, float] = field(default_factory=dict)
     dense_weight: float = 0.0
@@ -146,13 +132,7 @@ NOTHING_NEAR = ScoredFact()
 
 
 class OrgSearch:
-    """Searches what one company knows.
-
-    Args:
-        log: the ledger's facts.
-        policies: the configuration's.
-        company: whose facts.
-    """
+    """Searches what one company knows: the ledger's facts, and the configuration's policies."""
 
     def __init__(self, log: "OrgLog", policies: ConfigPolicies, *, company: str) -> None:
         self._log = log
@@ -171,14 +151,9 @@ class OrgSearch:
     def ranked(
         self, context: str, categories: Categories, *, limit: int, near: ScoredFact = NOTHING_NEAR
     ) -> tuple[OrgFact, ...]:
-        """Return the facts that have words of a context or lie near it, best first.
+        """Return the facts that have words of a context or lie near it, best first; an outdated version does not count.
 
-        Args:
-            context: what is asked.
-            categories: only these.
-            limit: most facts.
-            near: hits by meaning; an outdated version does not count. With none, a fact without any of the words is no
-                match.
+        With nothing near, a fact without any of the words is no match.
         """
         terms = self._encoder.encode_query(context).indices[:_MAX_TERMS]
         worth = self._worth(terms) if terms else {}
@@ -202,21 +177,17 @@ class OrgSearch:
         total = self._log.count(self._company) + len(self._policies.facts)
         stored = self._log.spread(self._company, terms)
         having = {term: stored.get(term, 0) + self._policies.having(term) for term in terms}
-        return {term: _rarity(total, count) for term, count in having.items() if count}
-
-
-def _rarity(total: int, having: int) -> float:
-    """Return the weight of a term that so many of all facts have: BM25's inverse document frequency, above 0."""
-    # Facts may be written between the two counts.
-    return math.log(1.0 + (max(0, total - having) + 0.5) / (having + 0.5))
+        # BM25's inverse document frequency, above 0; facts may be written between the two counts.
+        return {
+            term: math.log(1.0 + (max(0, total - count) + 0.5) / (count + 0.5))
+            for term, count in having.items()
+            if count
+        }
 
 
 def _has_policies(categories: Categories) -> bool:
     return categories is None or OrgFactCategory.CORE_POLICY in categories
 
-
-#: Versions of facts that the store is asked for.
-_CANDIDATES = 50
 
 _log = logging.getLogger(__name__)
 
@@ -226,8 +197,8 @@ async def fact_similarity(facts: FactStore | None, context: str, categories: Cat
     if facts is None:
         return NOTHING_NEAR
     try:
-        query = MemoryQuery(text=context, namespaces=namespaces_of(categories), limit=_CANDIDATES)
-        rankings = await facts.rankings(query)
+        namespaces = None if categories is None else frozenset(map(namespace_of, categories))
+        rankings = await facts.rankings(MemoryQuery(text=context, namespaces=namespaces, limit=_CANDIDATES))
     except Exception as error:  # noqa: BLE001  # an engine's own embedder may raise anything
         _log.warning(OrgEvent.QUERY_DEGRADED, extra={"error": type(error).__name__})
         return NOTHING_NEAR

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from memcore import ids
-from memcore.backends.protocol import facts_of
+from memcore.backends.protocol import MemoryBackend, facts_of
 from memcore.config.organization import OrgMemoryConfig
 from memcore.errors import (
     MemoryConnectionError,
@@ -20,7 +20,7 @@ from memcore.errors import (
     OrgMemoryQueryError,
     OrgMemoryWriteError,
 )
-from memcore.ledger.organization.facts import MAX_PAGE
+from memcore.ledger.organization.facts import MAX_PAGE, OrgLog
 from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,
@@ -33,10 +33,6 @@ from memcore.models.organization import (
 from memcore.org.protocol import OrgEvent, author_facts, require_write_access
 from memcore.org.search import ID_PREFIX, ConfigPolicies, OrgSearch, fact_similarity
 from memcore.org.sync import OrgSync
-
-if TYPE_CHECKING:
-    from memcore.backends.protocol import MemoryBackend
-    from memcore.ledger.organization.facts import OrgLog
 
 #: How long a write waits for the vector store to show it, in seconds; after that the sweep does it.
 _FOLLOW_SECONDS = 5.0
@@ -59,7 +55,7 @@ class LedgerOrgMemory:
     """
 
     def __init__(
-        self, log: "OrgLog", config: OrgMemoryConfig, *, company: str, backend: "MemoryBackend | None" = None
+        self, log: OrgLog, config: OrgMemoryConfig, *, company: str, backend: MemoryBackend | None = None
     ) -> None:
         self._facts = log
         self._config = config
@@ -83,10 +79,7 @@ class LedgerOrgMemory:
         """Ask the ledger once; raises OrgMemoryConnectionError when it does not answer."""
         if self._is_connected:
             return
-        try:
-            await asyncio.to_thread(self._facts.count, self._company)
-        except (MemoryConnectionError, MemoryRetrievalError) as error:
-            _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
+        if error := await self._fault():
             raise OrgMemoryConnectionError(str(error)) from error
         self._is_connected = True
 
@@ -96,14 +89,15 @@ class LedgerOrgMemory:
 
     async def health_check(self) -> bool:
         """Return whether it is connected and the ledger answers."""
-        if not self._is_connected:
-            return False
+        return self._is_connected and await self._fault() is None
+
+    async def _fault(self) -> Exception | None:
         try:
             await asyncio.to_thread(self._facts.count, self._company)
         except (MemoryConnectionError, MemoryRetrievalError) as error:
             _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
-            return False
-        return True
+            return error
+        return None
 
     async def query(self, query: OrgMemoryQuery) -> tuple[OrgFact, ...]:
         """Return the facts that match, those of the configuration among them.
@@ -204,17 +198,15 @@ class LedgerOrgMemory:
             require_write_access(self._config.write_access, category, author)
         except OrgMemoryAccessDeniedError as refusal:
             reason = str(refusal)
-            await self._note_refusal(action, author, fact_id, reason)
+
+            def note() -> None:
+                self._facts.deny(self._company, action, author=author, fact_id=fact_id, reason=reason)
+
+            try:
+                await asyncio.to_thread(note)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the refusal stands
+                _log.warning(OrgEvent.AUDIT_FAILED, extra={"error": type(error).__name__, **author_facts(author)})
             raise
-
-    async def _note_refusal(self, action: str, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
-        def note() -> None:
-            self._facts.deny(self._company, action, author=author, fact_id=fact_id, reason=reason)
-
-        try:
-            await asyncio.to_thread(note)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the refusal stands
-            _log.warning(OrgEvent.AUDIT_FAILED, extra={"error": type(error).__name__, **author_facts(author)})
 
     async def _follow(self, fact_id: str) -> None:
         facts = facts_of(self._backend)

@@ -24,11 +24,6 @@ class OrgSync:
 
     A line stays in the outbox until the store shows it and hides the version before it. Both do nothing the second
     time, and a version that was hidden never comes back, so processes may follow at once, and slow ones late.
-
-    Args:
-        outbox: the lines that the store does not show yet.
-        facts: the store.
-        company: whose facts.
     """
 
     def __init__(self, outbox: OrgOutbox, facts: FactStore, *, company: str) -> None:
@@ -66,7 +61,13 @@ class OrgSync:
     async def _shows(self, line: OperationLogEntry) -> bool:
         try:
             if line.content is not None:
-                await self._show(line)
+                try:
+                    await self._facts.show(record_of(self._company, line))
+                except errors.MemoryError as error:
+                    if error.is_retryable:
+                        raise
+                    # The version before it must go all the same.
+                    _failed(line, error)
             if line.version > 1:
                 await self._facts.hide(shown_id(self._company, line.fact_id, line.version - 1))
         except errors.MemoryConnectionError:
@@ -76,15 +77,6 @@ class OrgSync:
             return False
         await asyncio.to_thread(lambda: self._outbox.shown(self._company, line.fact_id, line.version))
         return True
-
-    async def _show(self, line: OperationLogEntry) -> None:
-        try:
-            await self._facts.show(record_of(self._company, line))
-        except errors.MemoryError as error:
-            if error.is_retryable:
-                raise
-            # The version before it must go all the same.
-            _failed(line, error)
 
     async def _pending(self, fact_id: str | None, after: OperationLogEntry | None) -> tuple[OperationLogEntry, ...]:
         return await asyncio.to_thread(lambda: self._outbox.pending(self._company, fact_id=fact_id, after=after))

@@ -18,6 +18,7 @@ from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFil
 from memcore.retrieval.formatting import fit, fit_parts, format_fitting, sure_slots
 from memcore.retrieval.protocol import (
     DefaultTokenEstimator,
+    Degrading,
     HierarchicalRetriever,
     QuerySpecificReranker,
     RetrievalEvent,
@@ -26,7 +27,6 @@ from memcore.retrieval.protocol import (
     TokenEstimator,
     ToolDefinition,
     best_first,
-    degrade,
     reordered,
 )
 from memcore.retrieval.ranking import (
@@ -75,19 +75,17 @@ class ContextInjectionStrategy:
     Args:
         backend: the agents' own memories.
         config: the policy's ``memory.retrieval``.
-        shared_store: shared knowledge and facts, asked when ``include_shared`` is true; None for none.
+        shared_store: shared knowledge and facts, asked when ``include_shared`` is true.
         token_estimator: counts tokens; four characters to a token when left out.
-        memory_filter: which memories may be injected; when left out all, or with ``non_inferable_only`` those that
-            carry the tag.
+        memory_filter: which memories may be injected; all, or with ``non_inferable_only`` those that carry the tag.
         hierarchical_retriever: finds memories when ``retriever`` is ``hierarchical``.
         reranker: re-ranks when ``query_specific_rerank_enabled`` is true.
         core_policies: texts that lead every prepared context (``org_memory.core_policies``).
-        organisation: the backend that holds the organisation's facts: its written core policies lead too, after those
-            given, and of the facts found only current ones are injected. None injects no fact.
-        max_facts: most facts found for one prompt (``org_memory.extended_store.max_retrieved_per_query``); core
-            policies do not count.
+        organisation: holds the organisation's facts: its written core policies lead too, after those given, and of the
+            facts found only current ones are injected. None injects no fact.
+        max_facts: most facts of one prompt (``org_memory.extended_store.max_retrieved_per_query``), policies aside.
         similarity_fn: compares contents for diversity; word pairs in common when left out.
-        use_recorder: counts the injected memories; None counts nothing.
+        use_recorder: counts the injected memories.
         clock: the time.
 
     Raises:
@@ -117,11 +115,14 @@ class ContextInjectionStrategy:
             raise MemoryConfigError("memory.retrieval.query_specific_rerank_enabled: needs a reranker")
         self._backend = backend
         self._config = config
+        #: Most memories of a prompt, and most candidates for it.
+        self._slots = config.max_memories
+        self._pool = self._slots * (config.candidate_pool_multiplier if config.diversity_penalty_enabled else 1)
         self._sources = Sources(
             backend,
             shared_store if config.include_shared else None,
             per_publisher=config.max_per_publisher,
-            wanted=sure_slots(config.max_memories, config.shared_fraction),
+            wanted=sure_slots(self._slots, config.shared_fraction),
         )
         self._estimator = token_estimator or DefaultTokenEstimator()
         own_filter = TagBasedMemoryFilter() if config.non_inferable_only else PassthroughMemoryFilter()
@@ -192,7 +193,7 @@ class ContextInjectionStrategy:
         if token_budget <= 0:
             _log.debug(RetrievalEvent.SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
             return ()
-        try:
+        with Degrading(Source.PIPELINE, agent_id):
             written = await self._organisation.policies(agent_id)
             # People's texts are instructions, as those of the file are; agents' texts are fenced.
             texts = (*self._core_policies, *(each.content for each in written if each.author.is_human))
@@ -202,37 +203,39 @@ class ContextInjectionStrategy:
             memories = await self._memories(agent_id, query_text, categories)
             fitting = self._fitting(agent_policies, memories, token_budget=token_budget - taken)
             messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
-        except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
-            degrade(error, source=Source.PIPELINE, agent_id=agent_id)
-            return ()
-        self._note_use(agent_id, fitting)
-        counts = {"found": len(agent_policies) + len(memories), "injected": len(fitting)}
-        _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
-        return messages
+            self._note_use(agent_id, fitting)
+            counts = {"found": len(agent_policies) + len(memories), "injected": len(fitting)}
+            _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
+            return messages
+        return ()
 
     async def _memories(
         self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None
     ) -> tuple[ScoredMemory, ...]:
-        try:
+        with Degrading(Source.PIPELINE, agent_id):
             ranked = await self._ranked(agent_id, query_text, categories)
             ranked = self._pooled(await self._organisation.checked(agent_id, ranked))
-            ranked = await self._reranked(agent_id, query_text, ranked)
-        except Exception as error:  # noqa: BLE001  # see prepare_messages
-            degrade(error, source=Source.PIPELINE, agent_id=agent_id)
-            return ()
-        return self._chosen(agent_id, self._filtered(agent_id, ranked))
+            # One memory has one order.
+            if self._reranker is not None and len(ranked) > 1:
+                with Degrading(Source.RERANKER, agent_id):
+                    ranked = reordered(ranked, await self._reranker.rerank(query_text, ranked))
+            filtered: tuple[ScoredMemory, ...] = ()
+            # Fails closed: what a broken filter would have held back must not reach a prompt.
+            with Degrading(Source.FILTER, agent_id):
+                filtered = self._filter.filter_for_injection(ranked)
+            return self._chosen(agent_id, filtered)
+        return ()
 
     async def _ranked(
         self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None
     ) -> tuple[ScoredMemory, ...]:
         if self._hierarchical is not None:
-            try:
+            with Degrading(Source.HIERARCHICAL, agent_id):
                 return await self._hierarchical.retrieve(agent_id, query_text, limit=self._pool, categories=categories)
-            except Exception as error:  # noqa: BLE001  # see prepare_messages
-                degrade(error, source=Source.HIERARCHICAL, agent_id=agent_id)
-                return ()
+            return ()
         query = MemoryQuery(text=query_text, categories=categories, limit=self._pool)
-        if self._is_hybrid and isinstance(self._backend, HybridBackend):
+        is_hybrid = self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
+        if is_hybrid and isinstance(self._backend, HybridBackend):
             rankings = await self._sources.rankings(self._backend, agent_id, query)
             if rankings.sparse or rankings.shared_sparse:
                 weight = self._backend.dense_weight if rankings.dense_weight is None else rankings.dense_weight
@@ -243,15 +246,6 @@ class ContextInjectionStrategy:
             own, shared = await self._sources.entries(agent_id, query)
         every = len(own) + len(shared)
         return rank_memories(own, config=self._config, now=self._clock(), shared_entries=shared, limit=every)
-
-    @property
-    def _pool(self) -> int:
-        config = self._config
-        return self._slots * (config.candidate_pool_multiplier if config.diversity_penalty_enabled else 1)
-
-    @property
-    def _is_hybrid(self) -> bool:
-        return self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
 
     def _fused_apart(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         """Fuse the agent's own lists without the shared ones: shared knowledge must not change their scores."""
@@ -276,7 +270,7 @@ class ContextInjectionStrategy:
         )
 
     def _pooled(self, ranked: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
-        """Return the best of the agent's own memories, and of shared knowledge within each publisher's limit."""
+        """Return the best of the agent's own, and of shared knowledge within each publisher's limit."""
         own = [each for each in ranked if not each.is_shared][: self._pool]
         shared: list[ScoredMemory] = []
         published: Counter[str] = Counter()
@@ -293,36 +287,15 @@ class ContextInjectionStrategy:
         kept = {each.entry.id for each in (*own, *shared)}
         return tuple(each for each in ranked if each.entry.id in kept)
 
-    async def _reranked(
-        self, agent_id: str, query_text: str, ranked: tuple[ScoredMemory, ...]
-    ) -> tuple[ScoredMemory, ...]:
-        if self._reranker is None or len(ranked) < 2:  # noqa: PLR2004  # one memory has one order
-            return ranked
-        try:
-            return reordered(ranked, await self._reranker.rerank(query_text, ranked))
-        except Exception as error:  # noqa: BLE001  # see prepare_messages
-            degrade(error, source=Source.RERANKER, agent_id=agent_id)
-            return ranked
-
-    def _filtered(self, agent_id: str, ranked: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
-        try:
-            return self._filter.filter_for_injection(ranked)
-        except Exception as error:  # noqa: BLE001  # see prepare_messages
-            # Fails closed: what a broken filter would have held back must not reach a prompt.
-            degrade(error, source=Source.FILTER, agent_id=agent_id)
-            return ()
-
     def _chosen(self, agent_id: str, filtered: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the agent's own memories that may be injected, best first, then what is shared."""
         own = tuple(each for each in filtered if not each.is_shared)
         shared = tuple(each for each in filtered if each.is_shared)
         if self._config.diversity_penalty_enabled:
-            try:
+            with Degrading(Source.DIVERSITY, agent_id):
                 picked = self._diverse(own)
                 # Beside the agent's own, so that shared knowledge never makes these redundant.
                 return (*picked, *self._diverse(shared, beside=picked))
-            except Exception as error:  # noqa: BLE001  # see prepare_messages
-                degrade(error, source=Source.DIVERSITY, agent_id=agent_id)
         return (*own[: self._slots], *shared[: self._slots])
 
     def _diverse(
@@ -335,11 +308,6 @@ class ContextInjectionStrategy:
             limit=self._slots,
             beside=beside,
         )
-
-    @property
-    def _slots(self) -> int:
-        """Most memories of a prompt."""
-        return self._config.max_memories
 
     def _fitting(
         self, agent_policies: tuple[ScoredMemory, ...], chosen: tuple[ScoredMemory, ...], *, token_budget: int
@@ -359,9 +327,6 @@ class ContextInjectionStrategy:
     def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
         # The organisation's facts are nobody's memories: no run asks how often they were used.
         used = [each.entry.id for each in injected if not each.is_fact]
-        if self._use_recorder is None or not used:
-            return
-        try:
-            self._use_recorder.record(agent_id, used, at=self._clock())
-        except Exception as error:  # noqa: BLE001  # see prepare_messages
-            degrade(error, source=Source.USE_RECORDER, agent_id=agent_id)
+        if self._use_recorder is not None and used:
+            with Degrading(Source.USE_RECORDER, agent_id):
+                self._use_recorder.record(agent_id, used, at=self._clock())

@@ -21,13 +21,9 @@ def format_memory_context_with_directive(
     token_budget: int,
     injection_point: InjectionPoint = InjectionPoint.SYSTEM,
 ) -> tuple[ChatMessage, ...]:
-    """Return the directive and the message with the memories that fit, or nothing when none fits.
+    """Return the directive and the message with the memories that fit, best first, or nothing when none fits.
 
-    Args:
-        memories: best first.
-        estimator: counts tokens.
-        token_budget: most tokens of the message with the memories; the directive is not charged.
-        injection_point: the role of that message; the directive always speaks as the system.
+    The directive always speaks as the system, and the token budget is that of the memories' message alone.
     """
     fitting = fit_memories(memories, estimator=estimator, token_budget=token_budget)
     return format_fitting(fitting, injection_point=injection_point)
@@ -53,15 +49,7 @@ def fit_parts(
     """Return what fits of an agent's own memories, and of shared knowledge.
 
     Shared knowledge has its fraction of slots and tokens for certain, and the agent's own memories the rest; either may
-    use what the other leaves free.
-
-    Args:
-        own: best first.
-        shared: best first.
-        estimator: counts tokens.
-        token_budget: most tokens of both.
-        slots: most memories of both.
-        shared_fraction: 0.0 to 1.0.
+    use what the other leaves free. Both are given best first.
     """
     blocks = [_block(memory) for memory in (*own, *shared)]
     costs = [estimator.estimate_tokens(text) + estimator.estimate_tokens(_BETWEEN) for text in blocks]
@@ -135,14 +123,9 @@ def _block(memory: ScoredMemory) -> str:
     origin = "organisation" if memory.is_fact else "shared" if memory.is_shared else "own"
     attributes = {origin: f"{kind} {memory.combined_score:.2f}"}
     if memory.is_shared:
-        attributes["by"] = _by(memory)
+        writer = "a person" if memory.author is None or memory.author.name is None else memory.author.name
+        attributes["by"] = writer if memory.publisher is None else memory.publisher
     return wrap_untrusted(TAG_MEMORY_ENTRY, memory.entry.content, attributes=attributes)
-
-
-def _by(memory: ScoredMemory) -> str:
-    if memory.publisher is not None:
-        return memory.publisher
-    return "a person" if memory.author is None or memory.author.name is None else memory.author.name
 
 
 _PROVENANCE = (

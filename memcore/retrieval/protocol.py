@@ -4,6 +4,7 @@ import builtins
 import logging
 from collections.abc import Sequence
 from enum import StrEnum
+from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -18,13 +19,7 @@ from memcore.models.organization import OrgFactAuthor
 
 
 class ToolDefinition(Frozen):
-    """A tool that an agent may call.
-
-    Attributes:
-        name: letters, digits, underscores and hyphens, as models' interfaces take it.
-        description: tells the model when to call it.
-        parameters: JSON schema of its arguments.
-    """
+    """A tool that an agent may call: when it does is the description's to say, its parameters are a JSON schema."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     description: NotBlankStr
@@ -41,13 +36,7 @@ class MemoryInjectionStrategy(Protocol):
         ...
 
     async def prepare_messages(self, agent_id: str, query_text: str, token_budget: int) -> tuple[ChatMessage, ...]:
-        """Return the messages to inject.
-
-        Args:
-            agent_id: who asks.
-            query_text: what the coming turn is about.
-            token_budget: most tokens of memories and policies together.
-        """
+        """Return the messages to inject before a turn about a text; the budget is memories and policies together."""
         ...
 
     def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
@@ -193,13 +182,30 @@ class Source(StrEnum):
     PIPELINE = "pipeline"
 
 
+class Degrading:
+    """Logs that a part failed in its ``with`` block, and goes on after it; see :func:`degrade`."""
+
+    def __init__(self, source: Source, agent_id: str) -> None:
+        self._source = source
+        self._agent_id = agent_id
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        degrade(error, source=self._source, agent_id=self._agent_id)
+        return True
+
+
 def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
     """Log that a part failed: its name and the error's type, never the error's text.
 
-    Raises:
-        MemoryError: Python's own, when the error is one or, as an exception group, holds one; the process is out of
-            memory then, and no result should hide it.
-        RecursionError: likewise.
+    Python's own MemoryError and RecursionError, also in an exception group, are raised: no result should hide that the
+    process is out of memory.
     """
     fatal = _fatal_in(error)
     if fatal is not None:

@@ -16,24 +16,13 @@ _HOUR = timedelta(hours=1)
 def compute_recency_score(created_at: datetime, now: datetime, decay_rate: float) -> float:
     """Return ``exp(-decay_rate * age in hours)``: 1.0 for a memory made now or later, towards 0.0 with age.
 
-    Args:
-        created_at: when the memory was made; both times are aware of their zones.
-        now: the time at which it is looked at.
-        decay_rate: per hour, 0 or more; 0.01 halves the score in about three days.
+    A rate of 0.01 halves the score in about three days.
     """
-    age = max(0.0, (now - created_at) / _HOUR)
-    return math.exp(-decay_rate * age)
+    return math.exp(-decay_rate * max(0.0, (now - created_at) / _HOUR))
 
 
 def compute_combined_score(relevance: float, recency: float, relevance_weight: float, recency_weight: float) -> float:
-    """Return the weighted sum, held to 0.0 to 1.0 against what floating point adds.
-
-    Args:
-        relevance: 0.0 to 1.0.
-        recency: 0.0 to 1.0.
-        relevance_weight: with recency_weight it makes 1.0.
-        recency_weight: see relevance_weight.
-    """
+    """Return the weighted sum, held to 0.0 to 1.0 against what floating point adds; the weights make 1.0."""
     return min(1.0, max(0.0, relevance_weight * relevance + recency_weight * recency))
 
 
@@ -47,32 +36,27 @@ def rank_memories(
 ) -> tuple[ScoredMemory, ...]:
     """Return the memories that reach ``config.min_relevance``, best first.
 
-    Args:
-        entries: the agent's own; each is raised by ``config.personal_boost``, up to 1.0.
-        config: weights, decay, threshold.
-        now: the time from which ages count.
-        shared_entries: shared knowledge, not raised.
-        limit: most memories returned; ``config.max_memories`` when left out. Re-ranking needs more.
+    The agent's own are raised by ``config.personal_boost``, up to 1.0. Without a limit, at most ``config.max_memories``
+    are returned; re-ranking needs more.
     """
-    boosts = ((False, config.personal_boost, entries), (True, 0.0, shared_entries))
-    scored = [
-        with_recency(entry, min(1.0, _relevance(entry, config) + boost), config=config, now=now, is_shared=is_shared)
-        for is_shared, boost, found in boosts
-        for entry in found
-    ]
-    return best_of(scored, config=config, limit=limit)
+    scored = []
+    for is_shared, boost, found in ((False, config.personal_boost, entries), (True, 0.0, shared_entries)):
+        for entry in found:
+            known = config.default_relevance if entry.relevance_score is None else entry.relevance_score
+            relevance = min(1.0, known + boost)
+            scored.append(_with_recency(entry, relevance, FusionStrategy.LINEAR, config, now, is_shared=is_shared))
+    return _best_of(scored, config=config, limit=limit)
 
 
-def with_recency(
+def _with_recency(
     entry: MemoryEntry,
     relevance: float,
-    *,
+    strategy: FusionStrategy,
     config: MemoryRetrievalConfig,
     now: datetime,
+    *,
     is_shared: bool,
-    strategy: FusionStrategy = FusionStrategy.LINEAR,
 ) -> ScoredMemory:
-    """Return the memory with its recency, and the weighted sum of both."""
     recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
     return ScoredMemory(
         entry=entry,
@@ -84,16 +68,11 @@ def with_recency(
     )
 
 
-def best_of(
+def _best_of(
     scored: Sequence[ScoredMemory], *, config: MemoryRetrievalConfig, limit: int | None
 ) -> tuple[ScoredMemory, ...]:
-    """Return those that reach the threshold, best first, up to the limit."""
     kept = sorted((each for each in scored if each.combined_score >= config.min_relevance), key=best_first)
     return tuple(kept[: config.max_memories if limit is None else limit])
-
-
-def _relevance(entry: MemoryEntry, config: MemoryRetrievalConfig) -> float:
-    return config.default_relevance if entry.relevance_score is None else entry.relevance_score
 
 
 # Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods,
@@ -121,14 +100,11 @@ def fuse_ranked_lists(
 
     Args:
         ranked_lists: each best first; of a memory in several lists the first object is kept.
-        k: smoothing constant; a smaller one makes more of the difference between places.
-        max_results: most memories returned.
+        k: smoothing constant, 1 or more; a smaller one makes more of the difference between places.
+        max_results: most memories returned, 1 or more.
         shared_ids: which of them are shared knowledge.
         min_relevance: drop those whose sum is less than this share of the best one's, 0.0 to 1.0. The share is of the
             sum itself: on the spread scale the worst is always 0.0 and would always go, however good it is.
-
-    Raises:
-        ValueError: k or max_results is below 1.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
@@ -174,14 +150,8 @@ def fuse_weighted(
 
     Personal and shared memories are scaled together, so that the best of either can be the best of all; then the
     agent's own are raised by ``personal_boost``, all are scaled back to 0 to 1, and recency is added by its weight. A
-    cap at 1, as ``linear`` has it, would make all that come near the best equal, which has 1 here.
-
-    Args:
-        rankings: raw scores: cosine similarities and BM25, neither cut off.
-        config: weights, decay, threshold.
-        dense_weight: share of the vectors.
-        now: the time from which ages count.
-        limit: most memories returned; ``config.max_memories`` when left out.
+    cap at 1, as ``linear`` has it, would make all that come near the best equal, which has 1 here. The rankings have
+    raw scores: cosine similarities and BM25, neither cut off.
     """
     shared = {hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)}
     entries = {
@@ -191,17 +161,17 @@ def fuse_weighted(
     relevance = weighted_rankings(rankings, dense_weight=dense_weight)
     boost = config.personal_boost
     scored = [
-        with_recency(
+        _with_recency(
             entries[key],
             (score if key in shared else score + boost) / (1.0 + boost),
-            config=config,
-            now=now,
+            FusionStrategy.WEIGHTED,
+            config,
+            now,
             is_shared=key in shared,
-            strategy=FusionStrategy.WEIGHTED,
         )
         for key, score in relevance.items()
     ]
-    return best_of(scored, config=config, limit=limit)
+    return _best_of(scored, config=config, limit=limit)
 
 
 # Carbonell and Goldstein: The use of MMR, diversity-based reranking for reordering documents, 1998.
@@ -240,17 +210,20 @@ def apply_diversity_penalty(
         scored: best first.
         diversity_lambda: 1.0 is relevance alone, 0.0 difference alone.
         similarity_fn: compares two contents; word pairs in common when left out.
-        limit: stop after this many; all when left out.
+        limit: stop after this many.
         beside: picked before, and not returned.
-
-    Raises:
-        ValueError: diversity_lambda is not a number from 0.0 to 1.0.
     """
     # Written so that NaN fails too.
     if not 0.0 <= diversity_lambda <= 1.0:
         raise ValueError(f"diversity_lambda must be 0.0 to 1.0, not {diversity_lambda}")
     every = [*scored, *beside]
-    alike = _by_content(every, similarity_fn)
+    texts = [each.entry.content for each in every]
+    # Once for each text and not for each comparison.
+    pairs = [] if similarity_fn else [_bigrams(text) for text in texts]
+
+    def alike(i: int, j: int) -> float:
+        return similarity_fn(texts[i], texts[j]) if similarity_fn else _jaccard(pairs[i], pairs[j])
+
     left = list(range(len(scored)))
     nearest = [max((alike(i, j) for j in range(len(scored), len(every))), default=0.0) for i in left]
     picked: list[int] = []
@@ -266,18 +239,8 @@ def apply_diversity_penalty(
     return tuple(scored[i] for i in picked)
 
 
-def _by_content(scored: Sequence[ScoredMemory], similarity_fn: Similarity | None) -> Callable[[int, int], float]:
-    texts = [each.entry.content for each in scored]
-    if similarity_fn is not None:
-        return lambda i, j: similarity_fn(texts[i], texts[j])
-    # Once for each text and not for each comparison.
-    pairs = [_bigrams(text) for text in texts]
-    return lambda i, j: _jaccard(pairs[i], pairs[j])
-
-
 def _bigrams(text: str) -> _Bigrams:
-    words = text.lower().split()
-    return frozenset(pairwise(words))
+    return frozenset(pairwise(text.lower().split()))
 
 
 def _jaccard(a: _Bigrams, b: _Bigrams) -> float:

@@ -13,9 +13,9 @@ from memcore.backends.protocol import ORGANISATION, FactStore, FactStoreProvider
 from memcore.clock import Clock
 from memcore.embedding.bm25 import relevance_of, score_of
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
-from memcore.models.organization import OrgFact, OrgFactCategory
+from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory
 from memcore.org.search import namespace_of, shown_by
-from memcore.retrieval.protocol import ScoredMemory, Source, degrade
+from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, degrade
 
 _Entries = tuple[MemoryEntry, ...]
 
@@ -66,7 +66,7 @@ class Sources:
     async def rankings(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> RankedLists:
         """Return the four lists of a hybrid search; where the embedder fails, those of the keywords alone."""
         async with asyncio.TaskGroup() as both:
-            own = both.create_task(self._own_rankings(backend, agent_id, query, include_shared=self._is_one_store))
+            own = both.create_task(self._own_rankings(backend, agent_id, query))
             shared = None if self._is_one_store else both.create_task(self._other_rankings(agent_id, query))
         found = own.result() if shared is None else shared.result()
         lists = (found.shared_dense, found.shared_sparse)
@@ -84,79 +84,53 @@ class Sources:
         """Return the publishers that may have crowded others out of an answer; none where enough of it can be used."""
         # A person's facts have no limit, and are never in the way.
         published = Counter(entry.agent_id for entry in found)
-        usable = sum(
-            number if name == ORGANISATION else min(number, self._per_publisher) for name, number in published.items()
-        )
+        most = self._per_publisher
+        usable = sum(number if name == ORGANISATION else min(number, most) for name, number in published.items())
         if not is_full or usable >= self._wanted:
             return frozenset()
-        return frozenset(
-            name for name, number in published.items() if number > self._per_publisher and name != ORGANISATION
-        )
+        return frozenset(name for name, number in published.items() if number > most and name != ORGANISATION)
 
     async def _rankings_without(
         self, backend: HybridBackend, agent_id: str, query: MemoryQuery, crowd: frozenset[str]
     ) -> RankedLists:
         if self._is_one_store:
-            try:
+            with Degrading(Source.SHARED_STORE, agent_id):
                 return await backend.retrieve_rankings(agent_id, query, include_shared=True, exclude_agents=crowd)
-            except Exception as error:  # noqa: BLE001  # see _own
-                degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
-                return RankedLists()
-        if isinstance(self._shared, SharedKnowledgeStore):
+        elif isinstance(self._shared, SharedKnowledgeStore):
             return await self._other_rankings(agent_id, query, but_not=crowd)
         return RankedLists()
 
     async def _own(self, agent_id: str, query: MemoryQuery) -> _Entries:
-        try:
+        with Degrading(Source.BACKEND, agent_id):
             return await self._backend.retrieve(agent_id, query)
-        except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
-            degrade(error, source=Source.BACKEND, agent_id=agent_id)
-            return ()
+        return ()
 
     async def _others(self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()) -> _Entries:
-        if self._shared is None:
-            return ()
-        try:
+        with Degrading(Source.SHARED_STORE, agent_id):
             return await self._search_shared(agent_id, query, but_not)
-        except Exception as error:  # noqa: BLE001  # see _own
-            degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
-            return ()
+        return ()
 
-    async def _own_rankings(
-        self, backend: HybridBackend, agent_id: str, query: MemoryQuery, *, include_shared: bool
-    ) -> RankedLists:
+    async def _own_rankings(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> RankedLists:
+        include_shared = self._is_one_store
         try:
             return await backend.retrieve_rankings(agent_id, query, include_shared=include_shared)
-        except Exception as error:  # noqa: BLE001  # see _own
-            if _is_embedders(error):
-                degrade(error, source=Source.BACKEND, agent_id=agent_id)
-                return await self._words(agent_id, query, include_shared=include_shared)
-            if not include_shared:
-                degrade(error, source=Source.BACKEND, agent_id=agent_id)
+        except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
+            if include_shared and not _is_embedders(error):
+                # Only a search of the agent's own alone shows which of the two failed.
+                with Degrading(Source.BACKEND, agent_id):
+                    found = await backend.retrieve_rankings(agent_id, query)
+                    degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
+                    return found
                 return RankedLists()
-            # Only a search of the agent's own alone shows which of the two failed.
-            return await self._without_shared(backend, agent_id, query, error)
-
-    async def _without_shared(
-        self, backend: HybridBackend, agent_id: str, query: MemoryQuery, error: Exception
-    ) -> RankedLists:
-        try:
-            found = await backend.retrieve_rankings(agent_id, query)
-        except Exception as second:  # noqa: BLE001  # see _own
-            degrade(second, source=Source.BACKEND, agent_id=agent_id)
-            return RankedLists()
-        degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
-        return found
-
-    async def _words(self, agent_id: str, query: MemoryQuery, *, include_shared: bool) -> RankedLists:
-        try:
+            degrade(error, source=Source.BACKEND, agent_id=agent_id)
+            if not _is_embedders(error):
+                return RankedLists()
+        with Degrading(Source.KEYWORDS, agent_id):
             search = getattr(self._backend, "retrieve_sparse", None)
             own: _Entries = () if search is None else await search(agent_id, query)
             shared = await self._shared_words(agent_id, query) if include_shared else ()
-        except Exception as error:  # noqa: BLE001  # see _own
-            degrade(error, source=Source.KEYWORDS, agent_id=agent_id)
-            return RankedLists()
-        return RankedLists(sparse=_worded(own), shared_sparse=_worded(shared))
+            return RankedLists(sparse=_worded(own), shared_sparse=_worded(shared))
+        return RankedLists()
 
     async def _search_shared(self, agent_id: str, query: MemoryQuery, but_not: frozenset[str]) -> _Entries:
         if but_not and isinstance(self._shared, SharedKnowledgeStore):
@@ -166,25 +140,21 @@ class Sources:
     async def _other_rankings(
         self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()
     ) -> RankedLists:
-        if self._shared is None:
-            return RankedLists()
-        try:
+        with Degrading(Source.SHARED_STORE, agent_id):
             near = await self._search_shared(agent_id, query, but_not)
             worded = await self._shared_words(agent_id, query, but_not=but_not)
-        except Exception as error:  # noqa: BLE001  # see _own
-            degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
-            return RankedLists()
-        dense = tuple(Hit(entry=entry, score=entry.relevance_score or 0.0) for entry in near)
-        return RankedLists(shared_dense=dense, shared_sparse=_worded(worded))
+            dense = tuple(Hit(entry=entry, score=entry.relevance_score or 0.0) for entry in near)
+            return RankedLists(shared_dense=dense, shared_sparse=_worded(worded))
+        return RankedLists()
 
     async def _shared_words(
         self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()
     ) -> _Entries:
         # Beside the protocol: a store without an index of keywords has no such search.
         search = getattr(self._shared, "search_shared_sparse", None)
-        found: _Entries = (
-            () if search is None else await search(query, exclude_agent=but_not | {agent_id} if but_not else agent_id)
-        )
+        if search is None:
+            return ()
+        found: _Entries = await search(query, exclude_agent=but_not | {agent_id} if but_not else agent_id)
         return found
 
 
@@ -220,12 +190,7 @@ MOST_CHARS = 1_000_000
 
 
 class Organisation:
-    """Reads the organisation's policies and facts from the ledger; where it fails, an event says so.
-
-    Args:
-        holder: the backend that holds the facts; None for none.
-        clock: the time.
-    """
+    """Reads the organisation's policies and facts from the ledger, by way of the backend that holds them."""
 
     def __init__(self, holder: FactStoreProvider | None, *, clock: Clock) -> None:
         self._holder = holder
@@ -241,7 +206,8 @@ class Organisation:
         if facts is None:
             return ()
         async with self._reading:
-            if not self._is_fresh():
+            # A clock that was set back must not keep it fresh for ever.
+            if self._read_at is None or not timedelta() <= self._clock() - self._read_at < KEPT:
                 await self._read(facts)
         if self._error is not None:
             degrade(self._error, source=Source.ORGANISATION, agent_id=agent_id)
@@ -255,39 +221,22 @@ class Organisation:
         shown = {memory.entry.id: shown_by(memory.entry) for memory in found if memory.is_fact}
         if not shown:
             return found
-        standing = await self._published_versions(
-            agent_id, {fact.fact_id for fact in shown.values() if fact is not None}
-        )
-        authors = {
-            key: standing[fact.fact_id][1].author
-            for key, fact in shown.items()
-            if fact is not None and fact.fact_id in standing and standing[fact.fact_id][0] == fact.version
-        }
+        authors: dict[str, OrgFactAuthor] = {}
+        with Degrading(Source.ORGANISATION, agent_id):
+            async with asyncio.timeout(WAIT_SECONDS):
+                fact_ids = {each.fact_id for each in shown.values() if each is not None}
+                standing = await self._holder.facts.standing(fact_ids) if self._holder and self._holder.facts else {}
+            for key, each in shown.items():
+                if each is None or each.fact_id not in standing:
+                    continue
+                version, fact = standing[each.fact_id]
+                if version == each.version and fact.category is not OrgFactCategory.CORE_POLICY:
+                    authors[key] = fact.author
         return tuple(
             memory.model_copy(update={"author": authors[memory.entry.id]}) if memory.is_fact else memory
             for memory in found
             if not memory.is_fact or memory.entry.id in authors
         )
-
-    async def _published_versions(self, agent_id: str, fact_ids: set[str]) -> dict[str, tuple[int, OrgFact]]:
-        facts = None if self._holder is None else self._holder.facts
-        if facts is None:
-            return {}
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                standing = await facts.standing(fact_ids)
-        except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
-            degrade(error, source=Source.ORGANISATION, agent_id=agent_id)
-            return {}
-        return {
-            key: (version, fact)
-            for key, (version, fact) in standing.items()
-            if fact.category is not OrgFactCategory.CORE_POLICY
-        }
-
-    def _is_fresh(self) -> bool:
-        # A clock that was set back must not keep it fresh for ever.
-        return self._read_at is not None and timedelta() <= self._clock() - self._read_at < KEPT
 
     async def _read(self, facts: FactStore) -> None:
         found: list[OrgFact] = []
@@ -305,11 +254,7 @@ class Organisation:
 
 
 class FactsAlone:
-    """Searches an organisation's facts where agents share nothing (``memory.options.shared_knowledge_base: false``).
-
-    Args:
-        holder: the backend that holds the facts.
-    """
+    """Searches an organisation's facts where agents share nothing (``memory.options.shared_knowledge_base: false``)."""
 
     def __init__(self, holder: FactStoreProvider) -> None:
         self._holder = holder

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from types import TracebackType
@@ -34,13 +33,7 @@ class UseRecorder(Protocol):
     """Counts every use of a memory; it must return at once and never block."""
 
     def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:
-        """Count one use of each of these memories.
-
-        Args:
-            agent_id: who was shown them.
-            memory_ids: what was shown.
-            at: when.
-        """
+        """Count one use of each of these memories, which the agent was shown at this time."""
         ...
 
 
@@ -50,12 +43,6 @@ class SendUses(Protocol):
     def __call__(self, uses: Sequence[Use], /, *, batch_id: str) -> object:
         """Send the batch, or raise."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    batch_id: str
-    uses: tuple[Use, ...]
 
 
 class BufferedUseRecorder:
@@ -95,7 +82,8 @@ class BufferedUseRecorder:
         self._lock = threading.Lock()
         self._waiting: dict[tuple[str, str], tuple[int, datetime]] = {}
         self._dropped = 0
-        self._unsent: _Batch | None = None
+        #: The id and the uses of the batch that failed.
+        self._unsent: tuple[str, tuple[Use, ...]] | None = None
         self._wake = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -106,7 +94,12 @@ class BufferedUseRecorder:
             if self._closing:
                 return
             for memory_id in memory_ids:
-                self._add((agent_id, memory_id), at)
+                key = agent_id, memory_id
+                known, last = self._waiting.get(key, (0, at))
+                if known or len(self._waiting) < self._max_waiting:
+                    self._waiting[key] = known + 1, max(last, at)
+                else:
+                    self._dropped += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="memtend-uses", daemon=True)
                 self._thread.start()
@@ -122,7 +115,7 @@ class BufferedUseRecorder:
         if thread is not None:
             thread.join(timeout_seconds)
         with self._lock:
-            left = len(self._waiting) + (len(self._unsent.uses) if self._unsent else 0)
+            left = len(self._waiting) + (len(self._unsent[1]) if self._unsent else 0)
         if left:
             _log.warning(RetrievalEvent.USE_DROPPED, extra={"memories": left})
 
@@ -133,15 +126,6 @@ class BufferedUseRecorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _add(self, key: tuple[str, str], at: datetime) -> None:
-        known = self._waiting.get(key)
-        if known is not None:
-            self._waiting[key] = known[0] + 1, max(known[1], at)
-        elif len(self._waiting) < self._max_waiting:
-            self._waiting[key] = 1, at
-        else:
-            self._dropped += 1
 
     def _run(self) -> None:
         is_last = False
@@ -158,25 +142,25 @@ class BufferedUseRecorder:
         if dropped:
             _log.warning(RetrievalEvent.USE_DROPPED, extra={"memories": dropped})
         while (batch := self._next()) is not None:
+            batch_id, uses = batch
             try:
-                self._send(batch.uses, batch_id=batch.batch_id)
+                self._send(uses, batch_id=batch_id)
             except Exception as error:  # noqa: BLE001  # nobody waits for this thread, and the next round tries again
-                extra = {"memories": len(batch.uses), "error": type(error).__name__}
+                extra = {"memories": len(uses), "error": type(error).__name__}
                 _log.warning(RetrievalEvent.USE_DEFERRED, extra=extra)
                 return
             with self._lock:
                 self._unsent = None
 
-    def _next(self) -> _Batch | None:
+    def _next(self) -> tuple[str, tuple[Use, ...]] | None:
         """Return the batch to send: the one that failed, under its id, or else the next."""
         with self._lock:
             if self._unsent is None and self._waiting:
-                keys = list(islice(self._waiting, self._flush_count))
-                uses = tuple(_use(*key, *self._waiting.pop(key)) for key in keys)
-                self._unsent = _Batch(ids.new_id(), uses)
+                taken = [(key, self._waiting.pop(key)) for key in list(islice(self._waiting, self._flush_count))]
+                # Not validated here: the store knows both ids already, and the batch's reader validates them.
+                uses = tuple(
+                    Use.model_construct(agent_id=agent_id, memory_id=memory_id, uses=count, last_used_at=at)
+                    for (agent_id, memory_id), (count, at) in taken
+                )
+                self._unsent = ids.new_id(), uses
             return self._unsent
-
-
-def _use(agent_id: str, memory_id: str, uses: int, last_used_at: datetime) -> Use:
-    # Not validated here: the store knows both ids already, and the batch's reader validates them.
-    return Use.model_construct(agent_id=agent_id, memory_id=memory_id, uses=uses, last_used_at=last_used_at)

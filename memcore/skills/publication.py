@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from memcore.approvals.effects import PUBLISHER, PublicationLog, request_of
+from memcore.approvals.effects import PUBLISHER, AuditNotes, PublicationLog, request_of
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs.payloads import AppliedPayload
@@ -137,8 +137,8 @@ class SkillStore:
         _log.info(ProceduralEvent.SKILL_WRITTEN, extra={"memory_id": skill.skill_id, "skill": name})
 
 
-class SkillRows:
-    """Keeps the rows of skills in step with their publications (see memcore.approvals.effects.AuditNotes).
+class SkillRows(AuditNotes):
+    """Keeps the rows of skills in step with their publications.
 
     A row changes only from the expected state: a late caller finds another one, and changes nothing.
 

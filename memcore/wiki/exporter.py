@@ -2,20 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
-from memcore.backends.protocol import BatchBackend
+from memcore.backends.protocol import MAX_PAGE, BatchBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.maintenance import WikiExportConfig
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.ledger import Ledger
+from memcore.models.experience import DetailedExperience
+from memcore.models.memory import COMPRESSED_TAG, MemoryEntry
+from memcore.records import Where
 from memcore.wiki.folders import AgentFolder, slug
-from memcore.wiki.pages import AgentIndex, CompanyIndex, ExportTiers, WikiExport, compressed_page, raw_page
+from memcore.wiki.pages import (
+    CompanyIndex,
+    WikiExport,
+    compressed_line,
+    compressed_page,
+    index_page,
+    raw_line,
+    raw_page,
+)
 
 
 class WikiEvent(StrEnum):
@@ -38,87 +48,6 @@ WRITERS = 8
 _log = logging.getLogger(__name__)
 
 
-class AgentExport:
-    """Writes an agent's files into its folder, and publishes it when every one of them is there.
-
-    Args:
-        agent_id: whose.
-        tiers: what there is to write.
-        folder: its folder; entered.
-        at: the time that the index shows.
-    """
-
-    def __init__(self, agent_id: str, tiers: ExportTiers, folder: AgentFolder, *, at: datetime) -> None:
-        self._agent_id = agent_id
-        self._tiers = tiers
-        self._folder = folder
-        self._at = at
-        self._index = AgentIndex()
-        self._failed = 0
-
-    async def run(self) -> WikiExport:
-        """Write and publish.
-
-        Raises:
-            MemoryRetrievalError, MemoryConnectionError: the store or the ledger cannot be read.
-            OSError: the index could not be written, or the folder not be put in place.
-        """
-        raw_ids: set[str] = set()
-        async for experiences in self._tiers.raw(self._agent_id):
-            written = await self._write(("raw", each.id, raw_page(each)) for each in experiences)
-            raw_ids |= written
-            self._index.add_raw(each for each in experiences if each.id in written)
-        compressed = 0
-        async for entries in self._tiers.compressed(self._agent_id):
-            pages = (("wiki", entry.id, compressed_page(entry, raw_ids=raw_ids)) for entry in entries)
-            written = await self._write(pages)
-            compressed += len(written)
-            self._index.add_compressed(entry for entry in entries if entry.id in written)
-        export = WikiExport(
-            agent_id=self._agent_id, raw_count=len(raw_ids), compressed_count=compressed, failed_count=self._failed
-        )
-        if self._failed:
-            reason = f"{self._failed} files could not be written; the export before stays"
-            return export.model_copy(update={"reason": reason})
-        await asyncio.to_thread(self._publish, self._index.page(export, at=self._at))
-        return export.model_copy(update={"is_published": True})
-
-    def _publish(self, index: bytes) -> None:
-        self._folder.add("index.md", index)
-        self._folder.publish()
-
-    async def _write(self, files: Iterable[tuple[str, str, bytes]]) -> set[str]:
-        # In threads: a disk that is slow to answer must not hold up the other jobs of this process.
-        return await asyncio.to_thread(self._write_now, files)
-
-    def _write_now(self, files: Iterable[tuple[str, str, bytes]]) -> set[str]:
-        written: set[str] = set()
-        with ThreadPoolExecutor(WRITERS) as writers:
-            for batch in _batches(files):
-                if self._failed >= MAX_FAILURES:
-                    break
-                done = [key for key in writers.map(self._write_one, batch) if key is not None]
-                self._failed += len(batch) - len(done)
-                written.update(done)
-        return written
-
-    def _write_one(self, file: tuple[str, str, bytes]) -> str | None:
-        folder, key, content = file
-        try:
-            self._folder.add(f"{folder}/{slug(key)}.md", content)
-        except OSError as error:
-            about = {"agent_id": self._agent_id, "id": key, "error": type(error).__name__}
-            _log.warning(WikiEvent.FILE_FAILED, extra=about)
-            return None
-        return key
-
-
-def _batches(files: Iterable[tuple[str, str, bytes]]) -> Iterator[list[tuple[str, str, bytes]]]:
-    left = iter(files)
-    while batch := list(islice(left, WRITERS)):
-        yield batch
-
-
 #: Agents read from the ledger at a time.
 _AGENTS_PAGE = 1_000
 
@@ -127,7 +56,8 @@ class WikiExporter:
     """Exports the experience of a company's agents: ``raw/``, ``wiki/`` and ``index.md`` for each, and a front page.
 
     Each agent's folder is written anew beside the old one and replaces it atomically, or not at all. Errors of files
-    are in the result and in the log, and never raised.
+    are in the result and in the log, and never raised. Shown is all of it, or the newest ``max_entries_per_view`` of
+    each tier.
 
     Args:
         backend: where compressed experiences live.
@@ -148,9 +78,10 @@ class WikiExporter:
         company: str,
         clock: Clock = utc_now,
     ) -> None:
-        self._tiers = ExportTiers(backend, ledger, config, company=company)
+        self._backend = backend
         self._agents = ledger.agents
-        self._is_enabled = config.enabled
+        self._experiences = ledger.experiences
+        self._config = config
         self._root = (home / config.export_root).resolve()
         self._front = CompanyIndex(self._root, company)
         self._company = company
@@ -161,12 +92,12 @@ class WikiExporter:
 
         Raises MemoryRetrievalError, MemoryConnectionError.
         """
-        if not self._is_enabled:
+        if not self._config.enabled:
             return _disabled(agent_id)
         return WikiExport(
             agent_id=agent_id,
-            raw_count=self._tiers.count_raw(agent_id),
-            compressed_count=await self._tiers.count_compressed(agent_id),
+            raw_count=self._count_raw(agent_id),
+            compressed_count=await self._count_compressed(agent_id),
             reason="nothing was written: this only tells",
         )
 
@@ -178,7 +109,7 @@ class WikiExporter:
             MemoryRetrievalError, MemoryConnectionError: store or ledger cannot be read; what is not exported yet stays
                 as it was.
         """
-        if not self._is_enabled:
+        if not self._config.enabled:
             return tuple(_disabled(agent_id) for agent_id in agent_ids)
         self._front.check()
         done: list[WikiExport] = []
@@ -215,7 +146,7 @@ class WikiExporter:
             async with AgentFolder(self._root, agent_id) as folder:
                 if folder.cleaned:
                     _log.info(WikiEvent.CLEANED, extra={"agent_id": agent_id})
-                export = await AgentExport(agent_id, self._tiers, folder, at=self._clock()).run()
+                export = await self._written(agent_id, folder)
         except OSError as error:
             export = WikiExport(agent_id=agent_id, reason=f"{self._root}: {error.strerror or error}")
         counts = export.model_dump(include={"agent_id", "raw_count", "compressed_count", "failed_count"})
@@ -225,6 +156,78 @@ class WikiExporter:
             _log.warning(WikiEvent.FAILED, extra=counts)
         return export
 
+    async def _written(self, agent_id: str, folder: AgentFolder) -> WikiExport:
+        """Write an agent's files, and publish its folder when every one of them is there."""
+        at = self._clock()
+        files = _FolderWriter(agent_id, folder)
+        raw_lines: list[str] = []
+        compressed_lines: list[str] = []
+        raw_ids: set[str] = set()
+        async for experiences in self._raw(agent_id):
+            written = await files.write(("raw", each.id, raw_page(each)) for each in experiences)
+            raw_ids |= written
+            raw_lines += [raw_line(each) for each in experiences if each.id in written]
+        async for entries in self._compressed(agent_id):
+            pages = (("wiki", entry.id, compressed_page(entry, raw_ids=raw_ids)) for entry in entries)
+            written = await files.write(pages)
+            compressed_lines += [compressed_line(entry) for entry in entries if entry.id in written]
+        export = WikiExport(
+            agent_id=agent_id,
+            raw_count=len(raw_lines),
+            compressed_count=len(compressed_lines),
+            failed_count=files.failed,
+        )
+        if files.failed:
+            reason = f"{files.failed} files could not be written; the export before stays"
+            return export.model_copy(update={"reason": reason})
+
+        def publish() -> None:
+            folder.add("index.md", index_page(export, raw=raw_lines, compressed=compressed_lines, at=at))
+            folder.publish()
+
+        await asyncio.to_thread(publish)
+        return export.model_copy(update={"is_published": True})
+
+    def _count_raw(self, agent_id: str) -> int:
+        if not self._config.include_raw_tier:
+            return 0
+        return self._capped(self._experiences.count(self._company, agent_id).total)
+
+    async def _count_compressed(self, agent_id: str) -> int:
+        if not self._config.include_compressed_tier:
+            return 0
+        return self._capped(await self._backend.count_where(_compressed(agent_id)))
+
+    def _capped(self, number: int) -> int:
+        most = self._config.max_entries_per_view
+        return number if most is None else min(number, most)
+
+    async def _raw(self, agent_id: str) -> AsyncIterator[Sequence[DetailedExperience]]:
+        """Yield the raw experiences, newest first."""
+        left = self._count_raw(agent_id)
+        last: DetailedExperience | None = None
+        while left > 0 and (page := self._experiences.page(self._company, agent_id, before=last, limit=left)):
+            yield page
+            last, left = page[-1], left - len(page)
+
+    async def _compressed(self, agent_id: str) -> AsyncIterator[Sequence[MemoryEntry]]:
+        """Yield the compressed experiences, oldest first."""
+        where = _compressed(agent_id)
+        left = await self._count_compressed(agent_id)
+        # The store shows the oldest first: of more than may be shown, those before the newest are passed over.
+        older = await self._backend.count_where(where) - left if left else 0
+        cursor: str | None = None
+        while left > 0:
+            page = await self._backend.scan(where, cursor=cursor, limit=MAX_PAGE)
+            shown = page.records[max(0, older) :][:left]
+            older -= len(page.records) - len(shown)
+            left -= len(shown)
+            if shown:
+                yield [record.entry for record in shown]
+            cursor = page.cursor
+            if cursor is None:
+                return
+
     def _index(self, published: list[WikiExport]) -> None:
         if not published:
             return
@@ -233,6 +236,43 @@ class WikiExporter:
         except OSError as error:
             # The agents' folders are whole, and the next export brings the page up to date.
             _log.warning(WikiEvent.FAILED, extra={"file": "index.md", "error": type(error).__name__})
+
+
+class _FolderWriter:
+    """Writes files into an agent's folder, several at a time; a failure is counted and logged."""
+
+    def __init__(self, agent_id: str, folder: AgentFolder) -> None:
+        self._agent_id = agent_id
+        self._folder = folder
+        self.failed = 0
+
+    async def write(self, files: Iterable[tuple[str, str, bytes]]) -> set[str]:
+        """Write files of these folders and keys, and return the keys of those that were written."""
+        # In threads: a disk that is slow to answer must not hold up the other jobs of this process.
+        return await asyncio.to_thread(self._write_now, iter(files))
+
+    def _write_now(self, files: Iterator[tuple[str, str, bytes]]) -> set[str]:
+        written: set[str] = set()
+        with ThreadPoolExecutor(WRITERS) as writers:
+            while self.failed < MAX_FAILURES and (batch := list(islice(files, WRITERS))):
+                done = [key for key in writers.map(self._write_one, batch) if key is not None]
+                self.failed += len(batch) - len(done)
+                written.update(done)
+        return written
+
+    def _write_one(self, file: tuple[str, str, bytes]) -> str | None:
+        folder, key, content = file
+        try:
+            self._folder.add(f"{folder}/{slug(key)}.md", content)
+        except OSError as error:
+            about = {"agent_id": self._agent_id, "id": key, "error": type(error).__name__}
+            _log.warning(WikiEvent.FILE_FAILED, extra=about)
+            return None
+        return key
+
+
+def _compressed(agent_id: str) -> Where:
+    return Where(agent_id=agent_id, tags=(COMPRESSED_TAG,))
 
 
 def _disabled(agent_id: str) -> WikiExport:

@@ -26,9 +26,7 @@ def atomic_replace(new: Path, old: Path, *, aside: Path) -> None:
     """Exchange ``new`` and ``old``; where ``old`` does not exist, ``new`` is moved there.
 
     One step where the system can exchange two names (Linux). Elsewhere the old one is moved ``aside`` for a moment; a
-    crash in this moment leaves it there, and :func:`restore` brings it back.
-
-    Raises OSError.
+    crash in this moment leaves it there, and the next export brings it back. Raises OSError.
     """
     if not os.path.lexists(old):
         new.rename(old)
@@ -36,12 +34,6 @@ def atomic_replace(new: Path, old: Path, *, aside: Path) -> None:
         old.rename(aside)
         new.rename(old)
         aside.rename(new)
-
-
-def restore(old: Path, *, aside: Path) -> None:
-    """Bring back what a crash left aside. Raises OSError."""
-    if os.path.lexists(aside) and not os.path.lexists(old):
-        aside.rename(old)
 
 
 def _exchanged(new: Path, old: Path) -> bool:
@@ -74,15 +66,15 @@ def slug(key: str) -> str:
     A name that becomes too long keeps its beginning and ends in ``=-`` and a hash of the whole; no other name has
     ``=-`` in it.
     """
-    plain = "".join(letter if letter in _PLAIN else _escaped(letter) for letter in key)
+    parts = (
+        letter if letter in _PLAIN else "".join(f"={byte:02x}" for byte in letter.encode("utf-8", "surrogatepass"))
+        for letter in key
+    )
+    plain = "".join(parts)
     if len(plain) <= MAX_CHARS:
         return plain
     digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return f"{plain[:_READABLE_CHARS]}=-{digest}"
-
-
-def _escaped(letter: str) -> str:
-    return "".join(f"={byte:02x}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 class WikiBusyError(OSError):
@@ -94,15 +86,8 @@ class AgentFolder:
 
     Names in the root that begin with a dot belong to exports, present or crashed: the lock of each agent, files being
     written, and on some systems what stands aside for a moment. The lock's holder removes what a crash has left. No
-    link is ever followed: one in the place of our file is replaced.
-
-    Args:
-        root: the export's root; made when it is not there.
-        agent_id: whose folder.
-
-    Raises:
-        WikiBusyError: on entering, when another export of this agent is under way.
-        OSError: on entering, when the root cannot be written.
+    link is ever followed: one in the place of our file is replaced. Entering makes the root, and raises WikiBusyError
+    when another export of this agent is under way.
     """
 
     def __init__(self, root: Path, agent_id: str) -> None:
@@ -117,13 +102,9 @@ class AgentFolder:
         self.cleaned = 0
 
     def add(self, place: str, content: bytes) -> None:
-        """Write a file and wait until it is on the disk; several threads may write at a time.
+        """Write a file and wait until it is on the disk; several threads may write at a time. Raises OSError.
 
-        Args:
-            place: its name, or its folder's and its own with a slash between, made of :func:`slug`'s.
-            content: what it holds.
-
-        Raises OSError.
+        Its place is its name, or its folder's and its own with a slash between, made of :func:`slug`'s.
         """
         folder, _, name = place.rpartition("/")
         if folder and folder not in self._made:
@@ -152,7 +133,9 @@ class AgentFolder:
         self._root.mkdir(parents=True, exist_ok=True)
         self._lock = lock_file(self._lock_path)
         try:
-            restore(self._path, aside=self._aside)
+            if os.path.lexists(self._aside) and not os.path.lexists(self._path):
+                # A crash between the two moves of atomic_replace.
+                self._aside.rename(self._path)
             self.cleaned = drop(self._new) + drop(self._aside)
             self._new.mkdir()
         except BaseException:

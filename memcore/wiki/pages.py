@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,11 @@ from typing import Any
 import yaml
 from pydantic import Field
 
-from memcore.backends.protocol import MAX_PAGE, BatchBackend
-from memcore.config.maintenance import WikiExportConfig
 from memcore.errors import MemoryConfigError
 from memcore.experience.compressor import experience_of
-from memcore.ledger.ledger import Ledger
 from memcore.models.base import Frozen
 from memcore.models.experience import CompressedExperience, DetailedExperience
-from memcore.models.memory import COMPRESSED_TAG, MemoryCategory, MemoryEntry
-from memcore.records import Where
+from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.wiki.folders import drop, lock_file, slug, sync_folder, write_durably
 
 #: Characters with a meaning to Markdown and its dialects inside a line.
@@ -71,12 +67,7 @@ def raw_page(experience: DetailedExperience) -> bytes:
     parts.append(("Output", experience.output))
     if experience.verification_feedback is not None:
         parts.append(("Verification", experience.verification_feedback))
-    head = {
-        "id": experience.id,
-        "agent_id": experience.agent_id,
-        "category": str(MemoryCategory.EPISODIC),
-        "created_at": experience.created_at.isoformat(),
-    }
+    head = _origin(experience, MemoryCategory.EPISODIC)
     if experience.source_task_id is not None:
         head["source_task_id"] = experience.source_task_id
     return file_bytes(
@@ -85,28 +76,19 @@ def raw_page(experience: DetailedExperience) -> bytes:
 
 
 def compressed_page(entry: MemoryEntry, *, raw_ids: Container[str]) -> bytes:
-    """Return the file of a compressed experience.
+    """Return the file of a compressed experience; sources that are exported too become links."""
+    found = experience_of(entry)
+    blocks = [fenced(entry.content)] if found is None else _lessons(found, raw_ids=raw_ids)
+    return file_bytes(front_matter(_origin(entry, entry.category)), "# Compressed experience", *blocks)
 
-    Args:
-        entry: the memory.
-        raw_ids: the raw experiences that are exported too, so that these sources become links.
-    """
-    head = {
-        "id": entry.id,
-        "agent_id": entry.agent_id,
-        "category": str(entry.category),
-        "created_at": entry.created_at.isoformat(),
+
+def _origin(shown: DetailedExperience | MemoryEntry, category: MemoryCategory) -> dict[str, str]:
+    return {
+        "id": shown.id,
+        "agent_id": shown.agent_id,
+        "category": str(category),
+        "created_at": shown.created_at.isoformat(),
     }
-    found = experience_of(entry)
-    if found is None:
-        return file_bytes(front_matter(head), "# Compressed experience", fenced(entry.content))
-    return file_bytes(front_matter(head), "# Compressed experience", *_lessons(found, raw_ids=raw_ids))
-
-
-def headline(entry: MemoryEntry) -> str:
-    """Return the index's line of a compressed experience: its first decision."""
-    found = experience_of(entry)
-    return found.strategic_decisions[0] if found else entry.content
 
 
 def _lessons(found: CompressedExperience, *, raw_ids: Container[str]) -> list[str]:
@@ -149,53 +131,34 @@ class WikiExport(Frozen):
 _SHOWN_CHARS = 100
 
 
-class AgentIndex:
-    """Collects the index's lines as the files are written."""
-
-    def __init__(self) -> None:
-        self._raw: list[str] = []
-        self._compressed: list[str] = []
-
-    def add_raw(self, experiences: Iterable[DetailedExperience]) -> None:
-        """Add the files of raw experiences."""
-        for each in experiences:
-            place = f"raw/{slug(each.id)}.md"
-            task = "" if each.source_task_id is None else f", task {plain(each.source_task_id)}"
-            self._raw.append(f"- {_moment(each.created_at)}: [{plain(each.id)}]({place}){task}")
-
-    def add_compressed(self, entries: Iterable[MemoryEntry]) -> None:
-        """Add the files of compressed experiences."""
-        for entry in entries:
-            place = f"wiki/{slug(entry.id)}.md"
-            self._compressed.append(f"- {_moment(entry.created_at)}: [{plain(_shown(headline(entry)))}]({place})")
-
-    def page(self, export: WikiExport, *, at: datetime) -> bytes:
-        """Return the file.
-
-        Args:
-            export: whose, and how many.
-            at: when.
-        """
-        head: dict[str, str | int] = {
-            "agent_id": export.agent_id,
-            "generated_at": at.isoformat(),
-            "compressed": export.compressed_count,
-            "raw": export.raw_count,
-        }
-        blocks = [front_matter(head), f"# What {plain(export.agent_id)} went through"]
-        for title, lines in (("Compressed", self._compressed), ("Raw", self._raw)):
-            if lines:
-                blocks += [f"## {title}: {len(lines)}", "\n".join(lines)]
-        return file_bytes(*blocks)
+def raw_line(experience: DetailedExperience) -> str:
+    """Return the index's line of a raw experience."""
+    task = "" if experience.source_task_id is None else f", task {plain(experience.source_task_id)}"
+    link = f"[{plain(experience.id)}](raw/{slug(experience.id)}.md)"
+    return f"- {experience.created_at:%Y-%m-%d %H:%M:%S}: {link}{task}"
 
 
-def _moment(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}"
+def compressed_line(entry: MemoryEntry) -> str:
+    """Return the index's line of a compressed experience: its first decision."""
+    found = experience_of(entry)
+    line = " ".join((found.strategic_decisions[0] if found else entry.content).split())
+    shown = line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS].rstrip()}..."
+    return f"- {entry.created_at:%Y-%m-%d %H:%M:%S}: [{plain(shown)}](wiki/{slug(entry.id)}.md)"
 
 
-def _shown(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS].rstrip()}..."
+def index_page(export: WikiExport, *, raw: Sequence[str], compressed: Sequence[str], at: datetime) -> bytes:
+    """Return an agent's index of these lines."""
+    head: dict[str, str | int] = {
+        "agent_id": export.agent_id,
+        "generated_at": at.isoformat(),
+        "compressed": export.compressed_count,
+        "raw": export.raw_count,
+    }
+    blocks = [front_matter(head), f"# What {plain(export.agent_id)} went through"]
+    for title, lines in (("Compressed", compressed), ("Raw", raw)):
+        if lines:
+            blocks += [f"## {title}: {len(lines)}", "\n".join(lines)]
+    return file_bytes(*blocks)
 
 
 #: An agent's line: its folder, then compressed and raw experiences.
@@ -203,12 +166,7 @@ _LINE = re.compile(r"\| \[.*\]\(([a-z0-9_=-]+)/index\.md\) \| (\d+) \| (\d+) \| 
 
 
 class CompanyIndex:
-    """Maintains ``index.md`` in the export's root.
-
-    Args:
-        root: the export's root.
-        company: whose agents; one root is one company's, for two companies may have agents of the same name.
-    """
+    """Maintains ``index.md`` in the root, which is one company's: two may have agents of the same name."""
 
     def __init__(self, root: Path, company: str) -> None:
         self._root = root
@@ -225,17 +183,13 @@ class CompanyIndex:
             )
 
     def put(self, exports: Iterable[WikiExport], *, at: datetime) -> None:
-        """Bring the lines of these agents up to date, and drop those whose folder is gone.
-
-        Args:
-            exports: the published exports.
-            at: when.
+        """Bring the lines of these published exports up to date, and drop those whose folder is gone.
 
         Raises OSError; then the old page stays.
         """
         lock = lock_file(self._root / ".index.md.lock", wait=True)
         try:
-            lines = _lines(self._read())
+            lines = {found[1]: found[0] for line in self._read().split("\n") if (found := _LINE.fullmatch(line))}
             lines |= {slug(export.agent_id): _line(export, at) for export in exports}
             standing = {name: lines[name] for name in sorted(lines) if (self._root / name).is_dir()}
             draft = self._root / ".index.md.new"
@@ -269,10 +223,6 @@ class CompanyIndex:
             return source.read().decode("utf-8", "replace")
 
 
-def _lines(page: str) -> dict[str, str]:
-    return {found[1]: found[0] for line in page.split("\n") if (found := _LINE.fullmatch(line))}
-
-
 def _line(export: WikiExport, at: datetime) -> str:
     link = f"[{plain(export.agent_id)}]({slug(export.agent_id)}/index.md)"
     return f"| {link} | {export.compressed_count} | {export.raw_count} | {at.isoformat()} |"
@@ -285,66 +235,3 @@ def _head(page: str) -> dict[str, Any]:
     except yaml.YAMLError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-class ExportTiers:
-    """Reads what an export shows: all of it, or the newest ``max_entries_per_view`` of each tier.
-
-    Args:
-        backend: where compressed experiences live.
-        ledger: where raw ones live.
-        config: what is exported.
-        company: whose agents.
-    """
-
-    def __init__(self, backend: BatchBackend, ledger: Ledger, config: WikiExportConfig, *, company: str) -> None:
-        self._backend = backend
-        self._experiences = ledger.experiences
-        self._config = config
-        self._company = company
-
-    def count_raw(self, agent_id: str) -> int:
-        """Return how many raw experiences an export shows."""
-        if not self._config.include_raw_tier:
-            return 0
-        return self._capped(self._experiences.count(self._company, agent_id).total)
-
-    async def count_compressed(self, agent_id: str) -> int:
-        """Return how many compressed experiences an export shows."""
-        if not self._config.include_compressed_tier:
-            return 0
-        return self._capped(await self._backend.count_where(_compressed(agent_id)))
-
-    async def raw(self, agent_id: str) -> AsyncIterator[Sequence[DetailedExperience]]:
-        """Yield the raw experiences, newest first."""
-        left = self.count_raw(agent_id)
-        last: DetailedExperience | None = None
-        while left > 0 and (page := self._experiences.page(self._company, agent_id, before=last, limit=left)):
-            yield page
-            last, left = page[-1], left - len(page)
-
-    async def compressed(self, agent_id: str) -> AsyncIterator[Sequence[MemoryEntry]]:
-        """Yield the compressed experiences, oldest first."""
-        where = _compressed(agent_id)
-        left = await self.count_compressed(agent_id)
-        # The store shows the oldest first: of more than may be shown, those before the newest are passed over.
-        older = await self._backend.count_where(where) - left if left else 0
-        cursor: str | None = None
-        while left > 0:
-            page = await self._backend.scan(where, cursor=cursor, limit=MAX_PAGE)
-            shown = page.records[max(0, older) :][:left]
-            older -= len(page.records) - len(shown)
-            left -= len(shown)
-            if shown:
-                yield [record.entry for record in shown]
-            cursor = page.cursor
-            if cursor is None:
-                return
-
-    def _capped(self, number: int) -> int:
-        most = self._config.max_entries_per_view
-        return number if most is None else min(number, most)
-
-
-def _compressed(agent_id: str) -> Where:
-    return Where(agent_id=agent_id, tags=(COMPRESSED_TAG,))
