@@ -193,7 +193,7 @@ if TYPE_CHECKING:
     from .procedural.records import ProceduralMemoryProposal as ProceduralMemoryProposal
     from .procedural.records import ProceduralMemoryScope as ProceduralMemoryScope
     from .records import MemoryRecord as MemoryRecord
-    from .retrieval.blocking import BlockingContextInjection as BlockingContextInjection
+    from .retrieval.context import BlockingContextInjection as BlockingContextInjection
     from .retrieval.context import ContextInjectionStrategy as ContextInjectionStrategy
     from .retrieval.filters import MemoryFilterStrategy as MemoryFilterStrategy
     from .retrieval.filters import PassthroughMemoryFilter as PassthroughMemoryFilter

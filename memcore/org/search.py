@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -81,34 +81,6 @@ ID_PREFIX = "core-policy-"
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ConfigPolicies:
-    """Holds the policies of a configuration, under the ids ``core-policy-0``, ``core-policy-1`` and so on."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.facts = tuple(
-            OrgFact(
-                id=f"{ID_PREFIX}{place}",
-                content=text,
-                category=OrgFactCategory.CORE_POLICY,
-                author=OrgFactAuthor(is_human=True),
-                created_at=_SINCE,
-            )
-            for place, text in enumerate(texts)
-        )
-        vectors = Bm25Encoder().encode_documents(texts)
-        self._weights = [dict(zip(vector.indices, vector.values, strict=True)) for vector in vectors]
-
-    def having(self, term: int) -> int:
-        """Return the number of policies that have a term."""
-        return sum(term in weights for weights in self._weights)
-
-    def search(self, worth: Mapping[int, float]) -> Iterable[tuple[float, OrgFact]]:
-        """Return the policies that have one of the terms, each with its relevance, as the ledger's search does."""
-        for fact, weights in zip(self.facts, self._weights, strict=True):
-            if relevance := sum(weight * worth.get(term, 0.0) for term, weight in weights.items()):
-                yield relevance, fact
-
-
 #: Terms of a question that are looked up, as in the archive.
 _MAX_TERMS = 1_000
 
@@ -130,15 +102,29 @@ class ScoredFact:
 #: Where there is no store, or it does not answer.
 NOTHING_NEAR = ScoredFact()
 
+_log = logging.getLogger(__name__)
+
 
 class OrgSearch:
-    """Searches what one company knows: the ledger's facts, and the configuration's policies."""
+    """Searches what one company knows: the ledger's facts, and these policies of the configuration."""
 
-    def __init__(self, log: "OrgLog", policies: ConfigPolicies, *, company: str) -> None:
+    def __init__(self, log: "OrgLog", policies: Sequence[str], *, company: str) -> None:
         self._log = log
-        self._policies = policies
         self._company = company
         self._encoder = Bm25Encoder()
+        #: The policies as facts, under the ids ``core-policy-0``, ``core-policy-1`` and so on.
+        self.policies = tuple(
+            OrgFact(
+                id=f"{ID_PREFIX}{place}",
+                content=text,
+                category=OrgFactCategory.CORE_POLICY,
+                author=OrgFactAuthor(is_human=True),
+                created_at=_SINCE,
+            )
+            for place, text in enumerate(policies)
+        )
+        vectors = self._encoder.encode_documents(policies)
+        self._weights = [dict(zip(vector.indices, vector.values, strict=True)) for vector in vectors]
 
     def newest(self, categories: Categories, *, limit: int, offset: int = 0) -> tuple[OrgFact, ...]:
         """Return the newest facts; policies of the configuration are older than all."""
@@ -146,7 +132,7 @@ class OrgSearch:
         if len(found) == limit or not _has_policies(categories):
             return found
         skipped = max(0, offset - self._log.count(self._company, categories=categories))
-        return (found + self._policies.facts[skipped:])[:limit]
+        return (found + self.policies[skipped:])[:limit]
 
     def ranked(
         self, context: str, categories: Categories, *, limit: int, near: ScoredFact = NOTHING_NEAR
@@ -159,7 +145,9 @@ class OrgSearch:
         worth = self._worth(terms) if terms else {}
         hits = [*self._log.search(self._company, worth, categories=categories, limit=max(_CANDIDATES, limit))]
         if _has_policies(categories):
-            hits += self._policies.search(worth)
+            for fact, weights in zip(self.policies, self._weights, strict=True):
+                if relevance := sum(weight * worth.get(term, 0.0) for term, weight in weights.items()):
+                    hits.append((relevance, fact))
         standing = self._log.standing(self._company, {each.fact_id for each in near.cosines}) if near.cosines else {}
         cosines = {
             each.fact_id: cosine
@@ -174,9 +162,9 @@ class OrgSearch:
 
     def _worth(self, terms: tuple[int, ...]) -> dict[int, float]:
         # Counted over all categories: a filter must not change which words are rare.
-        total = self._log.count(self._company) + len(self._policies.facts)
+        total = self._log.count(self._company) + len(self.policies)
         stored = self._log.spread(self._company, terms)
-        having = {term: stored.get(term, 0) + self._policies.having(term) for term in terms}
+        having = {term: stored.get(term, 0) + sum(term in each for each in self._weights) for term in terms}
         # BM25's inverse document frequency, above 0; facts may be written between the two counts.
         return {
             term: math.log(1.0 + (max(0, total - count) + 0.5) / (count + 0.5))
@@ -187,9 +175,6 @@ class OrgSearch:
 
 def _has_policies(categories: Categories) -> bool:
     return categories is None or OrgFactCategory.CORE_POLICY in categories
-
-
-_log = logging.getLogger(__name__)
 
 
 async def fact_similarity(facts: FactStore | None, context: str, categories: Categories) -> ScoredFact:

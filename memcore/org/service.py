@@ -31,7 +31,7 @@ from memcore.models.organization import (
     OrgMemoryQuery,
 )
 from memcore.org.protocol import OrgEvent, author_facts, require_write_access
-from memcore.org.search import ID_PREFIX, ConfigPolicies, OrgSearch, fact_similarity
+from memcore.org.search import ID_PREFIX, OrgSearch, fact_similarity
 from memcore.org.sync import OrgSync
 
 #: How long a write waits for the vector store to show it, in seconds; after that the sweep does it.
@@ -61,8 +61,7 @@ class LedgerOrgMemory:
         self._config = config
         self._company = company
         self._backend = backend
-        self._static = ConfigPolicies(config.core_policies)
-        self._search = OrgSearch(log, self._static, company=company)
+        self._search = OrgSearch(log, config.core_policies, company=company)
         self._is_connected = False
 
     @property
@@ -121,17 +120,11 @@ class LedgerOrgMemory:
         return await self._do(lambda: self._search.newest(categories, limit=min(limit, MAX_PAGE), offset=offset))
 
     async def write(self, request: OrgFactWriteRequest, *, author: OrgFactAuthor, fact_id: str | None = None) -> str:
-        """Write a fact and return its id.
+        """Write a fact, or the next version of ``fact_id``, and return its id.
 
-        Args:
-            request: text, category and tags.
-            author: who writes.
-            fact_id: the fact whose next version this is; None for a new one. With an id of one's own a retry is safe:
-                it is another version of the same fact.
-
-        Raises:
-            OrgMemoryAccessDeniedError: the policy does not let this author write; nothing was written.
-            MemoryInputError: the fact has another category.
+        With an id of one's own a retry is safe: it is another version of the same fact. Raises
+        OrgMemoryAccessDeniedError when the policy does not let this author write, MemoryInputError when the fact has
+        another category.
         """
         self._require_connection()
         await self._admit(request.category, author, action="org.write", fact_id=fact_id)
@@ -171,25 +164,41 @@ class LedgerOrgMemory:
             raise MemoryInputError("limit", "must be 1 or higher")
         if offset < 0:
             raise MemoryInputError("offset", "must be 0 or higher")
-        given = self._static.facts[offset:][:limit]
+        given = self._search.policies[offset:][:limit]
         wanted = None if limit is None else limit - len(given)
-        skipped = max(0, offset - len(self._static.facts))
+        skipped = max(0, offset - len(self._search.policies))
         return given + await self._do(lambda: self._stored_policies(skipped, wanted))
 
     async def count_policies(self) -> int:
         """Return how many core policies there are."""
-        return len(self._static.facts) + await self._do(lambda: self._facts.count(self._company, categories=_POLICIES))
+        return len(self._search.policies) + await self._do(
+            lambda: self._facts.count(self._company, categories=_POLICIES)
+        )
 
     async def snapshot_at(self, at: datetime) -> tuple[OperationLogSnapshot, ...]:
         """Return all facts as they were at a time, also those retracted by then; the configuration's have no past.
 
         A time that lies in the past by more than a few seconds always has the same answer.
         """
-        return await self._do(lambda: tuple(self._states(at)))
+
+        def states() -> Iterator[OperationLogSnapshot]:
+            after = ""
+            while page := self._facts.snapshot_at(self._company, at, after=after):
+                yield from page
+                after = page[-1].fact_id
+
+        return await self._do(lambda: tuple(states()))
 
     async def operation_log(self, fact_id: str) -> tuple[OperationLogEntry, ...]:
         """Return all lines of a fact, by version."""
-        return await self._do(lambda: tuple(self._lines(fact_id)))
+
+        def lines() -> Iterator[OperationLogEntry]:
+            after = 0
+            while page := self._facts.operations(self._company, fact_id, after=after):
+                yield from page
+                after = page[-1].version
+
+        return await self._do(lambda: tuple(lines()))
 
     async def _admit(
         self, category: OrgFactCategory, author: OrgFactAuthor, *, action: str, fact_id: str | None
@@ -228,18 +237,6 @@ class LedgerOrgMemory:
             if len(page) < size:
                 break
         return tuple(found)
-
-    def _states(self, at: datetime) -> Iterator[OperationLogSnapshot]:
-        after = ""
-        while page := self._facts.snapshot_at(self._company, at, after=after):
-            yield from page
-            after = page[-1].fact_id
-
-    def _lines(self, fact_id: str) -> Iterator[OperationLogEntry]:
-        after = 0
-        while page := self._facts.operations(self._company, fact_id, after=after):
-            yield from page
-            after = page[-1].version
 
     async def _do(self, call: Callable[[], _Answer]) -> _Answer:
         self._require_connection()

@@ -38,24 +38,19 @@ _PASSES = 4
 #: Version of the layout of a collection's folder.
 _FORMAT = 1
 
-#: Points read at a time where all of them are looked at.
-_PAGE_POINTS = 1000
-
 _log = logging.getLogger(__name__)
 
 
 class Collection:
-    """An open collection. All calls come from the event loop's thread; engine calls run inline and hold it.
+    """An open collection, in a folder made by :meth:`build`; DamagedError says that it is not whole.
 
-    The engine keeps the interpreter's lock in every call, so threads would add switches and no parallel work.
+    All calls come from the event loop's thread, and engine calls run inline and hold it: the engine keeps the
+    interpreter's lock in every call, so threads would add switches and no parallel work.
 
     Args:
-        folder: the collection's folder, made by ``Collection.build``.
+        folder: the collection's folder.
         executor: where the log is synced.
         monotonic: seconds from any start, for the upkeep's sense of idleness.
-
-    Raises:
-        DamagedError: a file is missing, cut or unreadable, or points are missing; see ``durability``.
     """
 
     def __init__(self, *, folder: Path, executor: Executor, monotonic: Callable[[], float]) -> None:
@@ -102,10 +97,7 @@ class Collection:
         """Apply operations in order, with searches in between, and return one operation number per batch.
 
         With ``wait`` it returns when the writes survive a power cut. Without, they survive ``kill -9`` on return and a
-        power cut when the upkeep has synced the log, about a second later.
-
-        Raises:
-            ApiError: the engine refused one; those before it are written.
+        power cut when the upkeep has synced the log, about a second later. What precedes a refused one is written.
         """
         numbers = []
         async with self._turn:
@@ -164,12 +156,8 @@ class Collection:
         sync_log(self.folder / SHARD / LOG)
 
     def reading(self) -> edge.EdgeShard:
-        """Return the shard for a read, and note that the collection is in use.
-
-        Raises:
-            NotFoundError: the collection was deleted while the request waited for its turn.
-        """
-        if not self._is_open:
+        """Return the shard for a read, and note that the collection is in use."""
+        if not self._is_open:  # it was deleted while the request waited for its turn
             raise NotFoundError.collection(self.name)
         self.used_at = self._monotonic()
         return self.shard
@@ -242,25 +230,6 @@ def load_shard(path: Path, shape: Shape) -> edge.EdgeShard:
             return edge.EdgeShard.load(str(path), shape.engine_config())
     except ApiError as error:
         raise DamagedError(f"{path.name} cannot be opened: {error}") from error
-
-
-def read_whole(shard: edge.EdgeShard) -> int:
-    """Read every point with all that it holds, and return how many there are; about 15 microseconds each.
-
-    Raises:
-        DamagedError: one cannot be read.
-    """
-    points, offset = 0, None
-    try:
-        with engine_errors():
-            while True:
-                page = edge.ScrollRequest(offset=offset, limit=_PAGE_POINTS, with_payload=True, with_vector=True)
-                found, offset = shard.scroll(page)
-                points += len(found)
-                if offset is None:
-                    return points
-    except ApiError as error:
-        raise DamagedError(f"a point cannot be read: {error}") from error
 
 
 def _write_record(folder: Path, name: str, created: rest.CreateCollection) -> None:

@@ -29,8 +29,7 @@ from memcore.ledger.database import LedgerUrls
 from memcore.ledger.migrate import migrate_history
 from memcore.models.execution import ChatMessage
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
-from memcore.retrieval.blocking import BlockingContextInjection
-from memcore.retrieval.context import ContextInjectionStrategy
+from memcore.retrieval.context import BlockingContextInjection, ContextInjectionStrategy
 
 _TEXT = "the payment queue pages at 500 messages"
 _QUESTION = "when does the payment queue page?"
