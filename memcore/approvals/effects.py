@@ -257,6 +257,7 @@ def shared_proposal(
 
     Raises MemoryInputError when a value breaks its limit.
     """
+    tags = list(request.metadata.tags)
     proposal = Proposal(
         action=SHARED_PUBLISH,
         risk=risk,
@@ -264,11 +265,7 @@ def shared_proposal(
         content=request.content,
         proposed_by=proposed_by,
         supersedes=tuple(supersedes),
-        details={
-            "category": str(request.category),
-            "namespace": request.namespace,
-            "tags": list(request.metadata.tags),
-        },
+        details={"category": str(request.category), "namespace": request.namespace, "tags": tags},
     )
     # With the tags of an approval beside its own it must still be what can be published: better refused here than when
     # somebody has approved it.

@@ -28,14 +28,7 @@ class MemoryFilterStrategy(Protocol):
 
 
 class TagBasedMemoryFilter:
-    """Passes the memories that carry a tag.
-
-    Args:
-        required_tag: the tag.
-
-    Raises:
-        MemoryInputError: the tag is blank.
-    """
+    """Passes the memories that carry a tag; raises MemoryInputError when it is blank."""
 
     def __init__(self, required_tag: str = NON_INFERABLE_TAG) -> None:
         if not required_tag.strip():

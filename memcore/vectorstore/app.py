@@ -93,10 +93,8 @@ def build_app(store: Store, *, api_key: str | None) -> Starlette:
 
     async def healthy(_: Request) -> Response:
         # Ready all the same: the other collections are served. GET /issues lists the refused ones, and needs the key.
-        refused = len(store.refused)
-        return PlainTextResponse(
-            f"{refused} collections are refused: GET /issues" if refused else "all shards are ready"
-        )
+        refused = f"{len(store.refused)} collections are refused: GET /issues"
+        return PlainTextResponse(refused if store.refused else "all shards are ready")
 
     return Starlette(
         routes=[
@@ -150,24 +148,24 @@ class Calls:
         one = "/collections/{name}"
         points = one + "/points"
         table: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
-            ("GET", "/issues", self.issues),
-            ("GET", "/collections", self.listed),
-            ("POST", "/collections/aliases", self.change_aliases),
-            ("GET", "/aliases", self.aliases),
-            ("GET", one, self.described),
-            ("PUT", one, self.create),
-            ("PATCH", one, self.change),
-            ("DELETE", one, self.delete),
-            ("GET", one + "/exists", self.exists),
-            ("GET", one + "/aliases", self.aliases),
-            ("PUT", one + "/index", self.create_index),
-            ("DELETE", one + "/index/{field:path}", self.delete_index),
+            ("GET", "/issues", self._issues),
+            ("GET", "/collections", self._listed),
+            ("POST", "/collections/aliases", self._change_aliases),
+            ("GET", "/aliases", self._aliases),
+            ("GET", one, self._described),
+            ("PUT", one, self._create),
+            ("PATCH", one, self._change),
+            ("DELETE", one, self._delete),
+            ("GET", one + "/exists", self._exists),
+            ("GET", one + "/aliases", self._aliases),
+            ("PUT", one + "/index", self._create_index),
+            ("DELETE", one + "/index/{field:path}", self._delete_index),
             ("POST", points, self._reads(rest.PointRequest, _retrieve)),
             ("POST", points + "/query", self._reads(rest.QueryRequest, _query)),
             ("POST", points + "/query/batch", self._reads(rest.QueryRequestBatch, _query_batch)),
             ("POST", points + "/scroll", self._reads(rest.ScrollRequest, _scroll)),
             ("POST", points + "/count", self._reads(rest.CountRequest, _count)),
-            ("GET", points + "/{id}", self.retrieve_one),
+            ("GET", points + "/{id}", self._retrieve_one),
             ("POST", one + "/facet", self._reads(rest.FacetRequest, _facet)),
             ("PUT", points, self._writes(writes.upsert)),
             ("POST", points + "/delete", self._writes(writes.delete)),
@@ -177,7 +175,7 @@ class Calls:
             ("PUT", points + "/payload", self._writes(writes.overwrite_payload)),
             ("POST", points + "/payload/delete", self._writes(writes.delete_payload)),
             ("POST", points + "/payload/clear", self._writes(writes.clear_payload)),
-            ("POST", points + "/batch", self.batch),
+            ("POST", points + "/batch", self._batch),
         ]
         return [Route(path, call, methods=[method]) for method, path, call in table]
 
@@ -222,8 +220,7 @@ class Calls:
         (number,) = await collection.write([operations], wait=wait)
         return _ok(request, _updated(number, wait=wait))
 
-    async def batch(self, request: Request) -> Response:
-        """Apply several changes in order."""
+    async def _batch(self, request: Request) -> Response:
         collection, body = await self._for_write(request)
         wait = _switch(request, "wait")
         with engine_errors():
@@ -231,8 +228,7 @@ class Calls:
         numbers = await collection.write(operations, wait=wait)
         return _ok(request, [_updated(number, wait=wait) for number in numbers])
 
-    async def retrieve_one(self, request: Request) -> Response:
-        """Return one point, whole."""
+    async def _retrieve_one(self, request: Request) -> Response:
         collection, text = self._collection(request), request.path_params["id"]
         asked = point_id(int(text) if text.isdecimal() and text.isascii() else text)
         with engine_errors():
@@ -241,7 +237,7 @@ class Calls:
             raise NotFoundError(f"Not found: Point with id {text} does not exists!")
         return _ok(request, _record(found[0]))
 
-    async def issues(self, request: Request) -> Response:
+    async def _issues(self, request: Request) -> Response:
         """List the refused collections, each with the reason and what restores it."""
         found = [
             {"id": f"collection/{name}", "description": reason, "related_collection": name}
@@ -249,26 +245,23 @@ class Calls:
         ]
         return _ok(request, {"issues": found})
 
-    async def listed(self, request: Request) -> Response:
-        """List the collections."""
+    async def _listed(self, request: Request) -> Response:
         names = sorted({*self._store.collections, *self._store.refused})
         return _ok(request, {"collections": [{"name": name} for name in names]})
 
-    async def exists(self, request: Request) -> Response:
-        """Answer whether a collection or an alias has a name."""
+    async def _exists(self, request: Request) -> Response:
         name = self._store.aliases.resolve(request.path_params["name"])
         return _ok(request, {"exists": self._store.exists(name)})
 
-    async def described(self, request: Request) -> Response:
-        """Describe a collection."""
+    async def _described(self, request: Request) -> Response:
         return _ok(request, _description(self._collection(request)))
 
-    async def create(self, request: Request) -> Response:
+    async def _create(self, request: Request) -> Response:
         """Create a collection; options that only tune a server are accepted and have no effect."""
         await self._store.create(request.path_params["name"], await _model_of(request, rest.CreateCollection))
         return _ok(request, result=True)
 
-    async def change(self, request: Request) -> Response:
+    async def _change(self, request: Request) -> Response:
         """Merge metadata, accept tuning hints and refuse every other change."""
         collection, given = self._collection(request), await _model_of(request, rest.UpdateCollection)
         if unknown := given.model_dump(exclude_none=True).keys() - _CHANGEABLE:
@@ -277,12 +270,11 @@ class Calls:
             collection.annotate(given.metadata)
         return _ok(request, result=True)
 
-    async def delete(self, request: Request) -> Response:
+    async def _delete(self, request: Request) -> Response:
         """Delete a collection; false says that there was none."""
         return _ok(request, await self._store.delete(request.path_params["name"]))
 
-    async def create_index(self, request: Request) -> Response:
-        """Index a payload field."""
+    async def _create_index(self, request: Request) -> Response:
         collection, given = self._collection(request), await _model_of(request, rest.CreateFieldIndex)
         self._store.refuse_when_full()
         if given.field_schema is None:
@@ -292,14 +284,14 @@ class Calls:
             operation = edge.UpdateOperation.create_field_index(given.field_name, params)
         return await self._write(request, collection, [operation])
 
-    async def delete_index(self, request: Request) -> Response:
+    async def _delete_index(self, request: Request) -> Response:
         """Drop the index of a payload field; a field without one is no error."""
         collection = self._collection(request)
         with engine_errors():
             operation = edge.UpdateOperation.delete_field_index(request.path_params["field"])
         return await self._write(request, collection, [operation])
 
-    async def aliases(self, request: Request) -> Response:
+    async def _aliases(self, request: Request) -> Response:
         """List all aliases, or those of one collection."""
         name = self._collection(request).name if "name" in request.path_params else None
         listed = [
@@ -309,7 +301,7 @@ class Calls:
         ]
         return _ok(request, {"aliases": listed})
 
-    async def change_aliases(self, request: Request) -> Response:
+    async def _change_aliases(self, request: Request) -> Response:
         """Change aliases, all of them or none."""
         given = await _model_of(request, rest.ChangeAliasesOperation)
         self._store.aliases.change(given.actions, exists=self._store.exists)
