@@ -19,7 +19,7 @@ from memcore.models.organization import OrgFactAuthor
 
 
 class ToolDefinition(Frozen):
-    """A tool that an agent may call: when it does is the description's to say, its parameters are a JSON schema."""
+    """A tool that an agent may call; ``description`` tells the model when, ``parameters`` is a JSON schema."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     description: NotBlankStr
