@@ -97,7 +97,7 @@ def _refuse_taken(alias: str, exists: Callable[[str], bool]) -> None:
 # The durability policy, whole:
 #
 # - The write-ahead log is always on: a write that was answered survives ``kill -9``.
-# - ``wait=true``: the log is synced before the answer; writers that arrive meanwhile share the next sync (``wal``).
+# - ``wait=true``: the log is synced before the answer; writers that arrive meanwhile share the next sync.
 # - ``wait=false``: the log is synced by the timer here, within ``TICK`` of the answer.
 # - A checkpoint writes the segments, so that the log stays short: in an idle moment, or when the last one is old.
 # - A vacuum follows when the collection was idle for a while; the engine skips segments with less than 20% deleted

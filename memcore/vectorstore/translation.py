@@ -320,14 +320,6 @@ def _condition(given: Any) -> Any:
     return translate(given)
 
 
-def _has_id(given: rest.HasIdCondition) -> edge.HasIdCondition:
-    return edge.HasIdCondition({point_id(one) for one in given.has_id})
-
-
-def _nested(given: rest.NestedCondition) -> edge.NestedCondition:
-    return edge.NestedCondition(given.nested.key, engine_filter(given.nested.filter) or edge.Filter())
-
-
 def _field(given: rest.FieldCondition) -> edge.FieldCondition:
     for predicate in _GEOGRAPHIC:
         if getattr(given, predicate) is not None:
@@ -340,7 +332,8 @@ def _field(given: rest.FieldCondition) -> edge.FieldCondition:
     if given.match is not None:
         return edge.FieldCondition(key=given.key, match=_match(given.match))
     if isinstance(given.range, rest.DatetimeRange):
-        times = {name: _time(value) for name, value in given.range.model_dump(exclude_none=True).items()}
+        # a date, and a time without a zone, are UTC to the engine as they are to Qdrant
+        times = {name: value.isoformat() for name, value in given.range.model_dump(exclude_none=True).items()}
         return edge.FieldCondition(key=given.key, range=edge.RangeDateTime(**times))
     if given.range is not None:
         return edge.FieldCondition(key=given.key, range=edge.RangeFloat(**given.range.model_dump(exclude_none=True)))
@@ -348,11 +341,6 @@ def _field(given: rest.FieldCondition) -> edge.FieldCondition:
         counts = given.values_count.model_dump(exclude_none=True)
         return edge.FieldCondition(key=given.key, values_count=edge.ValuesCount(**counts))
     return edge.FieldCondition(key=given.key, is_empty=given.is_empty, is_null=given.is_null)
-
-
-def _time(value: date) -> str:
-    # a date, and a time without a zone, are UTC to the engine as they are to Qdrant
-    return value.isoformat()
 
 
 #: The engine's match for each of the REST ones, and the field that holds the operand.
@@ -379,11 +367,13 @@ def _match(given: Any) -> Any:
 _CONDITIONS: dict[type[Any], Callable[[Any], Any]] = {
     rest.Filter: engine_filter,
     rest.FieldCondition: _field,
-    rest.HasIdCondition: _has_id,
+    rest.HasIdCondition: lambda given: edge.HasIdCondition({point_id(one) for one in given.has_id}),
     rest.HasVectorCondition: lambda given: edge.HasVectorCondition(given.has_vector),
     rest.IsEmptyCondition: lambda given: edge.IsEmptyCondition(given.is_empty.key),
     rest.IsNullCondition: lambda given: edge.IsNullCondition(given.is_null.key),
-    rest.NestedCondition: _nested,
+    rest.NestedCondition: lambda given: edge.NestedCondition(
+        given.nested.key, engine_filter(given.nested.filter) or edge.Filter()
+    ),
 }
 
 
