@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from time import monotonic
 from typing import Annotated, Any, Literal
@@ -145,13 +145,9 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
-    """One health check of the doctor.
+    """One health check of the doctor: its name when it fails as a whole, and the group of findings that name none.
 
-    Attributes:
-        name: what it is called when it fails as a whole.
-        group: the group of its findings that name none.
-        take: runs the check and returns its findings.
-        needs: names of findings that must be well; otherwise this check would only repeat their failure.
+    It needs these findings to be well; otherwise it would only repeat their failure.
     """
 
     name: str
@@ -164,15 +160,27 @@ def take_all(
     health_checks: Sequence[HealthCheck], settings: Settings, *, limit_seconds: float = LIMIT_SECONDS
 ) -> list[CheckResult]:
     """Run all checks at once and return their findings in order; a check that fails becomes a finding."""
-    taking = _Taking(settings, {health_check.name: Future() for health_check in health_checks})
+    found: dict[str, Future[list[CheckResult]]] = {health_check.name: Future() for health_check in health_checks}
+
+    def take(health_check: HealthCheck) -> None:
+        # A need is the name of a check.
+        needed = ((need, each) for need in health_check.needs for each in found[need].result())
+        wrong = next((need for need, each in needed if each.check == need and not each.ok), None)
+        if wrong is None:
+            results = safely(health_check, settings)
+        else:
+            results = [_failed(health_check, f"not looked at, for {wrong} is not well", "")]
+        results = [replace(each, group=health_check.group) if each.group == "look" else each for each in results]
+        found[health_check.name].set_result(results)
+
     for health_check in health_checks:
         # Daemons: a check that hangs must not keep the process alive.
-        threading.Thread(target=taking.take, args=(health_check,), name=health_check.name, daemon=True).start()
+        threading.Thread(target=take, args=(health_check,), name=health_check.name, daemon=True).start()
     deadline = monotonic() + limit_seconds
     findings: list[CheckResult] = []
     for health_check in health_checks:
         try:
-            findings += taking.found[health_check.name].result(max(0.0, deadline - monotonic()))
+            findings += found[health_check.name].result(max(0.0, deadline - monotonic()))
         except FutureTimeoutError:
             seen = f"no answer within {limit_seconds:g} s"
             findings.append(_failed(health_check, seen, "it hangs: see its log, then start it again"))
@@ -191,26 +199,6 @@ def require_listener(host: str, port: int) -> None:
         socket.create_connection((host, port), ANSWER_SECONDS).close()
     except OSError as error:
         raise MemoryConnectionError(f"{host}:{port} does not answer ({error})") from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Taking:
-    settings: Settings
-    found: Mapping[str, "Future[list[CheckResult]]"] = field(repr=False)
-
-    def take(self, health_check: HealthCheck) -> None:
-        findings = self._blocked(health_check) or safely(health_check, self.settings)
-        self.found[health_check.name].set_result(
-            [replace(each, group=health_check.group) if each.group == "look" else each for each in findings]
-        )
-
-    def _blocked(self, health_check: HealthCheck) -> list[CheckResult]:
-        for need in health_check.needs:
-            # A need is the name of a check.
-            wrong = [each for each in self.found[need].result() if each.check == need and not each.ok]
-            if wrong:
-                return [_failed(health_check, f"not looked at, for {need} is not well", "")]
-        return []
 
 
 def safely(health_check: HealthCheck, settings: Settings) -> list[CheckResult]:

@@ -7,8 +7,8 @@ import typer
 
 from memcore.operational import report_error
 
-#: The package of each command. Only the requested one is imported: all together take a second.
-PRODUCT_FOLDERS = {
+#: The module of each command. Only the requested one is imported: all together take a second.
+MODULES = {
     "up": "running.processes",
     "worker": "running.processes",
     "beat": "running.processes",
@@ -43,7 +43,7 @@ PRODUCT_FOLDERS = {
 
 
 def build(command: str | None = None) -> typer.Typer:
-    """Return the command line with the package of one command, or with all packages for anything else."""
+    """Return the command line with the module of one command, or with all modules for anything else."""
     app = typer.Typer(
         name="memtend",
         no_args_is_help=True,
@@ -52,7 +52,7 @@ def build(command: str | None = None) -> typer.Typer:
     )
     # The callback keeps the command's name on the line even when it is the only command.
     app.callback()(_nothing)
-    for place in dict.fromkeys([PRODUCT_FOLDERS[command]] if command in PRODUCT_FOLDERS else PRODUCT_FOLDERS.values()):
+    for place in dict.fromkeys([MODULES[command]] if command in MODULES else MODULES.values()):
         app.add_typer(import_module(f"ops.cli.{place}").app)
     return app
 

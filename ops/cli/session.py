@@ -18,7 +18,6 @@ from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
-from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.service import MemoryService, create_memory_service
@@ -62,9 +61,23 @@ class Command:
         """Open a client of the stack."""
         return MemoryClient.from_settings(self.settings)
 
-    def backend(self) -> AbstractContextManager[tuple["WorkerBackend", asyncio.Runner]]:
-        """Connect the stack's backend; with it comes the runner for its coroutines."""
-        return backend_of(self.settings)
+    @contextmanager
+    def backend(self) -> Iterator[tuple["WorkerBackend", asyncio.Runner]]:
+        """Yield the stack's backend, connected, and the runner for its coroutines."""
+        # The store's client and the embedder take a second to import, and few commands search.
+        from memcore.backends.factory import create_worker_backend  # noqa: PLC0415  # see above
+
+        backend = create_worker_backend(self.settings, self.policy)
+        with asyncio.Runner() as runner:
+            runner.run(backend.connect())
+            try:
+                yield backend, runner
+            finally:
+                runner.run(backend.disconnect())
+
+    def dispatcher(self) -> AbstractContextManager["BrokerDispatcher"]:
+        """Open what sends messages."""
+        return dispatcher_of(self.settings)
 
     @contextmanager
     def service(self) -> Iterator[tuple[MemoryService, asyncio.Runner]]:
@@ -151,21 +164,6 @@ def ledger_of(settings: Settings) -> Iterator[Ledger]:
 
 
 @contextmanager
-def backend_of(settings: Settings) -> Iterator[tuple["WorkerBackend", asyncio.Runner]]:
-    """Yield the stack's backend, connected, and the runner for its coroutines."""
-    # The store's client and the embedder take a second to import, and few commands search.
-    from memcore.backends.factory import create_worker_backend  # noqa: PLC0415  # see above
-
-    backend = create_worker_backend(settings, policy_of(settings))
-    with asyncio.Runner() as runner:
-        runner.run(backend.connect())
-        try:
-            yield backend, runner
-        finally:
-            runner.run(backend.disconnect())
-
-
-@contextmanager
 def one_sentence() -> Iterator[None]:
     """Turn a value object's error into one sentence that names the field."""
     try:
@@ -206,24 +204,16 @@ def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: floa
         raise MemoryStoreError(f"{error}; they are still in the queue: see `memtend status`") from None
 
 
-def dispatch(settings: Settings, runs: Iterable[Run], *, cycles: Iterable[Cycle] = ()) -> None:
-    """Send the message of each run and cycle; for one that is active already, the message does nothing."""
-
-    def dispatching(dispatcher: "BrokerDispatcher") -> None:
-        dispatcher.dispatch_runs(runs)
-        dispatcher.dispatch_skill_cycles(settings.company, cycles)
-
-    _dispatch(settings, dispatching)
-
-
-def _dispatch(settings: Settings, dispatching: Callable[["BrokerDispatcher"], None]) -> None:
+@contextmanager
+def dispatcher_of(settings: Settings) -> Iterator["BrokerDispatcher"]:
+    """Yield what sends messages; for what a worker holds already, a message does nothing."""
     # The broker takes half a second to import, and few commands dispatch.
     from workers.broker import broker_app  # noqa: PLC0415  # see above
     from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
 
     app = broker_app(settings)
     try:
-        dispatching(BrokerDispatcher(app))
+        yield BrokerDispatcher(app)
     except MemoryConnectionError:
         return  # the change is made, and the sweep dispatches when the broker is back
     finally:
@@ -231,22 +221,22 @@ def _dispatch(settings: Settings, dispatching: Callable[["BrokerDispatcher"], No
 
 
 class CommandDispatcher:
-    """Publishes over a broker connection of its own for each dispatch: no command dispatches twice.
-
-    For what a worker holds already, the message does nothing.
-    """
+    """Publishes over a broker connection of its own for each dispatch: no command dispatches twice."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:
         """Send the messages of runs."""
-        dispatch(self._settings, runs)
+        with dispatcher_of(self._settings) as dispatcher:
+            dispatcher.dispatch_runs(runs)
 
     def dispatch_reindex(self, company: str) -> None:
         """Send the message of a company's reindex."""
-        _dispatch(self._settings, lambda dispatcher: dispatcher.dispatch_reindex(company))
+        with dispatcher_of(self._settings) as dispatcher:
+            dispatcher.dispatch_reindex(company)
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the message of a fine-tune run's next stage."""
-        _dispatch(self._settings, lambda dispatcher: dispatcher.dispatch_finetune(company, run_id))
+        with dispatcher_of(self._settings) as dispatcher:
+            dispatcher.dispatch_finetune(company, run_id)

@@ -15,7 +15,7 @@ from memcore.ledger.embedders.collections import CollectionPointer, Reindex, Ser
 from memcore.ledger.ledger import Ledger
 from memcore.reindex.planning import ReindexPlanning, create_reindex_target
 from ops.cli.console import say
-from ops.cli.session import CommandDispatcher, Commands, JsonCommand
+from ops.cli.session import Commands, JsonCommand
 
 app = Commands()
 
@@ -108,7 +108,8 @@ def reindex(
             _planned(command, lambda planning: planning.go_back())
         else:
             _begin(command, dense_weight)
-        CommandDispatcher(command.settings).dispatch_reindex(command.company)
+        with command.dispatcher() as dispatcher:
+            dispatcher.dispatch_reindex(command.company)
         if wait:
             awaited(command)
     show_reindex(command)

@@ -9,7 +9,7 @@ from memcore.errors import MemoryNotFoundError
 from memcore.ledger.runs import Run
 from memcore.maintenance.undo import plan_undo
 from ops.cli.console import say, show_json, warn
-from ops.cli.session import Command, Commands, JsonCommand, await_run, dispatch
+from ops.cli.session import Command, Commands, JsonCommand, await_run
 
 app = Commands("runs", "Runs: list, show, undo, release.")
 
@@ -90,7 +90,8 @@ def release(command: Command, run_id: RunArgument) -> None:
     """Approve a run that was held because it would remove more than half of an agent's memories."""
     with command.ledger() as ledger:
         run = ledger.runs.approve_held(run_id)
-    dispatch(command.settings, [run])
+    with command.dispatcher() as dispatcher:
+        dispatcher.dispatch_runs([run])
     say(f"{run.run_id}: released")
 
 

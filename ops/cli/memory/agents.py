@@ -11,7 +11,7 @@ from memcore.ledger.learning.lessons import MAX_PAGE, Lesson
 from memcore.ledger.learning.skills import Applications
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel
 from ops.cli.console import say
-from ops.cli.session import Command, Commands, JsonCommand, dispatch
+from ops.cli.session import Command, Commands, JsonCommand
 
 app = Commands("agents", "Agents: list, lessons, add, set, pause, resume.")
 
@@ -129,7 +129,8 @@ def resume(command: Command, agent_id: AgentArgument) -> None:
         ledger.agents.resume(command.company, agent_id)
         waiting = ledger.runs.active(command.company, agent_id)
     if waiting:
-        dispatch(command.settings, [waiting])
+        with command.dispatcher() as dispatcher:
+            dispatcher.dispatch_runs([waiting])
     say(f"{agent_id}: maintenance goes on")
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from memcore.config.home_folder import home_folder
 from memcore.ledger.runs import RunState
 from ops.cli.console import say, show_json
-from ops.cli.session import Command, Commands, JsonCommand, dispatch
+from ops.cli.session import Command, Commands, JsonCommand
 from workers.broker import waiting
 from workers.stack.home import StackState, read_state
 
@@ -67,5 +67,7 @@ def resume(command: Command) -> None:
         ledger.switches.resume(company)
         runs = ledger.runs.list(company, state=RunState.QUEUED, limit=RUNS_REDISPATCHED)
         cycles = ledger.skill_cycles.waiting(company, dispatched_before=timedelta(0), limit=CYCLES_REDISPATCHED)
-    dispatch(command.settings, runs, cycles=cycles)
+    with command.dispatcher() as dispatcher:
+        dispatcher.dispatch_runs(runs)
+        dispatcher.dispatch_skill_cycles(company, cycles)
     say("maintenance goes on")
