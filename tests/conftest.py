@@ -9,15 +9,23 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.ledger_records import copied_urls, sqlite_urls
+from pydantic import SecretStr
+from sqlalchemy import Engine, create_engine
+from support.ledger_records import copied_urls, empty, postgres_database, sqlite_urls
 from support.postgres_server import postgres_server
 from support.thorough import THOROUGH
 
 from memcore.ledger.database import LedgerUrls
-from memcore.ledger.migrate import migrate
+from memcore.ledger.migrate import migrate, migrate_history
+
+if TYPE_CHECKING:
+    from support.store_servers import StoreAddress
+
+    from memcore.backends.mem0.config import Mem0Config
 
 # Compiled once, not by each of the processes that the tests start: an image for containers often switches this off.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -76,6 +84,36 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def postgres_url(postgres: str) -> Iterator[str]:
+    """A database with a migrated ledger, which all tests of a session share."""
+    with postgres_database(postgres) as url:
+        migrate(LedgerUrls(ledger=url, journal=url))
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_engine(postgres_url: str) -> Iterator[Engine]:
+    """One connection for the whole session, which knows every table: a new one would look each of them up again."""
+    engine = create_engine(postgres_url, pool_pre_ping=True)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def postgres_ledger(postgres_url: str, postgres_engine: Engine) -> LedgerUrls:
+    """The ledger on PostgreSQL, empty."""
+    empty(postgres_engine)
+    return LedgerUrls(ledger=postgres_url, journal=postgres_url)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def urls(request: pytest.FixtureRequest) -> LedgerUrls:
+    """A migrated, empty ledger on each database."""
+    found: LedgerUrls = request.getfixturevalue("sqlite_ledger" if request.param == "sqlite" else "postgres_ledger")
+    return found
+
+
+@pytest.fixture(scope="session")
 def ledger_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a migrated, empty ledger on SQLite, to be copied."""
     folder = tmp_path_factory.mktemp("ledger-template")
@@ -87,3 +125,42 @@ def ledger_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sqlite_ledger(ledger_template: Path, tmp_path: Path) -> LedgerUrls:
     """A migrated, empty ledger of the test's own, in the test's folder."""
     return copied_urls(ledger_template, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def history_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty history on SQLite, to be copied."""
+    file = tmp_path_factory.mktemp("history-template") / "history.db"
+    migrate_history(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def sqlite_history(history_template: Path, tmp_path: Path) -> str:
+    """The URL of a migrated, empty history of the test's own."""
+    return f"sqlite:///{shutil.copy(history_template, tmp_path / 'history.db')}"
+
+
+@pytest.fixture(scope="session")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[StoreAddress]":
+    """A store server for all tests of a session that use collections of their own: each start takes two seconds."""
+    from support.store_servers import store_server  # noqa: PLC0415  # most tests need no store, and its client is large
+
+    with store_server(tmp_path_factory.mktemp("shared-store")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def shared_place(
+    shared_store: "StoreAddress", history_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> "Mem0Config":
+    """Where a backend on that server keeps its memories, with a history that all share."""
+    from memcore.backends.mem0.config import Mem0Config  # noqa: PLC0415  # see shared_store
+
+    history = shutil.copy(history_template, tmp_path_factory.mktemp("history") / "history.db")
+    return Mem0Config(
+        url=shared_store.url,
+        api_key=SecretStr(shared_store.api_key),
+        history_url=f"sqlite:///{history}",
+        collection="of-the-test",
+    )

@@ -9,7 +9,6 @@ from pydantic import SecretStr
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import copied_urls, postgres_database
 from support.memories import StoppedClock
-from support.store_servers import store_server
 
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.factory import WorkerBackend
@@ -30,27 +29,10 @@ Build = Callable[[str], WorkerBackend]
 
 
 @pytest.fixture(scope="session")
-def history_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
-    migrate_history(url)
-    return url
-
-
-@pytest.fixture(scope="session")
-def ledger_url(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> str:
-    return copied_urls(ledger_template, tmp_path_factory.mktemp("ledger")).ledger
-
-
-@pytest.fixture(scope="session")
-def own_store(tmp_path_factory: pytest.TempPathFactory, history_url: str, ledger_url: str) -> Iterator[Mem0Config]:
-    with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Config(
-            url=address.url,
-            api_key=SecretStr(address.api_key),
-            history_url=history_url,
-            ledger_url=ledger_url,
-            collection=Mem0Config.collection_of("contract"),
-        )
+def own_store(shared_place: Mem0Config, tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> Mem0Config:
+    ledger_url = copied_urls(ledger_template, tmp_path_factory.mktemp("ledger")).ledger
+    collection = Mem0Config.collection_of("contract")
+    return shared_place.model_copy(update={"ledger_url": ledger_url, "collection": collection})
 
 
 @pytest.fixture(scope="session")
@@ -88,12 +70,8 @@ def build(request: pytest.FixtureRequest, clock: StoppedClock) -> Build:
         )
     elif url := os.environ.get(QDRANT_URL):
         key = os.environ.get(QDRANT_API_KEY)
-        place = Mem0Config(
-            url=url,
-            api_key=None if key is None else SecretStr(key),
-            history_url=request.getfixturevalue("history_url"),
-            ledger_url=request.getfixturevalue("ledger_url"),
-            collection=Mem0Config.collection_of("contract"),
+        place = request.getfixturevalue("own_store").model_copy(
+            update={"url": url, "api_key": None if key is None else SecretStr(key)}
         )
     else:
         pytest.skip(f"needs a Qdrant server, named by {QDRANT_URL}")

@@ -6,22 +6,19 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
 from support.hashing_embedder import HashingEmbedder
-from support.ledger_records import copied_urls, postgres_database
+from support.ledger_records import copied_urls
 from support.memories import StoppedClock
 from support.publications import Sharing
-from support.store_servers import store_server
 
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.ledger.database import Database, LedgerUrls
-from memcore.ledger.migrate import migrate, migrate_history
+from memcore.ledger.database import Database
 from memcore.ledger.tables import shared_heads, shared_log
 
 #: Names the Qdrant server to test against; the collection that is made there is dropped again.
@@ -34,25 +31,11 @@ MEM0 = ["mem0", pytest.param("mem0-with-postgresql", marks=pytest.mark.service)]
 
 
 @pytest.fixture(scope="session")
-def made_place(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> Iterator[Mem0Config]:
+def made_place(shared_place: Mem0Config, tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> Mem0Config:
     """A collection of a store server, and a log on SQLite."""
-    history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
-    migrate_history(history_url)
-    with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Config(
-            url=address.url,
-            api_key=SecretStr(address.api_key),
-            history_url=history_url,
-            ledger_url=copied_urls(ledger_template, tmp_path_factory.mktemp("ledger")).ledger,
-            collection=Mem0Config.collection_of("shared_contract"),
-        )
-
-
-@pytest.fixture(scope="session")
-def postgres_url(postgres: str) -> Iterator[str]:
-    with postgres_database(postgres) as url:
-        migrate(LedgerUrls(ledger=url, journal=url))
-        yield url
+    ledger_url = copied_urls(ledger_template, tmp_path_factory.mktemp("ledger")).ledger
+    collection = Mem0Config.collection_of("shared_contract")
+    return shared_place.model_copy(update={"ledger_url": ledger_url, "collection": collection})
 
 
 @pytest.fixture(scope="session")

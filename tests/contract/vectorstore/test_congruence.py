@@ -10,16 +10,15 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from support.reference_store import ReferenceStore, same_ranking, same_records
-from support.store_servers import store_server
+from support.store_servers import StoreAddress
 from support.thorough import sized
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[QdrantClient]:
-    with store_server(tmp_path_factory.mktemp("congruence")) as address:
-        client = address.client()
-        yield client
-        client.close()
+def server(shared_store: StoreAddress) -> Generator[QdrantClient]:
+    client = shared_store.client()
+    yield client
+    client.close()
 
 
 @pytest.fixture(

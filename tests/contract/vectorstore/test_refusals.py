@@ -10,29 +10,33 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
-from support.store_servers import StoreAddress, store_server
+from support.store_servers import StoreAddress
 
 NAME = "refusals"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Generator[StoreAddress]:
-    with store_server(tmp_path_factory.mktemp("refusals")) as running:
-        client = running.client()
-        client.create_collection(
-            NAME,
-            vectors_config=m.VectorParams(size=2, distance=m.Distance.COSINE),
-            sparse_vectors_config={"bm25": m.SparseVectorParams(modifier=m.Modifier.IDF)},
-        )
-        client.upsert(NAME, [m.PointStruct(id=1, vector=[1.0, 0.0], payload={"a": 1})])
-        client.close()
-        yield running
+def address(shared_store: StoreAddress) -> Generator[StoreAddress]:
+    client = shared_store.client()
+    client.create_collection(
+        NAME,
+        vectors_config=m.VectorParams(size=2, distance=m.Distance.COSINE),
+        sparse_vectors_config={"bm25": m.SparseVectorParams(modifier=m.Modifier.IDF)},
+    )
+    client.upsert(NAME, [m.PointStruct(id=1, vector=[1.0, 0.0], payload={"a": 1})])
+    yield shared_store
+    client.delete_collection(NAME)
+    client.close()
 
 
 @pytest.fixture
 def rest(address: StoreAddress) -> Generator[httpx.Client]:
     with httpx.Client(base_url=address.url, headers={"api-key": address.api_key}) as client:
         yield client
+
+
+def _collections(rest: httpx.Client) -> set[str]:
+    return {each["name"] for each in rest.get("/collections").json()["result"]["collections"]}
 
 
 def _error(answer: httpx.Response) -> str:
@@ -195,10 +199,11 @@ def test_a_wrong_request_is_told_what_is_wrong(
 def test_what_only_a_qdrant_server_can_do_is_refused_as_not_supported(
     rest: httpx.Client, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
+    before = _collections(rest)
     answer = rest.request(method, path, json=body)
     assert answer.status_code == 501, answer.text
     assert _error(answer).startswith("Not supported by the embedded store")
-    assert rest.get("/collections").json()["result"] == {"collections": [{"name": NAME}]}
+    assert _collections(rest) == before
     assert rest.post(f"/collections/{NAME}/points/count", json={}).json()["result"] == {"count": 1}
 
 
@@ -233,9 +238,10 @@ def test_a_collection_is_created_once(address: StoreAddress) -> None:
 @pytest.mark.parametrize("name", ["a/b", "a\\b", "..", ".", "a:b", "x" * 300])
 def test_a_collections_name_stays_inside_the_data_folder(rest: httpx.Client, name: str) -> None:
     quoted = name.replace("/", "%2F").replace(".", "%2E").replace("\\", "%5C")
+    before = _collections(rest)
     answer = rest.put(f"/collections/{quoted}", json={"vectors": {"size": 2, "distance": "Dot"}})
     assert answer.status_code in {400, 501}
-    assert rest.get("/collections").json()["result"] == {"collections": [{"name": NAME}]}
+    assert _collections(rest) == before
 
 
 @pytest.mark.parametrize(

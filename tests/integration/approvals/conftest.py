@@ -6,35 +6,19 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import StoppedClock, copied_urls
 from support.skill_publication import SkillWorld, Store
-from support.store_servers import store_server
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.migrate import migrate_history
 
 COMPANY = "acme"
-
-
-@pytest.fixture(scope="session")
-def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
-    history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
-    migrate_history(history_url)
-    with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Config(
-            url=address.url,
-            api_key=SecretStr(address.api_key),
-            history_url=history_url,
-            collection=Mem0Config.collection_of("approvals"),
-        )
 
 
 @pytest.fixture
@@ -55,8 +39,9 @@ def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-async def backend(made_place: Mem0Config, urls: LedgerUrls, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
-    place = made_place.model_copy(update={"ledger_url": urls.ledger})
+async def backend(shared_place: Mem0Config, urls: LedgerUrls, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
+    collection = Mem0Config.collection_of("approvals")
+    place = shared_place.model_copy(update={"ledger_url": urls.ledger, "collection": collection})
     made = Mem0Backend(place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
     await made.connect()
     key = None if place.api_key is None else place.api_key.get_secret_value()

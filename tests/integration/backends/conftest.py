@@ -1,21 +1,17 @@
 """A store server, and backends on collections of their own."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from pydantic import SecretStr
 from support.memories import StoppedClock
-from support.store_servers import StoreAddress, store_server
+from support.store_servers import StoreAddress
 
 from memcore.backends.mem0.config import Mem0Config
-from memcore.ledger.migrate import migrate_history
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreAddress]:
-    with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield address
+def address(shared_store: StoreAddress) -> StoreAddress:
+    return shared_store
 
 
 @pytest.fixture
@@ -24,14 +20,10 @@ def clock() -> StoppedClock:
 
 
 @pytest.fixture
-def place(address: StoreAddress, tmp_path: Path, request: pytest.FixtureRequest) -> Mem0Config:
+def place(shared_place: Mem0Config, sqlite_history: str, request: pytest.FixtureRequest) -> Mem0Config:
     """A collection and a history of the test's own."""
-    url = f"sqlite:///{tmp_path / 'history.db'}"
-    migrate_history(url)
     name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
-    return Mem0Config(
-        url=address.url, api_key=SecretStr(address.api_key), history_url=url, collection=Mem0Config.collection_of(name)
-    )
+    return shared_place.model_copy(update={"history_url": sqlite_history, "collection": Mem0Config.collection_of(name)})
 
 
 @pytest.fixture

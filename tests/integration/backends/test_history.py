@@ -39,10 +39,9 @@ def postgres_url(postgres: str) -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
-def history_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def history_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'alone.db'}"
-        migrate_history(url)
+        url: str = request.getfixturevalue("sqlite_history")
         return url
     found: str = request.getfixturevalue("postgres_url")
     engine = create_engine(found)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.fault_injection import Crash, Faults
 from support.job_contexts import ScriptedContext
-from support.ledger_records import COMPANY, StoppedClock, copied_urls, postgres_database
+from support.ledger_records import COMPANY, StoppedClock, copied_urls
 from support.running_stack import wait_until
 from support.shared_failures import FAILURES, share_failures
 
@@ -27,7 +27,6 @@ from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, ProgressCallbac
 from memcore.jobs.payloads import EvolvePayload
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.ledger.migrate import migrate
 from memcore.skills.candidates import CycleStage
 from memcore.skills.evolver import CycleLease, CycleService, SkillEvolver
 from memcore.skills.report import EvolverReport
@@ -73,18 +72,11 @@ def clock() -> StoppedClock:
     return StoppedClock()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
-def ledger(request: pytest.FixtureRequest, clock: StoppedClock) -> Iterator[Ledger]:
-    if request.param == "sqlite":
-        opened = Ledger.open(request.getfixturevalue("sqlite_ledger"), clock=clock)
-        yield opened
-        opened.close()
-        return
-    with postgres_database(request.getfixturevalue("postgres")) as url:
-        migrate(LedgerUrls(ledger=url, journal=url))
-        opened = Ledger.open(LedgerUrls(ledger=url, journal=url), clock=clock)
-        yield opened
-        opened.close()
+@pytest.fixture
+def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
+    opened = Ledger.open(urls, clock=clock)
+    yield opened
+    opened.close()
 
 
 def test_a_cycle_is_carried_out_and_finished_once(ledger: Ledger, clock: StoppedClock) -> None:

@@ -1,13 +1,12 @@
 """From the store to the archive and back: the same memory, byte for byte, whatever stood in it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import SecretStr
 from support.collection_setup import active_collection_of, switch_collection
 from support.hashing_embedder import HashingEmbedder
 from support.maintenance_fixture import (
@@ -20,7 +19,6 @@ from support.maintenance_fixture import (
     memory,
     uid,
 )
-from support.store_servers import store_server
 from support.thorough import examples
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -28,13 +26,10 @@ from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType
 from memcore.embedding.bm25 import Bm25Encoder, SparseVector
 from memcore.jobs.outcomes import Done
-from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
 from memcore.records import Lineage, MemoryRecord, Vectors
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memcore.backends.inmemory import InMemoryBackend
 
 POLICY = ConsolidationConfig(
@@ -84,7 +79,7 @@ def records(draw: st.DrawFn) -> list[MemoryRecord]:
     return [*made, memory(99, days_old=0, tags=["pinned"])]
 
 
-@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filled=records(), data=st.data())
 async def test_what_goes_to_the_archive_and_comes_back_is_the_same(
     make_maintenance_fixture: MakeMaintenanceFixture, filled: list[MemoryRecord], data: st.DataObject
@@ -108,18 +103,9 @@ async def test_what_goes_to_the_archive_and_comes_back_is_the_same(
     world.ledger.close()
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
-    folder: Path = tmp_path_factory.mktemp("store")
-    history_url = f"sqlite:///{folder / 'history.db'}"
-    migrate_history(history_url)
-    with store_server(folder / "shards") as address:
-        yield Mem0Config(
-            url=address.url,
-            api_key=SecretStr(address.api_key),
-            history_url=history_url,
-            collection=Mem0Config.collection_of("archives"),
-        )
+@pytest.fixture
+def place(shared_place: Mem0Config) -> Mem0Config:
+    return shared_place.model_copy(update={"collection": Mem0Config.collection_of("archives")})
 
 
 @pytest.fixture

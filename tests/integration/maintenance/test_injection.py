@@ -5,14 +5,11 @@ paid for again, and the next attempt completes. The number of points is printed:
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from support.fake_summarizer import FakeSummarizer
 from support.fault_injection import Crash, Faults, crash_points
-from support.ledger_records import copied_urls, postgres_database
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceFixture, comparable, memory
 from support.thorough import sized
@@ -20,7 +17,6 @@ from support.thorough import sized
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Outcome, Snooze
 from memcore.ledger import LedgerUrls
-from memcore.ledger.migrate import migrate
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory
@@ -47,17 +43,6 @@ def policy(strategy: str) -> ConsolidationConfig:
             dual_mode=DualModeConfig(enabled=True, summarization_model="small"),
         ),
     )
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def urls(request: pytest.FixtureRequest, ledger_folder: Path, ledger_template: Path) -> Iterator[LedgerUrls]:
-    if request.param == "sqlite":
-        yield copied_urls(ledger_template, ledger_folder / "world")
-        return
-    with postgres_database(request.getfixturevalue("postgres")) as url:
-        urls = LedgerUrls(ledger=url, journal=url)
-        migrate(urls)
-        yield urls
 
 
 async def filled(urls: LedgerUrls, strategy: str) -> MaintenanceFixture:

@@ -1,41 +1,27 @@
 """The same run on the real store: what comes back is what was there, vectors and foreign payload keys included."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from pydantic import SecretStr
 from support.hashing_embedder import HashingEmbedder
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
-from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.jobs.outcomes import Done
-from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import MemoryCategory
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memcore.backends.inmemory import InMemoryBackend
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
-    folder: Path = tmp_path_factory.mktemp("store")
-    history_url = f"sqlite:///{folder / 'history.db'}"
-    migrate_history(history_url)
-    with store_server(folder / "shards") as address:
-        yield Mem0Config(
-            url=address.url,
-            api_key=SecretStr(address.api_key),
-            history_url=history_url,
-            collection=Mem0Config.collection_of("nights"),
-        )
+@pytest.fixture
+def place(shared_place: Mem0Config) -> Mem0Config:
+    return shared_place.model_copy(update={"collection": Mem0Config.collection_of("runs")})
 
 
 @pytest.fixture

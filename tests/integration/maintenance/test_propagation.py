@@ -9,7 +9,6 @@ import pytest
 from pydantic import SecretStr
 from support.fault_injection import Crash, Faults
 from support.hashing_embedder import HashingEmbedder
-from support.ledger_records import copied_urls, postgres_database
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.store_servers import store_server
@@ -20,7 +19,7 @@ from memcore.config.learning import ProceduralMemoryConfig, PropagationConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryStoreError
 from memcore.ledger import AgentSpec, LedgerUrls
-from memcore.ledger.migrate import migrate, migrate_history
+from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.procedural.propagation import LESSONS_PER_RUN, Propagation
 from memcore.procedural.records import ProceduralMemoryScope, proposal_of
@@ -69,17 +68,6 @@ async def held(world: MaintenanceFixture, agent_id: str) -> list[MemoryRecord]:
 
 async def holders(world: MaintenanceFixture, *agent_ids: str) -> dict[str, int]:
     return {agent_id: len(await held(world, agent_id)) for agent_id in agent_ids}
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
-def urls(request: pytest.FixtureRequest, ledger_folder: Path, ledger_template: Path) -> Iterator[LedgerUrls]:
-    if request.param == "sqlite":
-        yield copied_urls(ledger_template, ledger_folder / "world")
-        return
-    with postgres_database(request.getfixturevalue("postgres")) as url:
-        made = LedgerUrls(ledger=url, journal=url)
-        migrate(made)
-        yield made
 
 
 @pytest.fixture

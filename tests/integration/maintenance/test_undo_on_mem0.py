@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,13 +10,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import SecretStr
 from support.fake_summarizer import FakeSummarizer
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import copied_urls
 from support.maintenance_fixture import COMPANY, SHARED_MEMORY, MaintenanceFixture
 from support.random_histories import HISTORIES, POLICIES, Step, stores
-from support.store_servers import store_server
 from support.thorough import examples
 from support.undo_checks import run_and_record, undo_and_check
 
@@ -25,7 +22,6 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.ledger.migrate import migrate_history
 from memcore.records import MemoryRecord
 
 if TYPE_CHECKING:
@@ -35,18 +31,9 @@ if TYPE_CHECKING:
 NAMES = (f"undo-{number}" for number in itertools.count())
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
-    folder: Path = tmp_path_factory.mktemp("store")
-    history_url = f"sqlite:///{folder / 'history.db'}"
-    migrate_history(history_url)
-    with store_server(folder / "shards") as address:
-        yield Mem0Config(
-            url=address.url,
-            api_key=SecretStr(address.api_key),
-            history_url=history_url,
-            collection=Mem0Config.collection_of("undo"),
-        )
+@pytest.fixture
+def place(shared_place: Mem0Config) -> Mem0Config:
+    return shared_place.model_copy(update={"collection": Mem0Config.collection_of("undo")})
 
 
 @given(records=stores(most=12), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))

@@ -5,10 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 from support.hashing_embedder import HashingEmbedder
-from support.ledger_records import StoppedClock, copied_urls, postgres_database
-from support.store_servers import store_server
+from support.ledger_records import StoppedClock, copied_urls
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
@@ -16,7 +14,6 @@ from memcore.config.organization import OrgMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.ledger import Ledger, LedgerUrls
-from memcore.ledger.migrate import migrate, migrate_history
 from memcore.org.service import LedgerOrgMemory
 
 #: Makes a backend over the same data, as another process would.
@@ -35,32 +32,17 @@ def company() -> str:
 
 
 @pytest.fixture(scope="package")
-def made_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mem0Config]:
-    history_url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.db'}"
-    migrate_history(history_url)
-    with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield Mem0Config(
-            url=address.url, api_key=SecretStr(address.api_key), history_url=history_url, collection="elsewhere"
-        )
-
-
-@pytest.fixture(scope="package")
-def postgres_urls(postgres: str) -> Iterator[LedgerUrls]:
-    with postgres_database(postgres) as url:
-        urls = LedgerUrls(ledger=url, journal=url)
-        migrate(urls)
-        yield urls
-
-
-@pytest.fixture(scope="package")
 def sqlite_urls(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path) -> LedgerUrls:
     return copied_urls(ledger_template, tmp_path_factory.mktemp("ledger"))
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
 def urls(request: pytest.FixtureRequest) -> LedgerUrls:
-    found: LedgerUrls = request.getfixturevalue("sqlite_urls" if request.param == "sqlite" else "postgres_urls")
-    return found
+    if request.param == "sqlite":
+        found: LedgerUrls = request.getfixturevalue("sqlite_urls")
+        return found
+    url: str = request.getfixturevalue("postgres_url")
+    return LedgerUrls(ledger=url, journal=url)
 
 
 @pytest.fixture
@@ -71,8 +53,8 @@ def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def place(made_place: Mem0Config, urls: LedgerUrls, company: str) -> Mem0Config:
-    return made_place.model_copy(update={"ledger_url": urls.ledger, "collection": Mem0Config.collection_of(company)})
+def place(shared_place: Mem0Config, urls: LedgerUrls, company: str) -> Mem0Config:
+    return shared_place.model_copy(update={"ledger_url": urls.ledger, "collection": Mem0Config.collection_of(company)})
 
 
 @pytest.fixture

@@ -1,18 +1,17 @@
 """A store server, and worlds on collections of their own."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 from support.ledger_records import copied_urls
 from support.reindex_fixture import ReindexWorld
-from support.store_servers import StoreAddress, store_server
+from support.store_servers import StoreAddress
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
-from memcore.ledger.migrate import migrate_history
 
 #: Each world has a company, and so collections, of its own.
 NUMBERS = itertools.count()
@@ -21,16 +20,8 @@ MakeMaintenanceFixture = Callable[[Path], ReindexWorld]
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreAddress]:
-    with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield address
-
-
-@pytest.fixture(scope="session")
-def history_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("history-template") / "history.db"
-    migrate_history(f"sqlite:///{file}")
-    return file
+def address(shared_store: StoreAddress) -> StoreAddress:
+    return shared_store
 
 
 @pytest.fixture

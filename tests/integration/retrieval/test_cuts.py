@@ -18,7 +18,7 @@ from support.hashing_embedder import HashingEmbedder
 from support.memories import NOW, record
 from support.scored_memories import entry
 from support.search_backends import SharedStore
-from support.store_servers import StoreAddress, start_store, stop, store_server
+from support.store_servers import StoreAddress, start_store, stop
 
 from memcore import errors
 from memcore.backends.mem0.backend import Mem0Backend
@@ -52,10 +52,9 @@ class CutEmbedder(HashingEmbedder):
         return np.stack([HashingEmbedder.embed_query(self, text) for text in texts])  # type: ignore[attr-defined]  # a sequence of texts
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreAddress]:
-    with store_server(tmp_path_factory.mktemp("store")) as address:
-        yield address
+@pytest.fixture
+def server(shared_store: StoreAddress) -> StoreAddress:
+    return shared_store
 
 
 @pytest.fixture
