@@ -13,10 +13,11 @@ from support.thorough import THOROUGH
 #: Calls that only read; a name that is missing here costs a crash point more, and hides none.
 _READS = frozenset(
     (
-        "agents.get", "backend.count_where", "backend.get_many", "backend.retrieve", "backend.scan",
+        "agents.get", "approvals.get", "backend.count_where", "backend.get_many", "backend.retrieve", "backend.scan",
         "journal.gone", "journal.journal_entries", "journal.next_seq", "journal.open_of", "journal.overtaken",
         "journal.protected_by_undo", "journal.removals", "journal.tombstoned", "journal.totals",
-        "journal.undoable", "lineage.exchanges", "runs.get", "switches.paused", "syntheses.of_run", "uses.of",
+        "journal.undoable", "lineage.exchanges", "log.history", "runs.get", "skills.get",
+        "switches.paused", "syntheses.of_run", "uses.of",
     )
 )  # fmt: skip
 
@@ -28,6 +29,11 @@ def crash_points(calls: Sequence[str]) -> list[int]:
     test-thorough` crashes before every call.
     """
     return [point for point in range(1, len(calls)) if THOROUGH or point == 1 or calls[point - 1] not in _READS]
+
+
+def stall_points(calls: Sequence[str]) -> list[int]:
+    """Return the calls before which a sleep can do harm: those that write. `make test-thorough` sleeps at all."""
+    return [point for point, call in enumerate(calls) if THOROUGH or call not in _READS]
 
 
 class Crash(BaseException):

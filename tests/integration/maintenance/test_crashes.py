@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
 from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.thorough import sized
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.jobs.outcomes import Done, Skipped
@@ -127,7 +128,7 @@ async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_maintenance_fixt
     world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
 
-    for point in range(3, len(calls), 5):
+    for point in range(3, len(calls), sized(10, thorough=3)):
         go_back()
         run = world.plan_run()
         await _crashed(world, run.run_id, Faults(point))
@@ -169,8 +170,8 @@ async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
     calls = (await FaultFreeRun.of(make_maintenance_fixture)).maintenance_run.calls
-    points = [n for n in range(2, len(calls)) if n % 2 == 0 or calls[n].endswith(WRITES)]
-    assert len(points) >= 60, "the scenario has become too small to mean anything"
+    points = [n for n in range(2, len(calls)) if n % sized(6, thorough=1) == 0 or calls[n].endswith(WRITES)]
+    assert len(points) >= 35, "the scenario has become too small to mean anything"
 
     world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
