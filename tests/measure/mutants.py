@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -217,17 +217,6 @@ def places(root: Path, line: str) -> list[tuple[Path, int]]:
     ]
 
 
-def existing(root: Path, tests: Iterable[str]) -> list[str]:
-    """Return the tests' paths; one that was moved is found by its name."""
-    found: list[str] = []
-    for test in tests:
-        if (root / test).exists():
-            found.append(test)
-        else:
-            found += [str(path.relative_to(root)) for path in sorted((root / "tests").rglob(Path(test).name))]
-    return found
-
-
 def fails(root: Path, tests: Sequence[str]) -> bool:
     """Return whether one of the tests fails, or none of them ends in time."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
@@ -279,7 +268,7 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="memtend-mutants-") as folder:
         root = copied(Path(folder))
         for area in dict.fromkeys(each.area for each in chosen):
-            tests = existing(root, TESTS[area])
+            tests = TESTS[area]
             if fails(root, tests):
                 say(f"{area}: its tests fail without a mutant")
                 return 2

@@ -1,12 +1,22 @@
 import statistics
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 
-#: Lines of a source file: what the middle one may have, nine in ten, and the longest.
-MEDIAN, NINE_IN_TEN, LONGEST = 200, 400, 700
+#: Lines of a source file: what nine in ten may have at most, and the longest.
+NINE_IN_TEN, LONGEST = 400, 700
+
+#: A file below so many lines is a paragraph of its neighbour, and this is the share that may be.
+SMALL, SMALL_SHARE = 40, 0.12
+
+#: Modules that one folder may hold, beside its __init__.
+IN_A_FOLDER = 20
+
+#: What ships and is no code to be read: history, and data.
+APART = ("memcore/ledger/migrations/",)
 
 
 def lines_of(*folders: str) -> dict[Path, int]:
@@ -32,10 +42,19 @@ def percentile(values: list[int]) -> float:
 def test_source_files_stay_small(record_property: Callable[[str, object], None]) -> None:
     sizes = lines_of(*PRODUCT_FOLDERS)
     record_property("source", described(sizes))
-    values = sorted(sizes.values())
     assert [str(path) for path, size in sizes.items() if size > LONGEST] == []
-    assert statistics.median(values) <= MEDIAN
-    assert percentile(values) <= NINE_IN_TEN
+    assert percentile(sorted(sizes.values())) <= NINE_IN_TEN
+
+
+def test_few_source_files_are_paragraphs_of_their_neighbour() -> None:
+    sizes = {path: size for path, size in lines_of(*PRODUCT_FOLDERS).items() if not str(path).startswith(APART)}
+    small = sorted(str(path) for path, size in sizes.items() if size < SMALL)
+    assert len(small) <= SMALL_SHARE * len(sizes), small
+
+
+def test_a_folder_can_be_taken_in_at_a_glance() -> None:
+    modules = Counter(path.parent for path in lines_of(*PRODUCT_FOLDERS) if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in modules.items() if count > IN_A_FOLDER} == {}
 
 
 def test_no_test_file_is_too_long_to_read(record_property: Callable[[str, object], None]) -> None:

@@ -9,7 +9,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -155,9 +155,9 @@ def words_of(name: str) -> list[str]:
     return [part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
-def names_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def names_in(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Every name that a file defines, with its line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -170,14 +170,13 @@ def names_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.asname
 
 
-def texts_in(source: str, tree: ast.Module, *, with_messages: bool) -> Iterator[tuple[int, str]]:
+def texts_in(source: str, nodes: Sequence[ast.AST], *, with_messages: bool) -> Iterator[tuple[int, str]]:
     """Comments and docstrings; in the product also the messages: every string with a space in it."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline) if PROSE.search(source) else ()
-    for token in tokens:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    bare = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
         if id(node) in bare or (with_messages and " " in node.value):
@@ -192,14 +191,18 @@ def in_prose(path: str, line: int, text: str) -> Iterator[Finding]:
 
 
 def in_code(path: str, source: str) -> Iterator[Finding]:
-    tree = ast.parse(source)
-    for line, name in names_in(tree):
+    has_prose = PROSE.search(source) is not None
+    if not has_prose and IN_NAMES.keys().isdisjoint(words_of(source)):
+        return
+    nodes = list(ast.walk(ast.parse(source)))
+    for line, name in names_in(nodes):
         if name not in FROZEN:
             plain = {"tell", "told"} if name.startswith("test_") else set()  # a sentence may use the verb
             private = [word for word in words_of(name) if word in IN_NAMES and word not in plain]
             yield from ((path, line, name, IN_NAMES[word]) for word in private)
-    for line, text in texts_in(source, tree, with_messages=not path.startswith(STORIES)):
-        yield from in_prose(path, line, text)
+    if has_prose:
+        for line, text in texts_in(source, nodes, with_messages=not path.startswith(STORIES)):
+            yield from in_prose(path, line, text)
 
 
 def findings() -> Iterator[Finding]:
