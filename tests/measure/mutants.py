@@ -50,7 +50,7 @@ TESTS = {
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
     ),
-    "batch writer": ("tests/unit/workers/test_desk.py", "tests/unit/workers/test_lanes.py"),
+    "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
 }  # fmt: skip
 
