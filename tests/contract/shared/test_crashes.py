@@ -18,6 +18,9 @@ from memcore.models.memory import MemoryMetadata, MemoryQuery, MemoryStoreReques
 
 MakeBackend = Callable[[], Mem0Backend]
 
+#: The calls between which it crashes are the same on PostgreSQL; each is one transaction, which test_shared_log holds.
+pytestmark = pytest.mark.parametrize("place", ["mem0"], indirect=True)
+
 #: Longer than a search lets a line of the log stay open.
 OVERDUE = timedelta(seconds=5)
 
