@@ -39,13 +39,20 @@ demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, deploy it and r
 up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
 	$(BIN)/memtend up
 
-test: lint  ## Check the code, then run every test, those with real processes and signals last.
+test: lint  ## Check the code, then run every test: unit and contract, then integration beside acceptance.
 	@rm -rf $(REPORTS)
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal --junitxml=$(REPORTS)/1-fast.xml
-	$(BIN)/python -m pytest tests/integration -n 2 --dist worksteal --junitxml=$(REPORTS)/2-integration.xml
-	$(BIN)/python -m pytest tests/acceptance -n 3 --dist loadfile --junitxml=$(REPORTS)/3-acceptance.xml
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line .integration .acceptance
 	@$(BIN)/python tests/tally.py $(REPORTS)
+
+# Side by side: acceptance waits for its processes for much of its time, and integration needs that of the cores.
+.PHONY: .integration .acceptance
+.integration:
+	$(BIN)/python -m pytest tests/integration -n 2 --dist worksteal --junitxml=$(REPORTS)/2-integration.xml
+
+.acceptance:
+	$(BIN)/python -m pytest tests/acceptance -n 3 --dist loadfile --junitxml=$(REPORTS)/3-acceptance.xml
 
 test-thorough: export MEMTEND_TEST_THOROUGH := 1
 test-thorough: $(VENV)/.dev  ## Run every test at full size, and search for examples that break a property (an hour or two).
@@ -64,8 +71,14 @@ format: $(VENV)/.dev  ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict, then basedpyright.
+types: $(VENV)/.dev  ## Check types, of the tests too: mypy strict and basedpyright, side by side.
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync .mypy .basedpyright
+
+.PHONY: .mypy .basedpyright
+.mypy:
 	MYPYPATH=tests $(BIN)/mypy --explicit-package-bases $(ROOMS) tests examples
+
+.basedpyright:
 	$(BIN)/basedpyright $(ROOMS) tests examples
 
 docs: $(VENV)/.docs  ## Build the documentation into build/site; a broken link is an error.
