@@ -44,6 +44,7 @@ from memcore.errors import (
 )
 from memcore.free_space import FOR_JOBS, refuse_when_low
 from memcore.jobs.payloads import (
+    QUEUE_OF,
     ApplicationOutcome,
     EvolvePayload,
     FineTunePayload,
@@ -270,7 +271,7 @@ class MemoryClient:
         cycle_id = ids.cycle_id(company=self._company, planned_at=now.astimezone(UTC).isoformat())
         payload = EvolvePayload(company=self._company, cycle_id=cycle_id, origin="manual", planned_at=now)
         what = "a cycle of the skill evolver"
-        return JobReceipt(job_id=self._send(TaskName.EVOLVE, payload, Queue.SKILLS, what, job_id=cycle_id))
+        return JobReceipt(job_id=self._send(TaskName.EVOLVE, payload, what, job_id=cycle_id))
 
     def finetune(self, plan: FineTunePlan | Mapping[str, Any], *, request_id: str | None = None) -> JobReceipt:
         """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
@@ -296,9 +297,7 @@ class MemoryClient:
             payload = FineTunePayload(company=self._company, run_id=run_id, plan=wanted.model_dump(mode="json"))
         if self._levels is not None:
             self._levels.check_finetune(run_id)
-        return JobReceipt(
-            job_id=self._send(TaskName.FINETUNE, payload, Queue.FINETUNE, "a fine-tune run", job_id=run_id)
-        )
+        return JobReceipt(job_id=self._send(TaskName.FINETUNE, payload, "a fine-tune run", job_id=run_id))
 
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Report the memories that agents were shown, up to 1,024 in one call; the job's id is the batch's.
@@ -317,7 +316,7 @@ class MemoryClient:
         with naming_fields():
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
         what = f"{len(payload.uses)} uses"
-        job_id = self._send(TaskName.USE, payload, Queue.CONTROL, what, job_id=payload.batch_id, track=False)
+        job_id = self._send(TaskName.USE, payload, what, job_id=payload.batch_id, track=False)
         return JobReceipt(job_id=job_id)
 
     def record_experience(
@@ -340,7 +339,7 @@ class MemoryClient:
         made = payload.experience
         if self._levels is not None:
             self._levels.check_experience(made.agent_id)
-        job_id = self._send(TaskName.RECORD, payload, Queue.DISTILL, f"1 experience of {made.agent_id}", track=track)
+        job_id = self._send(TaskName.RECORD, payload, f"1 experience of {made.agent_id}", track=track)
         return ExperienceReceipt(job_id=job_id, experience_id=made.id)
 
     def distill(
@@ -372,7 +371,6 @@ class MemoryClient:
         job_id = self._offer(
             TaskName.DISTILL,
             payload,
-            Queue.DISTILL,
             f"1 trace of {payload.agent_id}",
             track=track,
             lost=ClientEvent.TRACE_LOST,
@@ -403,7 +401,6 @@ class MemoryClient:
         job_id = self._offer(
             TaskName.APPLIED,
             payload,
-            Queue.CONTROL,
             f"1 application by {payload.agent_id}",
             track=False,
             lost=ClientEvent.APPLICATION_LOST,
@@ -460,7 +457,6 @@ class MemoryClient:
         self,
         name: TaskName,
         payload: Payload,
-        queue: Queue,
         what: str,
         *,
         job_id: str | None = None,
@@ -470,14 +466,13 @@ class MemoryClient:
         sender, admit = self._sender, self._admit
         job_id = job_id or ids.new_id()
         return sender.send(
-            name, payload.model_dump_json(), queue=queue, job_id=job_id, summary=what, track=track, admit=admit
+            name, payload.model_dump_json(), queue=QUEUE_OF[name], job_id=job_id, summary=what, track=track, admit=admit
         )
 
     def _offer(
         self,
         name: TaskName,
         payload: Payload,
-        queue: Queue,
         what: str,
         *,
         track: bool,
@@ -488,7 +483,13 @@ class MemoryClient:
         sender, admit, job_id = self._sender, self._admit, ids.new_id()
         try:
             return sender.send(
-                name, payload.model_dump_json(), queue=queue, job_id=job_id, summary=what, track=track, admit=admit
+                name,
+                payload.model_dump_json(),
+                queue=QUEUE_OF[name],
+                job_id=job_id,
+                summary=what,
+                track=track,
+                admit=admit,
             )
         except MemoryError as error:
             _log.warning(lost, extra={**about, "error": type(error).__name__})
@@ -510,7 +511,7 @@ class MemoryClient:
         run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
         payload = payload.model_copy(update={"run_id": run_id})
         what = f"{payload.kind} of {payload.agent_id}"
-        return JobReceipt(job_id=self._send(TaskName.MAINTAIN, payload, Queue.MAINTENANCE, what, job_id=run_id))
+        return JobReceipt(job_id=self._send(TaskName.MAINTAIN, payload, what, job_id=run_id))
 
     def _build_payload(
         self,

@@ -322,8 +322,8 @@ class LevelChecker:
     def __init__(self, settings: "Settings", *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._monotonic = monotonic
-        self._company: tuple[float, MemoryLevel | None] | None = None
-        self._own: dict[str, tuple[float, MemoryLevel | None]] = {}
+        # Until when each agent's level is believed, and the level; None stands for the company.
+        self._known: dict[str | None, tuple[float, MemoryLevel | None]] = {}
 
     def check(self, scoped: StoreItem | DistillPayload) -> None:
         """Return if the memory, or that of the trace, may be sent. Raises MemoryInputError naming the missing id."""
@@ -357,25 +357,19 @@ class LevelChecker:
             raise FineTuneRunActiveError("a run has not ended: see `memtend finetune status`, or cancel it")
 
     def _refused(self, agent_id: str, why: Callable[[MemoryLevel], str | None]) -> str | None:
-        level = self._of_company()
+        level = self._level(None, self._read_company)
         if level is None or why(level) is None:
             return None
-        own = self._of_agent(agent_id, otherwise=level)
+        own = self._level(agent_id, lambda: self._read_agent(agent_id, level))
         return None if own is None else why(own)
 
-    def _of_company(self) -> MemoryLevel | None:
+    def _level(self, agent_id: str | None, read: Callable[[], MemoryLevel | None]) -> MemoryLevel | None:
         now = self._monotonic()
-        if self._company is None or self._company[0] <= now:
-            self._company = (now + REMEMBERED_SECONDS, self._read_company())
-        return self._company[1]
-
-    def _of_agent(self, agent_id: str, *, otherwise: MemoryLevel) -> MemoryLevel | None:
-        now = self._monotonic()
-        known = self._own.get(agent_id)
+        known = self._known.get(agent_id)
         if known is None or known[0] <= now:
             # Agents that are no longer asked about must not be kept for as long as the engine lives.
-            self._own = {key: value for key, value in self._own.items() if value[0] > now}
-            known = self._own[agent_id] = (now + REMEMBERED_SECONDS, self._read_agent(agent_id, otherwise))
+            self._known = {key: value for key, value in self._known.items() if value[0] > now}
+            known = self._known[agent_id] = (now + REMEMBERED_SECONDS, read())
         return known[1]
 
     def _read_company(self) -> MemoryLevel | None:

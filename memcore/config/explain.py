@@ -39,7 +39,7 @@ def explain(policy: Policy) -> Iterator[Effective]:
     given = {leaf.key for leaf in leaves if leaf.origin is Origin.FILE}
     alias = {}
     for pair in KEY_ALIASES:
-        winner, other = ("memory." + ".".join(path) for path in (pair.winner, pair.other))
+        winner, other = (f"memory.{key}" for key in pair)
         alias[winner], alias[other] = other, winner
     for leaf in leaves:
         follows = leaf.origin is Origin.DEFAULT and alias.get(leaf.key) in given

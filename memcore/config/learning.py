@@ -69,6 +69,9 @@ class PropagationConfig(Frozen):
     max_propagation_targets: int = Field(default=10, ge=1)
 
 
+#: Marks the sections of such models.
+NO_KEY = ExtensionKeys("the reference has this model, but no key for it")
+
 #: The reference's example; no server has this model.
 NO_MODEL = "example-small-001"
 
@@ -95,18 +98,10 @@ class ProceduralMemoryConfig(Frozen):
     max_tokens: int = Field(default=1500, ge=1)
     min_confidence: float = Field(default=0.5, ge=0.0, le=1.0)
     skill_md_directory: DataPath | None = None
-    capture: Annotated[CaptureConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
-        CaptureConfig()
-    )
-    pruning: Annotated[PruningConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
-        PruningConfig()
-    )
-    propagation: Annotated[PropagationConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
-        PropagationConfig()
-    )
-    evolver: Annotated[EvolverConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
-        EvolverConfig()
-    )
+    capture: Annotated[CaptureConfig, NO_KEY] = CaptureConfig()
+    pruning: Annotated[PruningConfig, NO_KEY] = PruningConfig()
+    propagation: Annotated[PropagationConfig, NO_KEY] = PropagationConfig()
+    evolver: Annotated[EvolverConfig, NO_KEY] = EvolverConfig()
 
     @property
     def asked_model(self) -> str | None:

@@ -1,6 +1,5 @@
 """Policy keys of maintenance: retention, consolidation, archival, pruning, the removal guard."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 from importlib.metadata import entry_points
 from typing import Annotated, Literal, Self
@@ -24,19 +23,12 @@ class RetentionRule(Frozen):
 
 
 def _one_rule_each(rules: tuple[RetentionRule, ...]) -> tuple[RetentionRule, ...]:
-    twice = _repeated(rule.category for rule in rules)
-    if twice is not None:
-        raise ValueError(f"category {twice} has more than one rule")
-    return rules
-
-
-def _repeated(categories: Iterable[MemoryCategory]) -> MemoryCategory | None:
     seen: set[MemoryCategory] = set()
-    for category in categories:
-        if category in seen:
-            return category
-        seen.add(category)
-    return None
+    for rule in rules:
+        if rule.category in seen:
+            raise ValueError(f"category {rule.category} has more than one rule")
+        seen.add(rule.category)
+    return rules
 
 
 #: Rules of which no two name the same category.

@@ -1,14 +1,13 @@
 """The ``memory`` section of the policy, its storage and embedder, the level of one agent, and aliases of keys."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from string import Formatter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainSerializer, field_validator, model_validator
 
 from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
-from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
+from memcore.config.learning import NO_KEY, ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
 from memcore.config.maintenance import ConsolidationConfig, RetentionRules
 from memcore.config.retrieval import MemoryRetrievalConfig
@@ -49,24 +48,12 @@ class MemoryOptionsConfig(Frozen):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAliases:
-    """Two keys under ``memory`` for one setting; the value of ``winner`` counts (SPEC decision 3).
-
-    Args:
-        winner: path to the key under ``consolidation``.
-        other: path to the key under ``options``.
-    """
-
-    winner: tuple[str, ...]
-    other: tuple[str, ...]
-
-
-#: The third pair is not named by the decision, but without it options.retention_days would be a key without effect.
+#: Two keys under ``memory`` for one setting; the first one's value counts (SPEC decision 3). The decision does not name
+#: the third pair, but without it options.retention_days would be a key without effect.
 KEY_ALIASES = (
-    KeyAliases(("consolidation", "interval"), ("options", "consolidation_interval")),
-    KeyAliases(("consolidation", "max_memories_per_agent"), ("options", "max_memories_per_agent")),
-    KeyAliases(("consolidation", "retention", "default_retention_days"), ("options", "retention_days")),
+    ("consolidation.interval", "options.consolidation_interval"),
+    ("consolidation.max_memories_per_agent", "options.max_memories_per_agent"),
+    ("consolidation.retention.default_retention_days", "options.retention_days"),
 )
 
 
@@ -77,34 +64,29 @@ def reconcile(memory: Frozen) -> Iterator[tuple[str, Frozen]]:
         ValueError: both keys of a pair were given, with different values.
     """
     sections: dict[str, Frozen] = {name: getattr(memory, name) for name in ("options", "consolidation")}
-    for alias in KEY_ALIASES:
-        winner, other = (_read(sections[path[0]], path[1:]) for path in (alias.winner, alias.other))
-        if winner.is_given and other.is_given and winner.value != other.value:
-            raise ValueError(
-                f"memory.{'.'.join(alias.winner)} and memory.{'.'.join(alias.other)} mean the same and differ; "
-                "give one of them"
-            )
-        target, value = (alias.winner, other.value) if other.is_given else (alias.other, winner.value)
-        sections[target[0]] = _with(sections[target[0]], target[1:], value)
+    for winner, other in KEY_ALIASES:
+        (value, is_given), (others, other_is_given) = (_read(sections, key) for key in (winner, other))
+        if is_given and other_is_given and value != others:
+            raise ValueError(f"memory.{winner} and memory.{other} mean the same and differ; give one of them")
+        target, counts = (winner, others) if other_is_given else (other, value)
+        head, *path = target.split(".")
+        sections[head] = _with(sections[head], path, counts)
     yield from sections.items()
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    value: Any
-    is_given: bool
+def _read(sections: Mapping[str, Frozen], key: str) -> tuple[Any, bool]:
+    """Return the value of a key, and whether it was given."""
+    head, *path, name = key.split(".")
+    section: Any = sections[head]
+    for each in path:
+        section = getattr(section, each)
+    return getattr(section, name), name in section.model_fields_set
 
 
-def _read(model: Frozen, path: tuple[str, ...]) -> _Reading:
-    head, *rest = path
-    value = getattr(model, head)
-    return _read(value, tuple(rest)) if rest else _Reading(value, head in model.model_fields_set)
-
-
-def _with(model: Frozen, path: tuple[str, ...], value: Any) -> Frozen:
+def _with(model: Frozen, path: list[str], value: Any) -> Frozen:
     head, *rest = path
     fields = {name: getattr(model, name) for name in type(model).model_fields}
-    fields[head] = _with(fields[head], tuple(rest), value) if rest else value
+    fields[head] = _with(fields[head], rest, value) if rest else value
     # Not model_copy, which would mark the key as given: `memtend config show` shows what the person wrote.
     return type(model).model_construct(_fields_set=set(model.model_fields_set), **fields)
 
@@ -211,9 +193,7 @@ class EmbedderOverrideConfig(Frozen):
     dims: int | None = Field(default=None, ge=1)
     query_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
     document_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED), Field(max_length=MAX_PREFIX_CHARS)] = None
-    fine_tune: Annotated[EmbeddingFineTuneConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
-        EmbeddingFineTuneConfig()
-    )
+    fine_tune: Annotated[EmbeddingFineTuneConfig, NO_KEY] = EmbeddingFineTuneConfig()
 
     @property
     def asked_model(self) -> str | None:
@@ -272,9 +252,7 @@ class CompanyMemoryConfig(Frozen):
     approvals: Annotated[
         ApprovalsConfig, ExtensionKeys("a proposal that nobody read for weeks must not take effect by one click")
     ] = ApprovalsConfig()
-    fine_tune: Annotated[FineTuneExecutionConfig, ExtensionKeys("the reference has this model, but no key for it")] = (
-        FineTuneExecutionConfig()
-    )
+    fine_tune: Annotated[FineTuneExecutionConfig, NO_KEY] = FineTuneExecutionConfig()
 
     @property
     def backends(self) -> Mapping[str, str]:

@@ -101,8 +101,7 @@ def _is_http(value: str) -> str:
 
 
 def _is_secret_http(value: SecretStr) -> SecretStr:
-    if not value.get_secret_value().lower().startswith(("http://", "https://")):
-        raise ValueError("should be an http or https URL")
+    _is_http(value.get_secret_value())
     return value
 
 

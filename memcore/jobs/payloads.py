@@ -258,15 +258,23 @@ class StoreItem(Frozen):
         return self
 
 
-class StorePayload(Payload):
-    """Memories to write, of any agents of one company.
+class _FirstVersion(Payload):
+    """What payloads share that have changed in no release.
 
     Attributes:
         version: the version of this payload.
-        items: the memories.
     """
 
     version: Literal[1] = 1
+
+
+class StorePayload(_FirstVersion):
+    """Memories to write, of any agents of one company.
+
+    Attributes:
+        items: the memories.
+    """
+
     items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
 
 
@@ -297,11 +305,10 @@ class MaintenancePayload(Payload):
     scope_id: StoredKey | None = None
 
 
-class DistillPayload(Payload):
+class DistillPayload(_FirstVersion):
     """One trace of a finished task; as JSON it has at most 1 MiB.
 
     Attributes:
-        version: the version of this payload.
         agent_id: the agent that did the task.
         trace_id: deterministic (memcore.ids.trace_id); it names the memory, the experience and the trajectory.
         trace: the trace.
@@ -310,7 +317,6 @@ class DistillPayload(Payload):
         project_id: the project that ends the memory, at level project.
     """
 
-    version: Literal[1] = 1
     agent_id: AgentId
     trace_id: Key
     trace: ExecutionTrace
@@ -333,15 +339,13 @@ _GIVEN: dict[str, TypeAdapter[Any]] = {
 }
 
 
-class ExperiencePayload(Payload):
+class ExperiencePayload(_FirstVersion):
     """One raw experience; as JSON it has at most 1 MiB.
 
     Attributes:
-        version: the version of this payload.
         experience: the raw experience.
     """
 
-    version: Literal[1] = 1
     experience: DetailedExperience
 
     @model_validator(mode="after")
@@ -355,15 +359,13 @@ class ExperiencePayload(Payload):
         return self
 
 
-class CompressPayload(Payload):
+class CompressPayload(_FirstVersion):
     """One agent whose raw experience waits for a language model.
 
     Attributes:
-        version: the version of this payload.
         agent_id: the agent.
     """
 
-    version: Literal[1] = 1
     agent_id: StoredKey
 
 
@@ -399,55 +401,44 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-class ReindexPayload(Payload):
-    """One slice of the company's reindex; the ledger knows which.
-
-    Attributes:
-        version: the version of this payload.
-    """
-
-    version: Literal[1] = 1
+class ReindexPayload(_FirstVersion):
+    """One slice of the company's reindex; the ledger knows which."""
 
 
 #: How the application of a skill went.
 ApplicationOutcome = Literal["success", "failure"]
 
 
-class LessonPayload(Payload):
+class LessonPayload(_FirstVersion):
     """One task whose lesson waits for a language model.
 
     Attributes:
-        version: the version of this payload.
         agent_id: the agent that did the task.
         lesson_id: the id of the lesson, which is the id of its trajectory.
     """
 
-    version: Literal[1] = 1
     agent_id: StoredKey
     lesson_id: StoredKey
 
 
-class EvolvePayload(Payload):
+class EvolvePayload(_FirstVersion):
     """One cycle of the skill evolver; its row in the ledger is the truth, and is made from this where it is missing.
 
     Attributes:
-        version: the version of this payload.
         cycle_id: deterministic (memcore.ids.cycle_id), from the company and the time.
         origin: who asked for the cycle.
         planned_at: the slot, or the time at which a person asked.
     """
 
-    version: Literal[1] = 1
     cycle_id: Key
     origin: Literal["scheduled", "manual"] = "scheduled"
     planned_at: BoundedTime
 
 
-class AppliedPayload(Payload):
+class AppliedPayload(_FirstVersion):
     """One application of a skill, or of an agent's own lesson.
 
     Attributes:
-        version: the version of this payload.
         agent_id: the agent that applied it.
         application_id: deterministic (memcore.ids.application_id), so that it counts once.
         skill_id: the id under which the agent found it.
@@ -455,7 +446,6 @@ class AppliedPayload(Payload):
         applied_at: when it was applied.
     """
 
-    version: Literal[1] = 1
     agent_id: AgentId
     application_id: Key
     skill_id: Key
@@ -463,17 +453,15 @@ class AppliedPayload(Payload):
     applied_at: BoundedTime
 
 
-class SynthesisPayload(Payload):
+class SynthesisPayload(_FirstVersion):
     """One group of memories about which a language model is asked.
 
     Attributes:
-        version: the version of this payload.
         agent_id: the agent whose memories these are.
         run_id: the maintenance run.
         place: the number of the group in its run.
     """
 
-    version: Literal[1] = 1
     agent_id: StoredKey
     run_id: NotBlankStr
     place: int = Field(ge=0)
@@ -499,15 +487,13 @@ class Use(Frozen):
     last_used_at: BoundedTime
 
 
-class UsePayload(Payload):
+class UsePayload(_FirstVersion):
     """Uses of memories by any agents of one company.
 
     Attributes:
-        version: the version of this payload.
         batch_id: the id of this report, so that a job that runs twice counts once.
         uses: the uses.
     """
 
-    version: Literal[1] = 1
     batch_id: Key
     uses: tuple[Use, ...] = Field(min_length=1, max_length=MAX_USES)

@@ -103,7 +103,8 @@ def payloads() -> Facts:
 
 def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     for each in model.__subclasses__():
-        if each.__module__.partition(".")[0] in PRODUCT_FOLDERS:
+        # What payloads share is no payload of a job.
+        if each.__module__.partition(".")[0] in PRODUCT_FOLDERS and not each.__name__.startswith("_"):
             yield each
         yield from _below(each)
 
