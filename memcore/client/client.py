@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
@@ -368,14 +369,8 @@ class MemoryClient:
         payload = build_trace_payload(agent_id, trace, company=self._company, now=self._clock(), scope=scope)
         if self._levels is not None:
             self._levels.check(payload)
-        job_id = self._offer(
-            TaskName.DISTILL,
-            payload,
-            f"1 trace of {payload.agent_id}",
-            track=track,
-            lost=ClientEvent.TRACE_LOST,
-            about={"agent_id": payload.agent_id, "trace_id": payload.trace_id},
-        )
+        send = self._sending(TaskName.DISTILL, payload, f"1 trace of {payload.agent_id}", track=track)
+        job_id = self._offer(send, ClientEvent.TRACE_LOST, agent_id=payload.agent_id, trace_id=payload.trace_id)
         return None if job_id is None else DistillReceipt(job_id=job_id, trace_id=payload.trace_id)
 
     def applied(
@@ -398,14 +393,8 @@ class MemoryClient:
         payload = build_application_payload(
             agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
         )
-        job_id = self._offer(
-            TaskName.APPLIED,
-            payload,
-            f"1 application by {payload.agent_id}",
-            track=False,
-            lost=ClientEvent.APPLICATION_LOST,
-            about={"agent_id": payload.agent_id, "skill_id": payload.skill_id},
-        )
+        send = self._sending(TaskName.APPLIED, payload, f"1 application by {payload.agent_id}", track=False)
+        job_id = self._offer(send, ClientEvent.APPLICATION_LOST, agent_id=payload.agent_id, skill_id=skill_id)
         return None if job_id is None else AppliedReceipt(job_id=job_id, application_id=payload.application_id)
 
     def status(self, job_id: str) -> JobStatus:
@@ -454,43 +443,29 @@ class MemoryClient:
         return self._limit.admit if self._limit else None
 
     def _send(
-        self,
-        name: TaskName,
-        payload: Payload,
-        what: str,
-        *,
-        job_id: str | None = None,
-        track: bool = True,
+        self, name: TaskName, payload: Payload, what: str, *, job_id: str | None = None, track: bool = True
     ) -> str:
         """Send one job and return its id; ``what`` is its summary in the monitoring."""
-        sender, admit = self._sender, self._admit
-        job_id = job_id or ids.new_id()
-        return sender.send(
-            name, payload.model_dump_json(), queue=QUEUE_OF[name], job_id=job_id, summary=what, track=track, admit=admit
+        return self._sending(name, payload, what, job_id=job_id, track=track)()
+
+    def _sending(
+        self, name: TaskName, payload: Payload, what: str, *, job_id: str | None = None, track: bool
+    ) -> Callable[[], str]:
+        return partial(
+            self._sender.send,
+            name,
+            payload.model_dump_json(),
+            queue=QUEUE_OF[name],
+            job_id=job_id or ids.new_id(),
+            summary=what,
+            track=track,
+            admit=self._admit,
         )
 
-    def _offer(
-        self,
-        name: TaskName,
-        payload: Payload,
-        what: str,
-        *,
-        track: bool,
-        lost: ClientEvent,
-        about: Mapping[str, str],
-    ) -> str | None:
-        """As ``_send``; None, with a warning, when the broker does not take it: no task of an engine fails for it."""
-        sender, admit, job_id = self._sender, self._admit, ids.new_id()
+    def _offer(self, send: Callable[[], str], lost: ClientEvent, **about: str) -> str | None:
+        """Send; None, with a warning, when the broker does not take it: no task of an engine fails for it."""
         try:
-            return sender.send(
-                name,
-                payload.model_dump_json(),
-                queue=QUEUE_OF[name],
-                job_id=job_id,
-                summary=what,
-                track=track,
-                admit=admit,
-            )
+            return send()
         except MemoryError as error:
             _log.warning(lost, extra={**about, "error": type(error).__name__})
             return None
