@@ -37,7 +37,7 @@ from memcore.client.results import (
     JobStatus,
     StoreReceipt,
 )
-from memcore.client.throttling import QueueLimit, WhenFull, check_limit
+from memcore.client.throttling import QueueLimit, WhenFull
 from memcore.clock import Clock, utc_now
 from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
@@ -122,15 +122,14 @@ class MemoryClient:
     ) -> None:
         with naming_fields(name="company"):
             self._company: str = _COMPANY.validate_python(company)
-        check_limit(max_waiting=max_waiting or 1, when_full=when_full, block_seconds=block_seconds)
-        self._limit: QueueLimit | None = None
-        if max_waiting is not None:
-            self._limit = QueueLimit(
-                self._waiting,
-                max_waiting=max_waiting,
-                when_full=when_full,
-                block_seconds=block_seconds,
-            )
+        # Made without a limit too: it refuses values out of range.
+        limit = QueueLimit(
+            self._waiting,
+            max_waiting=1 if max_waiting is None else max_waiting,
+            when_full=when_full,
+            block_seconds=block_seconds,
+        )
+        self._limit = None if max_waiting is None else limit
         self._broker_url = broker_url
         self._result_url = result_url
         self._clock = clock
@@ -309,10 +308,7 @@ class MemoryClient:
             uses: what was shown.
             batch_id: names this report; the same id counts once. A new one when left out.
 
-        Raises:
-            MemoryInputError: there are none or too many; nothing was sent.
-            MemoryConnectionError: the broker cannot be reached; send again under the same id.
-            MemoryQueueFullError: as for store.
+        Raises what store raises; sending again under the same id counts nothing twice.
         """
         with naming_fields():
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))

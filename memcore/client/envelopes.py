@@ -102,11 +102,7 @@ class ImportRecord(MemoryStoreRequest):
     def request(self) -> MemoryStoreRequest:
         """Return the part that an agent would have sent."""
         return MemoryStoreRequest.model_construct(
-            category=self.category,
-            namespace=self.namespace,
-            content=self.content,
-            metadata=self.metadata,
-            expires_at=self.expires_at,
+            **{name: getattr(self, name) for name in MemoryStoreRequest.model_fields}
         )
 
     def scope(self) -> Scope:

@@ -56,7 +56,12 @@ class QueueLimit:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        check_limit(max_waiting=max_waiting, when_full=when_full, block_seconds=block_seconds)
+        if max_waiting < 1:
+            raise MemoryInputError("max_waiting", f"is {max_waiting}; it must be at least 1")
+        if when_full not in {"error", "block"}:
+            raise MemoryInputError("when_full", "must be 'error' or 'block'")
+        if block_seconds < 0:
+            raise MemoryInputError("block_seconds", f"is {block_seconds:g}; it must not be negative")
         self._count = count
         self._max_waiting = max_waiting
         self._when_full = when_full
@@ -87,27 +92,13 @@ class QueueLimit:
     def _take(self, queue: str, jobs: int, *, must_fit: int) -> int:
         # Polled under the lock, so that only one thread replaces an old poll.
         with self._lock:
-            health_check = self._checks.get(queue)
-            if (
-                health_check is None
-                or health_check.sent >= JOBS_PER_READ
-                or self._clock() - health_check.seen_at > POLL_INTERVAL_SECONDS
-            ):
+            known = self._checks.get(queue)
+            if known is None or known.sent >= JOBS_PER_READ or self._clock() - known.seen_at > POLL_INTERVAL_SECONDS:
                 capacity = max(0, self._max_waiting - self._count(queue))
-                health_check = self._checks[queue] = _QueueLength(self._clock(), capacity)
-            granted = min(jobs, health_check.room)
+                known = self._checks[queue] = _QueueLength(self._clock(), capacity)
+            granted = min(jobs, known.room)
             if granted < must_fit:
                 return 0
-            health_check.room -= granted
-            health_check.sent += granted
+            known.room -= granted
+            known.sent += granted
             return granted
-
-
-def check_limit(*, max_waiting: int, when_full: str, block_seconds: float) -> None:
-    """Raise MemoryInputError when one of a limit's values is out of range."""
-    if max_waiting < 1:
-        raise MemoryInputError("max_waiting", f"is {max_waiting}; it must be at least 1")
-    if when_full not in {"error", "block"}:
-        raise MemoryInputError("when_full", "must be 'error' or 'block'")
-    if block_seconds < 0:
-        raise MemoryInputError("block_seconds", f"is {block_seconds:g}; it must not be negative")

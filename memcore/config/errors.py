@@ -79,16 +79,11 @@ def validation_message(error: "ValidationError", known: list[str], *, name_of: "
     first = error.errors(include_url=False, include_input=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return unknown(key, known, name_of=name_of)
+        meant = nearest(key, known)
+        return f"{name_of(key)}: unknown key" + (f"; did you mean {meant}?" if meant else "")
     limit = _limit(first)
     # A sentence about two keys of one section names both in full.
     return limit if not key or limit.startswith(f"{key}.") else f"{name_of(key)}: {limit}"
-
-
-def unknown(key: str, known: list[str], *, name_of: "Callable[[str], str]" = str) -> str:
-    """Say that a key is unknown, and which one its writer most likely meant."""
-    meant = nearest(key, known)
-    return f"{name_of(key)}: unknown key; did you mean {meant}?" if meant else f"{name_of(key)}: unknown key"
 
 
 def _limit(error: "ErrorDetails") -> str:

@@ -16,12 +16,6 @@ NO_EFFECT = "memory.config.no_effect"
 
 _log = logging.getLogger(__name__)
 
-_STORAGE = "memory.storage"
-_RETRIEVAL = "memory.retrieval"
-_CONSOLIDATION = "memory.consolidation"
-_EMBEDDER = "memory.embedder"
-_FINE_TUNE = "memory.fine_tune"
-
 
 def config_warnings(memory: CompanyMemoryConfig) -> tuple[str, ...]:
     """Return the sentences, each beginning with the key it is about."""
@@ -52,14 +46,14 @@ def _log_once(sentence: str) -> None:
 def _idle(section: Frozen, where: str, *names: str, because: str) -> Iterator[str]:
     for name in names:
         if getattr(section, name) != type(section).model_fields[name].default:
-            yield f"{where}.{name} has no effect: {because}"
+            yield f"memory.{where}.{name} has no effect: {because}"
 
 
 def _on_storage(storage: MemoryStorageConfig) -> Iterator[str]:
     # Even the default: nothing is stored there.
     if "data_dir" in storage.model_fields_set:
         yield (
-            f"{_STORAGE}.data_dir has no effect: data lie in the data folder "
+            "memory.storage.data_dir has no effect: data lie in the data folder "
             "(`memtend up --home`, MEMTEND_HOME), or on the servers that the settings name"
         )
 
@@ -68,37 +62,37 @@ def _on_fusion(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
     fusion = retrieval.fusion_strategy
     because = f"fusion_strategy is {fusion}"
     if fusion is not FusionStrategy.RRF:
-        yield from _idle(retrieval, _RETRIEVAL, "rrf_k", because=because)
+        yield from _idle(retrieval, "retrieval", "rrf_k", because=because)
     if fusion is not FusionStrategy.WEIGHTED:
-        yield from _idle(retrieval, _RETRIEVAL, "dense_weight", because=because)
+        yield from _idle(retrieval, "retrieval", "dense_weight", because=because)
     if fusion is FusionStrategy.RRF:
         names = ("personal_boost", "relevance_weight", "recency_weight", "recency_decay_rate")
-        yield from _idle(retrieval, _RETRIEVAL, *names, because=f"{because}, except when keywords find nothing")
+        yield from _idle(retrieval, "retrieval", *names, because=f"{because}, except when keywords find nothing")
     if fusion is not FusionStrategy.LINEAR and not retrieval.sparse:
-        yield f"{_RETRIEVAL}.sparse is false: {fusion} has vectors alone to rank and does what linear does"
+        yield f"memory.retrieval.sparse is false: {fusion} has vectors alone to rank and does what linear does"
 
 
 def _on_reranking(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
     if not retrieval.diversity_penalty_enabled:
         because = "diversity_penalty_enabled is false"
-        yield from _idle(retrieval, _RETRIEVAL, "diversity_lambda", "candidate_pool_multiplier", because=because)
+        yield from _idle(retrieval, "retrieval", "diversity_lambda", "candidate_pool_multiplier", because=because)
     elif retrieval.strategy is not InjectionStrategy.CONTEXT:
         because = f"strategy {retrieval.strategy} ignores it"
-        yield from _idle(retrieval, _RETRIEVAL, "diversity_penalty_enabled", because=because)
+        yield from _idle(retrieval, "retrieval", "diversity_penalty_enabled", because=because)
     if not retrieval.query_specific_rerank_enabled:
         because = "query_specific_rerank_enabled is false"
-        yield from _idle(retrieval, _RETRIEVAL, "rerank_cache_ttl_seconds", because=because)
+        yield from _idle(retrieval, "retrieval", "rerank_cache_ttl_seconds", because=because)
 
 
 def _on_retriever(retrieval: MemoryRetrievalConfig) -> Iterator[str]:
     if retrieval.retriever == "flat":
         names = ("max_workers_per_query", "reflective_retry_enabled", "max_retry_count")
-        yield from _idle(retrieval, _RETRIEVAL, *names, because="retriever is flat")
+        yield from _idle(retrieval, "retrieval", *names, because="retriever is flat")
     elif not retrieval.reflective_retry_enabled:
-        yield from _idle(retrieval, _RETRIEVAL, "max_retry_count", because="reflective_retry_enabled is false")
+        yield from _idle(retrieval, "retrieval", "max_retry_count", because="reflective_retry_enabled is false")
     if not retrieval.query_reformulation_enabled:
         because = "query_reformulation_enabled is false"
-        yield from _idle(retrieval, _RETRIEVAL, "max_reformulation_rounds", because=because)
+        yield from _idle(retrieval, "retrieval", "max_reformulation_rounds", because=because)
 
 
 def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
@@ -106,29 +100,29 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
     dual_mode = consolidation.archival.dual_mode.enabled
     if dual_mode and strategy is not ConsolidationStrategyType.DUAL_MODE:
         yield (
-            f"{_CONSOLIDATION}.archival.dual_mode.enabled has no effect: "
-            f"strategy is {strategy}; set {_CONSOLIDATION}.strategy to dual_mode"
+            "memory.consolidation.archival.dual_mode.enabled has no effect: "
+            f"strategy is {strategy}; set memory.consolidation.strategy to dual_mode"
         )
     if strategy is ConsolidationStrategyType.DUAL_MODE and not dual_mode:
         yield (
-            f"{_CONSOLIDATION}.strategy is dual_mode, and archival.dual_mode.enabled is false: "
+            "memory.consolidation.strategy is dual_mode, and archival.dual_mode.enabled is false: "
             "runs wait until it is enabled and names a summarization_model"
         )
     if strategy is ConsolidationStrategyType.LLM:
         because = "strategy llm has llm.group_threshold"
-        yield from _idle(consolidation, _CONSOLIDATION, "group_threshold", because=because)
+        yield from _idle(consolidation, "consolidation", "group_threshold", because=because)
     else:
-        yield from _idle(consolidation, _CONSOLIDATION, "llm", because=f"strategy is {strategy}")
+        yield from _idle(consolidation, "consolidation", "llm", because=f"strategy is {strategy}")
     if strategy is ConsolidationStrategyType.NONE:
-        yield from _idle(consolidation, _CONSOLIDATION, "categories", because="strategy is none")
+        yield from _idle(consolidation, "consolidation", "categories", because="strategy is none")
     if strategy is not ConsolidationStrategyType.CONDENSE:
-        yield from _idle(consolidation, _CONSOLIDATION, "condense", because=f"strategy is {strategy}")
+        yield from _idle(consolidation, "consolidation", "condense", because=f"strategy is {strategy}")
 
 
 def _on_checkpoint(embedder: EmbedderOverrideConfig) -> Iterator[str]:
-    checkpoint, where = embedder.fine_tune, f"{_EMBEDDER}.fine_tune"
+    checkpoint, where = embedder.fine_tune, "embedder.fine_tune"
     if checkpoint.enabled:
-        yield from _idle(embedder, _EMBEDDER, "model", "dims", because="fine_tune.enabled is true")
+        yield from _idle(embedder, "embedder", "model", "dims", because="fine_tune.enabled is true")
     else:
         yield from _idle(checkpoint, where, "checkpoint_path", "base_model", because="enabled is false")
     because = "what a run is trained on is said when it is started"
@@ -138,7 +132,7 @@ def _on_checkpoint(embedder: EmbedderOverrideConfig) -> Iterator[str]:
 def _on_stages(config: FineTuneExecutionConfig) -> Iterator[str]:
     if config.backend != "docker":
         because = f"backend is {config.backend}, and that changes only where MEMTEND_FINE_TUNE_IMAGE names an image"
-        yield from _idle(config, _FINE_TUNE, "image", "gpu_enabled", "memory_limit", because=because)
+        yield from _idle(config, "fine_tune", "image", "gpu_enabled", "memory_limit", because=because)
 
 
 class Policy(Frozen):
