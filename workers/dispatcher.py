@@ -8,12 +8,13 @@ from memcore import ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import Publisher
 from memcore.jobs.payloads import (
+    QUEUE_OF,
     CompressPayload,
     EvolvePayload,
     FineTunePayload,
     LessonPayload,
     MaintenancePayload,
-    Queue,
+    Payload,
     ReindexPayload,
     SynthesisPayload,
     TaskName,
@@ -32,110 +33,89 @@ class BrokerDispatcher:
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:
         """Send the messages of runs whose rows are committed, a thousand in one round trip."""
-        self._dispatch(TaskName.MAINTAIN, [_run_job(run) for run in runs])
+        self._dispatch(
+            TaskName.MAINTAIN,
+            (
+                (
+                    run.run_id,
+                    MaintenancePayload(
+                        company=run.company,
+                        agent_id=run.agent_id,
+                        run_id=run.run_id,
+                        kind=run.kind,
+                        origin=run.origin,
+                        planned_at=run.planned_at,
+                        undo_of=run.undo_of,
+                        allow_large=run.allow_large,
+                        scope_id=run.scope_id,
+                    ),
+                    f"{run.kind} of {run.agent_id}",
+                )
+                for run in runs
+            ),
+        )
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
         """Send the jobs that ask a model about parts of runs."""
-        self._dispatch(TaskName.SYNTHESIZE, [_synthesis_job(part) for part in parts])
+        self._dispatch(
+            TaskName.SYNTHESIZE,
+            (
+                (
+                    f"{part.run_id}.{part.place}",
+                    SynthesisPayload(
+                        company=part.company, agent_id=part.agent_id, run_id=part.run_id, place=part.place
+                    ),
+                    f"part {part.place} of a run of {part.agent_id}",
+                )
+                for part in parts
+            ),
+        )
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
         """Send the jobs that compress agents' experience."""
-        self._dispatch(TaskName.COMPRESS, [_compression_job(company, agent_id) for agent_id in agent_ids])
+        self._dispatch(
+            TaskName.COMPRESS,
+            (
+                (ids.new_id(), CompressPayload(company=company, agent_id=agent_id), f"experience of {agent_id}")
+                for agent_id in agent_ids
+            ),
+        )
 
     def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
         """Send the jobs that draw lessons."""
-        self._dispatch(TaskName.DRAW, [_lesson_job(lesson) for lesson in lessons])
+        self._dispatch(TaskName.DRAW, ((ids.new_id(), lesson, f"a lesson of {lesson.agent_id}") for lesson in lessons))
 
     def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
         """Send the jobs that carry out cycles of the skill evolver."""
-        self._dispatch(TaskName.EVOLVE, [_cycle_job(company, cycle) for cycle in cycles])
+        self._dispatch(
+            TaskName.EVOLVE,
+            (
+                (
+                    cycle.cycle_id,
+                    EvolvePayload(
+                        company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
+                    ),
+                    "a cycle of the skill evolver",
+                )
+                for cycle in cycles
+            ),
+        )
 
     def dispatch_reindex(self, company: str) -> None:
         """Send the job that carries the company's reindex on."""
-        self._dispatch(TaskName.REINDEX, [reindex_job(company)])
+        self._dispatch(TaskName.REINDEX, [(ids.new_id(), ReindexPayload(company=company), "a slice of the reindex")])
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the job that carries a fine-tune run on."""
-        self._dispatch(TaskName.FINETUNE, [finetune_job(company, run_id)])
+        payload = FineTunePayload(company=company, run_id=run_id)
+        self._dispatch(TaskName.FINETUNE, [(ids.new_id(), payload, "a stage of a fine-tune run")])
 
-    def _dispatch(self, name: TaskName, outgoing_jobs: list[OutgoingJob]) -> None:
+    def _dispatch(self, name: TaskName, jobs: Iterable[tuple[str, Payload, str]]) -> None:
+        """Publish jobs of one kind: id, payload, and what monitoring shows of it."""
+        queue = str(QUEUE_OF[name])
+        outgoing_jobs = [
+            OutgoingJob(job_id=job_id, queue=queue, payload=payload.model_dump_json(), summary=summary)
+            for job_id, payload, summary in jobs
+        ]
         if outgoing_jobs:  # most ticks have nothing to dispatch, and need no connection
             self._publisher.publish(name, outgoing_jobs, track=True)
-
-
-def _run_job(run: Run) -> OutgoingJob:
-    payload = MaintenancePayload(
-        company=run.company,
-        agent_id=run.agent_id,
-        run_id=run.run_id,
-        kind=run.kind,
-        origin=run.origin,
-        planned_at=run.planned_at,
-        undo_of=run.undo_of,
-        allow_large=run.allow_large,
-        scope_id=run.scope_id,
-    )
-    return OutgoingJob(
-        job_id=run.run_id,
-        queue=str(Queue.MAINTENANCE),
-        payload=payload.model_dump_json(),
-        summary=f"{run.kind} of {run.agent_id}",
-    )
-
-
-def _synthesis_job(part: Synthesis) -> OutgoingJob:
-    payload = SynthesisPayload(company=part.company, agent_id=part.agent_id, run_id=part.run_id, place=part.place)
-    return OutgoingJob(
-        job_id=f"{part.run_id}.{part.place}",
-        queue=str(Queue.SYNTHESIS),
-        payload=payload.model_dump_json(),
-        summary=f"part {part.place} of a run of {part.agent_id}",
-    )
-
-
-def _compression_job(company: str, agent_id: str) -> OutgoingJob:
-    return OutgoingJob(
-        job_id=ids.new_id(),
-        queue=str(Queue.SYNTHESIS),
-        payload=CompressPayload(company=company, agent_id=agent_id).model_dump_json(),
-        summary=f"experience of {agent_id}",
-    )
-
-
-def _lesson_job(lesson: LessonPayload) -> OutgoingJob:
-    return OutgoingJob(
-        job_id=ids.new_id(),
-        queue=str(Queue.SYNTHESIS),
-        payload=lesson.model_dump_json(),
-        summary=f"a lesson of {lesson.agent_id}",
-    )
-
-
-def _cycle_job(company: str, cycle: Cycle) -> OutgoingJob:
-    payload = EvolvePayload(company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at)
-    return OutgoingJob(
-        job_id=cycle.cycle_id,
-        queue=str(Queue.SKILLS),
-        payload=payload.model_dump_json(),
-        summary="a cycle of the skill evolver",
-    )
-
-
-def reindex_job(company: str) -> OutgoingJob:
-    """Return the message of a slice of a company's reindex."""
-    return OutgoingJob(
-        job_id=ids.new_id(),
-        queue=str(Queue.REINDEX),
-        payload=ReindexPayload(company=company).model_dump_json(),
-        summary="a slice of the reindex",
-    )
-
-
-def finetune_job(company: str, run_id: str) -> OutgoingJob:
-    """Return the message of a fine-tune run's next stage."""
-    return OutgoingJob(
-        job_id=ids.new_id(),
-        queue=str(Queue.FINETUNE),
-        payload=FineTunePayload(company=company, run_id=run_id).model_dump_json(),
-        summary="a stage of a fine-tune run",
-    )

@@ -20,12 +20,12 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
-from memcore.service import MemoryService, create_memory_service
 from ops.cli import console
 from ops.cli.console import AsJson
 
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
+    from memcore.service import MemoryService
     from workers.dispatcher import BrokerDispatcher
 
 #: The option that says which stack is meant.
@@ -80,8 +80,11 @@ class Command:
         return dispatcher_of(self.settings)
 
     @contextmanager
-    def service(self) -> Iterator[tuple[MemoryService, asyncio.Runner]]:
+    def service(self) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
         """Yield the stack's memory service, and the runner for its coroutines."""
+        # It imports the store's client, which takes half a second, and few commands need it.
+        from memcore.service import create_memory_service  # noqa: PLC0415  # see above
+
         with self.ledger() as ledger, asyncio.Runner() as runner:
             yield create_memory_service(self.settings, self.policy, ledger, CommandDispatcher(self.settings)), runner
 

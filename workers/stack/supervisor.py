@@ -143,6 +143,9 @@ class ServiceProcess:
 #: Pause between two looks at the parts, in seconds.
 POLL_INTERVAL_SECONDS = 0.1
 
+#: The same while they start or end, when somebody waits.
+_WAITING_SECONDS = 0.02
+
 #: Pause between two writings of the state, in seconds.
 STATE_SECONDS = 1.0
 
@@ -217,7 +220,7 @@ class Supervisor:
                     self.stop()
                     msg = f"{member.part.name} {why}; its log is {member.log}"
                     raise MemoryConnectionError(msg)
-            time.sleep(POLL_INTERVAL_SECONDS)
+            time.sleep(_WAITING_SECONDS)
         self._write_state()
 
     def watch(self) -> None:
@@ -250,7 +253,7 @@ class Supervisor:
             if time.monotonic() - asked_at > member.part.stop_limit.total_seconds():
                 log.warning("stack.part.killed", extra={"part": member.part.name})
                 break
-            time.sleep(POLL_INTERVAL_SECONDS / 5)
+            time.sleep(_WAITING_SECONDS)
         member.clear_away()
 
     @property

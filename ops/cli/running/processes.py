@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -17,8 +17,9 @@ from ops.cli.console import say
 from ops.cli.session import Command, Commands
 from workers.groups import GROUPS
 from workers.logs import set_up_plain_logs
-from workers.stack.stack import start_stack
-from workers.stack.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from workers.stack.supervisor import Supervisor
 
 #: Workers that a person asks for.
 ON_DEMAND = tuple(name for name, group in GROUPS.items() if group.on_demand)
@@ -47,6 +48,8 @@ def up(
 
 
 def _run(path: Path, also: Sequence[str]) -> None:
+    from workers.stack.stack import start_stack  # noqa: PLC0415  # a worker or beat, started alone, needs no stack
+
     stack = start_stack(path, os.environ, prepare=_catch_signals, also=also)
     url, addresses = urlsplit(stack.settings.flower_url or ""), path / "run" / "doors.json"
     try:
@@ -68,7 +71,7 @@ def _say(sentence: str) -> None:
         say(sentence)
 
 
-def _catch_signals(supervisor: Supervisor) -> None:
+def _catch_signals(supervisor: "Supervisor") -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, supervisor.ask_to_stop)
 

@@ -136,11 +136,15 @@ def test_a_full_prefetch_window_is_never_exceeded_and_acknowledgements_still_flo
         run_until(lambda: len(messages) == 3)
         assert store.hlen("unacked") == 3
 
-        connection.default_channel.basic_qos(prefetch_count=1)
         messages[0].ack()
+        run_until(lambda: len(messages) == 4)
+        assert store.hlen("unacked") == 3
+
+        connection.default_channel.basic_qos(prefetch_count=1)
+        messages[1].ack()
         run_until(lambda: store.hlen("unacked") == 2)
 
-        assert len(messages) == 3
+        assert len(messages) == 4
 
 
 def test_queues_take_turns_whatever_their_length(

@@ -55,6 +55,11 @@ def test_what_runs_no_job_imports_neither_store_nor_database(program: str) -> No
     assert loaded_by(program).isdisjoint({"qdrant_client", "numpy", "sqlalchemy", "tasks", "scheduler", "mem0"})
 
 
+@pytest.mark.parametrize("command", ["running.status", "running.doctor", "running.processes", "memory.memories"])
+def test_a_command_imports_the_store_with_its_first_use_and_no_migrations(command: str) -> None:
+    assert loaded_by(f"ops.cli.{command}").isdisjoint({"grpc", "mem0", "alembic"})
+
+
 @pytest.mark.parametrize("program", ["workers.run", "workers.stack.stack"])
 def test_a_worker_imports_its_store_with_its_context_and_not_before(program: str) -> None:
     # Whether the store's client is installed is looked at; grpc comes with it.
