@@ -11,28 +11,18 @@ from typing import TYPE_CHECKING, Any
 from memcore.extras import require_extra
 
 if TYPE_CHECKING:
-    from memcore.ledger.agents import Agent, Agents, AgentSpec, Switches, Tick, Ticks, next_slot
+    from memcore.ledger.agents import AgentSpec, Tick
     from memcore.ledger.database import LedgerUrls
-    from memcore.ledger.dead_letters import Attempts, DeadLetter, DeadLetters
-    from memcore.ledger.journal import Counts, EntryTrace, Journal, JournalEntry
-    from memcore.ledger.learning.experiences import ExperienceCounts, Experiences
-    from memcore.ledger.learning.trajectories import Trajectories, Trajectory
+    from memcore.ledger.journal import JournalEntry
+    from memcore.ledger.learning.experiences import ExperienceCounts
+    from memcore.ledger.learning.trajectories import Trajectory
     from memcore.ledger.ledger import Ledger
-    from memcore.ledger.organization.shared_log import SharedEntry, SharedLog
-    from memcore.ledger.runs import NewRun, Run, Runs, RunState, RunStep
+    from memcore.ledger.organization.shared_log import SharedLog
+    from memcore.ledger.runs import NewRun, Run, RunState, RunStep
 
 __all__ = [
-    "Agent",
     "AgentSpec",
-    "Agents",
-    "Attempts",
-    "Counts",
-    "DeadLetter",
-    "DeadLetters",
-    "EntryTrace",
     "ExperienceCounts",
-    "Experiences",
-    "Journal",
     "JournalEntry",
     "Ledger",
     "LedgerUrls",
@@ -40,33 +30,22 @@ __all__ = [
     "Run",
     "RunState",
     "RunStep",
-    "Runs",
-    "SharedEntry",
     "SharedLog",
-    "Switches",
     "Tick",
-    "Ticks",
-    "Trajectories",
     "Trajectory",
-    "next_slot",
 ]
 
 require_extra("engine")
 
 _MODULE_OF = {
-    name: f"memcore.ledger.{module}"
-    for module, names in {
-        "agents": "Agent AgentSpec Agents Switches Tick Ticks next_slot",
-        "database": "LedgerUrls",
-        "dead_letters": "Attempts DeadLetter DeadLetters",
-        "journal": "Counts EntryTrace Journal JournalEntry",
-        "learning.experiences": "ExperienceCounts Experiences",
-        "learning.trajectories": "Trajectories Trajectory",
-        "ledger": "Ledger",
-        "organization.shared_log": "SharedEntry SharedLog",
-        "runs": "NewRun Run RunState RunStep Runs",
-    }.items()
-    for name in names.split()
+    **dict.fromkeys(("AgentSpec", "Tick"), "memcore.ledger.agents"),
+    **dict.fromkeys(("NewRun", "Run", "RunState", "RunStep"), "memcore.ledger.runs"),
+    "ExperienceCounts": "memcore.ledger.learning.experiences",
+    "JournalEntry": "memcore.ledger.journal",
+    "Ledger": "memcore.ledger.ledger",
+    "LedgerUrls": "memcore.ledger.database",
+    "SharedLog": "memcore.ledger.organization.shared_log",
+    "Trajectory": "memcore.ledger.learning.trajectories",
 }
 
 

@@ -267,12 +267,7 @@ class Agents(Repository):
 
         Paused agents, and those whose memories do not outlive a project, are left out.
 
-        Args:
-            company: whose agents.
-            agent_id: whose peers; one without a role or department has none.
-            by: what they share.
-            level: the company's, for agents that have none of their own.
-            limit: most agents.
+        ``level`` is the company's, for agents that have none of their own.
         """
         shared = agents.c[by]
         # Nothing equals NULL: an agent without a role has no peers by it.
@@ -320,13 +315,8 @@ class Agents(Repository):
         """Claim the agents that are due, oldest first, plan their next slots, and return the runs to dispatch.
 
         The runs are committed when this returns: dispatch them then; the sweep dispatches what a crash left unsent.
-        Of concurrent calls, one claims each due agent. An agent whose run is still active gets no
-        second one.
-
-        Args:
-            company: whose agents.
-            interval: the company's, for agents that have none of their own.
-            limit: most agents to take, at least 1.
+        Of concurrent calls, one claims each due agent. An agent whose run is still active gets no second one.
+        ``interval`` is the company's, for agents that have none of their own.
         """
         if limit < 1:
             raise MemoryInputError("limit", f"is {limit}; it must be at least 1")

@@ -277,12 +277,8 @@ class Archive(Repository):
     def expire(self, company: str, *, returned_before: datetime, before: datetime | None = None) -> int:
         """Delete the entries that a company's archive need not keep, and return how many.
 
-        Args:
-            company: whose archive.
-            returned_before: entries whose memory came back before this time go: no undo needs them.
-            before: entries archived before this time go; None keeps them for ever.
-
-        A memory's own expiry counts too.
+        Those go whose memory came back before ``returned_before``, since no undo needs them, those archived before
+        ``before`` (None keeps them for ever), and those whose memory's own expiry has passed.
         """
         checked_time("returned_before", returned_before)
         gone = [archive.c.returned_at < returned_before, archive.c.expires_at <= self._clock()]
@@ -316,10 +312,7 @@ _DELETING = ("expired", "retention", "ended", "deleted")
 def follow_moves(connection: Connection, journal_entry: RowMapping, *, at: datetime) -> None:
     """Update the archive after a settled entry: drop memories that stayed, mark those that came back or went again.
 
-    Args:
-        connection: holds the transaction in which the entry's void records have just been marked.
-        journal_entry: its row.
-        at: now.
+    The entry's void records have just been marked in this transaction.
     """
     booking_id, reverses = journal_entry["booking_id"], journal_entry["reverses"]
     removed = booking_records.c.kind == "removed"
@@ -339,9 +332,7 @@ def drop_replaced(connection: Connection, entry_ids: Collection[str]) -> None:
     A retention rule, an expiry, an end or a person deleted the summary: the texts behind it were to go no later. A
     summary that came back since has no tombstone of the entry any more.
 
-    Args:
-        connection: holds the transaction in which the journal expires the entries; no undo brings one back.
-        entry_ids: at most a few hundred.
+    The journal expires the entries, at most a few hundred, in this transaction: no undo brings one back.
     """
     removed, made = booking_records.alias(), booking_records.alias()
     merges = (

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    CursorResult,
     DateTime,
     Delete,
     Dialect,
@@ -147,12 +148,7 @@ def _begin_sqlite(connection: Connection) -> None:
 class Database:
     """Opens short transactions on one database; the first one connects.
 
-    Args:
-        url: ``sqlite:///FILE`` or ``postgresql://...``.
-        name: what messages call it.
-
-    Raises:
-        MemoryConfigError: the URL is not one of these.
+    Its URL is ``sqlite:///FILE`` or ``postgresql://...``, else MemoryConfigError is raised; messages call it its name.
     """
 
     def __init__(self, url: str, *, name: str) -> None:
@@ -237,6 +233,11 @@ class Database:
         with self.read() as connection:
             return count_rows(connection, table, *which)
 
+    def changed(self, model: "type[_Model]", statement: Update) -> "_Model | None":
+        """Update at most one row, and return it as it is then; None when there was none to update."""
+        with self.write() as connection:
+            return changed(connection, model, statement)
+
     def change(self, statement: Update | Delete) -> int:
         """Update or delete rows, and return how many; raises as :meth:`write` does."""
         with self.write() as connection:
@@ -265,22 +266,21 @@ def _cause(error: Exception) -> str:
 
 
 class Repository:
-    """The base of what reads and writes a few tables; every method is one short transaction.
-
-    Args:
-        database: where the tables are.
-        clock: what time it is.
-    """
+    """The base of what reads and writes a few tables; every method is one short transaction."""
 
     def __init__(self, database: Database, *, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
 
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._database.close()
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def record_of(model: type[_Model], row: Mapping[Any, Any], **more: Any) -> _Model:
+def record_of(model: type[_Model], row: Mapping[Any, Any], /, **more: Any) -> _Model:
     """Return a row as its record; a column that is no field of it is left out."""
     return model.model_validate({name: row[name] for name in model.model_fields if name in row} | more)
 
@@ -376,25 +376,20 @@ def insert_new(connection: Connection, table: Table, rows: list[Row], *, key: st
     if not rows:
         return frozenset()
     statement = insert_for(connection, table).on_conflict_do_nothing().returning(table.c[key])
-    if connection.dialect.name != "postgresql":
-        return frozenset(connection.execute(statement, rows).scalars())
-    return frozenset(connection.execute(_from_arrays(statement, table, rows)).scalars())
+    return frozenset(_insert(connection, statement, table, rows).scalars())
 
 
 def add_new(connection: Connection, table: Table, rows: list[Row]) -> None:
     """Do what :func:`insert_new` does, without an answer: on SQLite at half the CPU, since each row goes by itself."""
-    if not rows:
-        return
-    statement = insert_for(connection, table).on_conflict_do_nothing()
+    if rows:
+        _insert(connection, insert_for(connection, table).on_conflict_do_nothing(), table, rows)
+
+
+def _insert(connection: Connection, statement: Any, table: Table, rows: list[Row]) -> CursorResult[Any]:
     if connection.dialect.name != "postgresql":
-        connection.execute(statement, rows)
-        return
-    connection.execute(_from_arrays(statement, table, rows))
-
-
-def _from_arrays(statement: Any, table: Table, rows: list[Row]) -> Any:
+        return connection.execute(statement, rows)
     given = unnest_values({name: table.c[name] for name in rows[0]}, rows)
-    return statement.from_select(list(rows[0]), select(given))
+    return connection.execute(statement.from_select(list(rows[0]), select(given)))
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -425,11 +420,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 def json_document(*, none_as_null: bool = False) -> JSON:
-    """Return the type of a small JSON object: binary on PostgreSQL, text on SQLite.
-
-    Args:
-        none_as_null: whether None is written as SQL's NULL rather than as JSON's.
-    """
+    """Return the type of a small JSON object: binary on PostgreSQL, text on SQLite; None is JSON's null or SQL's."""
     return JSON(none_as_null=none_as_null).with_variant(JSONB(none_as_null=none_as_null), "postgresql")
 
 

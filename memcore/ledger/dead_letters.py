@@ -49,11 +49,7 @@ class NewDeadLetter(Frozen):
         Its payload is JSON: the message's ``bytes`` and ``sha256``, and the message as ``text`` or ``base64``; of one
         above MAX_MESSAGE_BYTES only the first HEAD_BYTES. The same message has the same letter.
 
-        Args:
-            content: the message, in pieces; only what is kept of it is held in memory.
-            company: whose broker it lay on.
-            queue: where it lay.
-            reason: what is wrong with it, without its text.
+        ``content`` is the message in pieces, of which only what is kept is held in memory; the reason has none of it.
         """
         kept, size, digest = bytearray(), 0, hashlib.sha256()
         for piece in content:

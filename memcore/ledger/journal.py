@@ -1,18 +1,20 @@
 """The journal: every run's decisions with their memories in full, written before the store changes.
 
-Beside the entries lie the tombstones, by which late redeliveries of removed memories are skipped, and the holds.
+Beside the entries lie the tombstones, by which late redeliveries of removed memories are skipped, the holds, and how
+often agents were shown a memory.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
+from memcore.jobs.payloads import Use
 from memcore.ledger.archive import ArchiveTarget, drop_replaced, follow_moves, rows_to_archive, write_archive_rows
 from memcore.ledger.database import (
     RecordRow,
@@ -24,10 +26,11 @@ from memcore.ledger.database import (
     equals,
     id_chunks,
     insert_for,
+    insert_one,
     put,
     rows_with,
 )
-from memcore.ledger.tables import KEPT, OPEN, booking_records, bookings, holds, memory_use, tombstones
+from memcore.ledger.tables import KEPT, OPEN, booking_records, bookings, holds, memory_use, tombstones, use_batches
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord
 
@@ -96,24 +99,6 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryTrace:
-    """One thing that a run did to a memory: answers what made it, and what removed it.
-
-    Attributes:
-        kind: created, restored or removed.
-        counted: False when the entry is still open, or when the memory turned out not to be concerned.
-    """
-
-    memory_id: str
-    booking_id: str
-    run_id: str
-    kind: RecordKind
-    reason: EntryReason
-    at: datetime
-    counted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
     """An entry that removes a memory, or has removed it.
 
@@ -158,10 +143,8 @@ class Journal(Repository):
         What is to be archived is archived in the same transaction. All entries are written or none; preparing the same
         entry again changes nothing.
 
-        Args:
-            decided: the entries.
-            known: the entries that removed these memories before they were read for this decision; None does not ask.
-            watched: further ids whose removal would make the decision wrong.
+        ``known`` are the entries that removed these memories before they were read for this decision (None does not
+        ask), ``watched`` further ids whose removal would make the decision wrong.
 
         Raises:
             MemoryStoreError: one of the memories was removed by an entry that is not known; read them again.
@@ -186,20 +169,12 @@ class Journal(Repository):
                     raise MemoryStoreError("a memory was removed while its removal was decided; try again")
 
     def settle(
-        self,
-        *entry_ids: str,
-        missing_in: Collection[str] = frozenset(),
-        missing_out: Collection[str] = frozenset(),
+        self, *entry_ids: str, missing_in: Collection[str] = frozenset(), missing_out: Collection[str] = frozenset()
     ) -> None:
         """Mark the entries as carried out; settling one again changes nothing.
 
-        Args:
-            entry_ids: entries that were prepared.
-            missing_in: incoming ids that were not stored after all; they do not count.
-            missing_out: outgoing ids that were not removed after all; they do not count.
-
-        Raises:
-            MemoryNotFoundError: an id names no entry; none is settled then.
+        Ids that were not stored after all, or not removed after all, are missing, and do not count.
+        Raises MemoryNotFoundError when an id names no entry; none is settled then.
         """
         now = self._clock()
         with self._database.write() as connection:
@@ -257,7 +232,7 @@ class Journal(Repository):
     def tally(self, company: str, agent_id: str) -> Counts:
         """Count, per id, what the agent's settled entries created, restored and removed."""
         query = (
-            _moves(booking_records.c.kind, func.count().label("times"))
+            moves_with(booking_records.c.kind, func.count().label("times"))
             .where(equals(bookings, company=company, agent_id=agent_id), ~OPEN)
             .group_by(booking_records.c.kind, booking_records.c.memory_id)
         )
@@ -265,24 +240,6 @@ class Journal(Repository):
         for row in self._database.rows(query):
             counts[row["kind"]][row["memory_id"]] = row["times"]
         return Counts(**counts)
-
-    def trace(self, memory_id: str) -> tuple[EntryTrace, ...]:
-        """Return what runs did to a memory, oldest first; expired content leaves its trace."""
-        query = (
-            select(
-                booking_records.c.memory_id,
-                booking_records.c.kind,
-                bookings.c.booking_id,
-                bookings.c.run_id,
-                bookings.c.reason,
-                bookings.c.prepared_at.label("at"),
-                (~OPEN & ~booking_records.c.void).label("counted"),
-            )
-            .select_from(_JOINED)
-            .where(booking_records.c.memory_id == memory_id)
-            .order_by(bookings.c.prepared_at, bookings.c.seq)
-        )
-        return tuple(EntryTrace(**row) for row in self._database.rows(query))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Drop the content of a company's entries carried out before a time and return how many; their ids stay."""
@@ -299,7 +256,7 @@ class Journal(Repository):
 
     def removed_by_run(self, run_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of the ids that settled entries of the run have removed."""
-        query = _moves().where(booking_records.c.kind == "removed", bookings.c.run_id == run_id, ~OPEN)
+        query = moves_with().where(booking_records.c.kind == "removed", bookings.c.run_id == run_id, ~OPEN)
         with self._database.read() as connection:
             return frozenset(row["memory_id"] for row in rows_with(connection, query, booking_records.c.memory_id, ids))
 
@@ -313,7 +270,7 @@ class Journal(Repository):
 
         An undo of an undo does again what was done first, so its reason is that of the first entry.
         """
-        query = _moves(booking_records.c.kind, bookings).order_by(bookings.c.prepared_at, bookings.c.seq)
+        query = moves_with(booking_records.c.kind, bookings).order_by(bookings.c.prepared_at, bookings.c.seq)
         with self._database.read() as connection:
             last = {row["memory_id"]: row for row in rows_with(connection, query, booking_records.c.memory_id, ids)}
             return {
@@ -329,7 +286,7 @@ class Journal(Repository):
         """
         at = select(bookings.c.prepared_at).where(bookings.c.booking_id == booking_id).scalar_subquery()
         query = (
-            _moves(bookings)
+            moves_with(bookings)
             .where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))
             .order_by(bookings.c.prepared_at.desc(), bookings.c.seq.desc())
         )
@@ -373,7 +330,7 @@ class Journal(Repository):
 _JOINED = booking_records.join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
 
 
-def _moves(*columns: Any) -> Select[*tuple[Any, ...]]:
+def moves_with(*columns: Any) -> Select[*tuple[Any, ...]]:
     """Return the query for what entries did to memories, without what they turned out not to concern."""
     return select(booking_records.c.memory_id, *columns).select_from(_JOINED).where(booking_records.c.void.is_(False))
 
@@ -381,7 +338,7 @@ def _moves(*columns: Any) -> Select[*tuple[Any, ...]]:
 def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, ...]:
     """Return the entries that remove any of the ids, oldest first; what one turned out not to concern is left out."""
     query = (
-        _moves(bookings.c.booking_id, bookings.c.run_id, bookings.c.reason, OPEN.label("is_open"))
+        moves_with(bookings.c.booking_id, bookings.c.run_id, bookings.c.reason, OPEN.label("is_open"))
         .where(booking_records.c.kind == "removed")
         .order_by(bookings.c.prepared_at, bookings.c.seq)
     )
@@ -432,12 +389,7 @@ def _is_new(connection: Connection, journal_entry: JournalEntry, now: datetime) 
 
 
 def _settle(
-    connection: Connection,
-    booking_id: str,
-    now: datetime,
-    *,
-    missing_in: Collection[str],
-    missing_out: Collection[str],
+    connection: Connection, booking_id: str, now: datetime, *, missing_in: Collection[str], missing_out: Collection[str]
 ) -> None:
     incoming = booking_records.c.kind != "removed"
     query = update(bookings).where(bookings.c.booking_id == booking_id, OPEN)
@@ -536,3 +488,61 @@ def tombstoned(connection: Connection, sent: Mapping[str, datetime]) -> frozense
     """Return those of the ids that were removed at or after the time they were sent."""
     rows = rows_with(connection, select(tombstones), tombstones.c.memory_id, sent)
     return frozenset(row["memory_id"] for row in rows if row["buried_at"] >= sent[row["memory_id"]])
+
+
+#: How long a batch is remembered as counted: far longer than a broker goes on bringing a message back.
+_BATCH_MEMORY = timedelta(days=30)
+
+
+class Uses(Repository):
+    """The table of uses.
+
+    It lies beside the tombstones: a memory's uses go when its removal is settled, and a late batch brings none back.
+    """
+
+    def count(self, company: str, batch_id: str, uses: Sequence[Use]) -> int:
+        """Add the uses to what is known and return how many memories were counted.
+
+        A batch that was counted before adds nothing, and neither does a memory that was removed since it was used.
+        """
+        now = self._clock()
+        with self._database.write() as connection:
+            if not insert_one(connection, use_batches, {"batch_id": batch_id, "counted_at": now}):
+                return 0
+            connection.execute(delete(use_batches).where(use_batches.c.counted_at < now - _BATCH_MEMORY))
+            rows = _summed(company, uses)
+            gone = tombstoned(connection, {row["memory_id"]: row["last_used_at"] for row in rows})
+            kept = [row for row in rows if row["memory_id"] not in gone]
+            if kept:
+                _add(connection, kept)
+        return len(kept)
+
+    def of(self, company: str, agent_id: str, ids: Collection[str]) -> dict[str, Use]:
+        """Return how often this agent was shown each of these memories; one that it was never shown is left out."""
+        query = select(*(memory_use.c[name] for name in Use.model_fields))
+        query = query.where(equals(memory_use, company=company, agent_id=agent_id))
+        with self._database.read() as connection:
+            rows = rows_with(connection, query, memory_use.c.memory_id, ids)
+            return {row["memory_id"]: Use.model_construct(**row) for row in rows}
+
+
+def _summed(company: str, uses: Sequence[Use]) -> list[Row]:
+    # In one order everywhere: two writers that lock rows in different orders deadlock on PostgreSQL.
+    rows: dict[tuple[str, str], Row] = {}
+    for use in sorted(uses, key=lambda each: (each.agent_id, each.memory_id)):
+        key = (use.agent_id, use.memory_id)
+        if key in rows:
+            rows[key]["uses"] += use.uses
+            rows[key]["last_used_at"] = max(rows[key]["last_used_at"], use.last_used_at)
+        else:
+            rows[key] = {"company": company, **use.model_dump()}
+    return list(rows.values())
+
+
+def _add(connection: Connection, rows: list[Row]) -> None:
+    table, fresh = memory_use.c, insert_for(connection, memory_use)
+    newest = case(
+        (fresh.excluded.last_used_at > table.last_used_at, fresh.excluded.last_used_at), else_=table.last_used_at
+    )
+    sums = {"uses": table.uses + fresh.excluded.uses, "last_used_at": newest}
+    connection.execute(fresh.on_conflict_do_update(index_elements=list(memory_use.primary_key), set_=sums), rows)

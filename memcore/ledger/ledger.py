@@ -9,14 +9,13 @@ from memcore.ledger.database import Database, LedgerUrls
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.embedders.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
 from memcore.ledger.embedders.finetune_runs import FineTuneRuns
-from memcore.ledger.journal import Journal
+from memcore.ledger.journal import Journal, Uses
 from memcore.ledger.learning.experiences import Experiences
 from memcore.ledger.learning.lessons import Lessons
 from memcore.ledger.learning.patterns import Patterns
 from memcore.ledger.learning.skill_cycles import SkillCycles
 from memcore.ledger.learning.skills import Skills
 from memcore.ledger.learning.trajectories import Trajectories
-from memcore.ledger.learning.usage import Uses
 from memcore.ledger.lineage import LineageReader
 from memcore.ledger.llm_answers import Answers, Syntheses
 from memcore.ledger.llm_usage import ModelSpending, ModelUsage
@@ -31,38 +30,6 @@ class Ledger:
     """The ledger and its journal in one object; open it with :meth:`open` after :func:`memcore.ledger.migrate.migrate`.
 
     It may be opened before a fork and used after it, and by any number of threads.
-
-    Attributes:
-        agents: known agents, and which are due.
-        runs: planned runs, and which worker holds each.
-        journal: what was put in and taken out.
-        archive: what was taken out and is kept, to be searched and restored.
-        lineage: which memories replaced which.
-        uses: which memories agents were shown.
-        switches: which companies are paused.
-        ticks: when the scheduler last looked for due agents.
-        dead_letters: jobs that no worker will run again.
-        shared_log: what agents published for all, and retracted.
-        syntheses: the parts of runs that wait for a model.
-        answers: what models answered.
-        approvals: proposals, and the decisions on them.
-        experiences: what agents went through, as it was.
-        trajectories: finished tasks, in short.
-        patterns: what trajectories have in common.
-        lessons: what is drawn from trajectories.
-        skills: lessons that a person approved for all, and how often each was applied.
-        skill_cycles: cycles of the skill evolver, and their reports.
-        spending: what language models used, and what is reserved for them.
-        usage: reports on these calls.
-        org: what an organisation knows, and the log of it.
-        org_outbox: lines of that log that the vector store does not show yet.
-        audit: what was refused, and what people did.
-        collection_pointers: which collection a company's memories are in.
-        reindexes: the progress of the reindex that replaces it.
-        reindex_marks: whose memories were written meanwhile.
-        finetune_runs: trainings of the embedder, one of them active at a time.
-        checkpoints: the embedders that they trained.
-        attempts: jobs redelivered after a worker died, and how often they were started since.
     """
 
     def __init__(self, *, ledger: Database, journal: Database, clock: Clock) -> None:

@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import RowMapping, Select, func, select
+from sqlalchemy import RowMapping, func, select
 
 from memcore.ledger.database import Database, RecordRow, decode, equals, rows_with
-from memcore.ledger.journal import EntryReason, RecordKind
+from memcore.ledger.journal import EntryReason, RecordKind, moves_with
 from memcore.ledger.tables import OUT, archive, booking_records, bookings, model_calls
 from memcore.records import MemoryRecord
 
@@ -18,7 +17,6 @@ class Move:
     """One thing that a run did to a memory.
 
     Attributes:
-        kind: created, restored or removed.
         at: when it was decided.
         settled_at: when it was carried out; None while it is not.
         has_content: whether the journal still holds the memory in full.
@@ -57,9 +55,6 @@ class ModelUse:
     """The use of one model for one purpose in a run.
 
     Attributes:
-        purpose: what for.
-        model: who was asked.
-        calls: how often.
         tokens: read and written together.
         cost: in the currency of the price list.
     """
@@ -72,12 +67,7 @@ class ModelUse:
 
 
 class LineageReader:
-    """Reads lineage from the journal, and the model calls of runs from the ledger; writes nothing.
-
-    Args:
-        journal: where entries and the archive are kept.
-        ledger: where calls of models are kept.
-    """
+    """Reads lineage and the archive from the journal, and the model calls of runs from the ledger; writes nothing."""
 
     def __init__(self, *, journal: Database, ledger: Database) -> None:
         self._journal = journal
@@ -101,7 +91,7 @@ class LineageReader:
         What an entry turned out not to concern does not count.
         """
         found: dict[str, list[Move]] = {}
-        query = _joined().where(equals(bookings, company=company, agent_id=agent_id))
+        query = _MOVES.where(equals(bookings, company=company, agent_id=agent_id))
         query = query.order_by(bookings.c.prepared_at, bookings.c.seq, booking_records.c.kind)
         with self._journal.read() as connection:
             for row in rows_with(connection, query, booking_records.c.memory_id, ids):
@@ -111,12 +101,12 @@ class LineageReader:
     def exchanges(self, entry_ids: Collection[str]) -> Mapping[str, Exchange]:
         """Return the ids that each of the entries moved."""
         with self._journal.read() as connection:
-            rows = rows_with(connection, _joined().order_by(*_PLACES), bookings.c.booking_id, entry_ids)
+            rows = rows_with(connection, _MOVES.order_by(*_PLACES), bookings.c.booking_id, entry_ids)
             return {each.booking_id: each for each in _exchanges(rows)}
 
     def of_run(self, run_id: str) -> tuple[Exchange, ...]:
         """Return the ids that the run's entries moved, in the order in which they were decided."""
-        return tuple(_exchanges(self._journal.rows(_joined().where(bookings.c.run_id == run_id).order_by(*_PLACES))))
+        return tuple(_exchanges(self._journal.rows(_MOVES.where(bookings.c.run_id == run_id).order_by(*_PLACES))))
 
     def archived(self, company: str, agent_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of an agent's memories that lie in the archive and are not in the store."""
@@ -151,6 +141,9 @@ class LineageReader:
         return tuple(ModelUse(**{**row, "tokens": int(row["tokens"])}) for row in self._ledger.rows(query))
 
 
+#: What entries did to memories.
+_MOVES = moves_with(booking_records.c.kind, bookings)
+
 #: A run's entries in order, each with what came in, then with what went out, as it was journaled.
 _PLACES = (
     bookings.c.prepared_at,
@@ -159,24 +152,6 @@ _PLACES = (
     booking_records.c.kind,
     booking_records.c.position,
 )
-
-
-def _joined() -> Select[*tuple[Any, ...]]:
-    return (
-        select(
-            booking_records.c.memory_id,
-            booking_records.c.kind,
-            bookings.c.booking_id,
-            bookings.c.run_id,
-            bookings.c.seq,
-            bookings.c.reason,
-            bookings.c.prepared_at,
-            bookings.c.settled_at,
-            bookings.c.expired_at,
-        )
-        .join(bookings, bookings.c.booking_id == booking_records.c.booking_id)
-        .where(booking_records.c.void.is_(False))
-    )
 
 
 def _move(row: RowMapping) -> Move:

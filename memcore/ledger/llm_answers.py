@@ -23,8 +23,6 @@ class Answer(Frozen):
         run_id: for which run it was asked last.
         state: asking: somebody waits for the model now; answered; or unusable: the model was asked and failed.
         text: the answer; it stays out of the repr, and so out of logs.
-        reason: why it is unusable.
-        token: of the one who asks, while asking.
     """
 
     question_id: str

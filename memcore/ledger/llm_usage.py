@@ -27,13 +27,7 @@ class CallState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What calls used, or what was set aside for them.
-
-    Attributes:
-        prompt_tokens: read.
-        completion_tokens: written.
-        cost: in the currency of the price list.
-    """
+    """What calls used, or what was set aside for them; the cost is in the currency of the price list."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -134,11 +128,7 @@ class ModelSpending(Repository):
     def settle(self, call_id: str, state: CallState, *, spent: Spent | None, attempts: int) -> bool:
         """Put what a call used in the place of what was set aside for it; True the first time, and False after that.
 
-        Args:
-            call_id: as reserve gave it.
-            state: how it ended.
-            spent: what it used; None leaves all that was set aside as spent, since nobody knows.
-            attempts: requests that it took.
+        None as ``spent`` leaves all that was set aside as spent, since nobody knows; attempts are requests.
         """
         open_call = and_(model_calls.c.call_id == call_id, model_calls.c.state == CallState.ASKING)
         with self._database.write() as connection:
@@ -227,9 +217,6 @@ class UsageRow:
         refused: questions that the budget refused, each counted once a day.
         failed: of the calls, those that ended in trouble.
         open: of the calls, those under way or of a process that died; they count with all that they may use.
-        attempts: requests that the calls took.
-        prompt_tokens: read.
-        completion_tokens: written.
         cost: in the currency of the price list.
     """
 
@@ -248,14 +235,7 @@ class ModelUsage(Repository):
     """Reports over the table model_calls."""
 
     def report(
-        self,
-        company: str,
-        by: UsageBy,
-        *,
-        since: date,
-        until: date,
-        agent_id: str | None = None,
-        limit: int = MAX_ROWS,
+        self, company: str, by: UsageBy, *, since: date, until: date, agent_id: str | None = None, limit: int = MAX_ROWS
     ) -> tuple[UsageRow, ...]:
         """Return a row for each agent, day, purpose, run or model, the dearest first; days in their order.
 

@@ -11,16 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import (
-    Repository,
-    Row,
-    UtcDateTime,
-    changed,
-    equals,
-    insert_one,
-    record_of,
-    rows_with,
-)
+from memcore.ledger.database import Repository, Row, UtcDateTime, changed, equals, insert_one, record_of, rows_with
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import ACTIVE, agents, runs
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
@@ -215,9 +206,7 @@ class Runs(Repository):
         A released maintenance run is preempted: one that waits a day for its budget must not keep a person from undoing
         an earlier one.
 
-        Args:
-            run: what is queued.
-            note: a line for the audit; both are written, or neither.
+        The run and its line for the audit are both written, or neither.
         """
         now = self._clock()
         row = new_row(run, now=now)
@@ -260,8 +249,7 @@ class Runs(Repository):
             "wake_at": None,
             "started_at": func.coalesce(runs.c.started_at, literal(now, UtcDateTime())),
         }
-        with self._database.write() as connection:
-            return changed(connection, Run, update(runs).where(runs.c.run_id == run_id, free).values(values))
+        return self._database.changed(Run, update(runs).where(runs.c.run_id == run_id, free).values(values))
 
     def renew(self, run_id: str, token: str, *, lease: timedelta) -> Run:
         """Renew the lease; LeaseLostError when another worker holds the run."""
@@ -293,11 +281,7 @@ class Runs(Repository):
     def release(self, run_id: str, token: str, *, reason: str, wake_at: datetime | None = None) -> Run:
         """Queue the run again without using up the attempt; LeaseLostError when another worker holds it.
 
-        Args:
-            run_id: a run that is held with the token.
-            token: of the worker that releases it.
-            reason: what it waits for.
-            wake_at: until then the sweep does not dispatch it; None leaves it to the sweep's schedule.
+        Until ``wake_at`` the sweep does not dispatch it; None leaves it to the sweep's schedule.
         """
         values = {
             "state": RunState.QUEUED.value,
@@ -317,8 +301,7 @@ class Runs(Repository):
         """
         now = self._clock()
         sleeps = (runs.c.run_id == run_id) & (runs.c.state == RunState.QUEUED) & (runs.c.wake_at > now)
-        with self._database.write() as connection:
-            return changed(connection, Run, update(runs).where(sleeps).values(wake_at=now))
+        return self._database.changed(Run, update(runs).where(sleeps).values(wake_at=now))
 
     def approve_held(self, run_id: str) -> Run:
         """Approve a held run: queue it again, past the removal guard.

@@ -23,6 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
     literal_column,
 )
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import UserDefinedType
 
 from memcore.ledger.database import UtcDateTime, json_document
@@ -46,17 +47,20 @@ def _partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool],
 
 metadata = MetaData()
 
-agents = Table(
+
+def _table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    return Table(name, metadata, *parts, **options)
+
+
+agents = _table(
     "agents",
-    metadata,
     *_key("company", "agent_id"),
     *_optional(String, "role", "department", "level", "interval"),
     *_optional(Integer, "max_memories", "retention_days"),
     Column("retention_overrides", json_document(), nullable=False),
     Column("paused", Boolean, nullable=False),
-    Column("next_due_at", UtcDateTime),
+    *_optional(UtcDateTime, "next_due_at", "last_run_at"),
     Column("registered_at", UtcDateTime, nullable=False),
-    Column("last_run_at", UtcDateTime),
 )
 
 #: Agents that a tick may take because they have an interval of their own.
@@ -75,22 +79,16 @@ WITH_ROLE, WITH_DEPARTMENT = agents.c.role.is_not(None), agents.c.department.is_
 _partial_index("agents_of_role", agents.c.company, agents.c.role, agents.c.agent_id, where=WITH_ROLE)
 _partial_index("agents_of_department", agents.c.company, agents.c.department, agents.c.agent_id, where=WITH_DEPARTMENT)
 
-runs = Table(
+runs = _table(
     "runs",
-    metadata,
     *_key("run_id"),
     *_required(String, "company", "agent_id", "kind", "origin", "state", "step"),
-    Column("planned_at", UtcDateTime, nullable=False),
-    Column("undo_of", String),
+    *_required(UtcDateTime, "planned_at", "created_at", "rung_at"),
+    *_optional(String, "undo_of", "token", "reason", "scope_id"),
     Column("allow_large", Boolean, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("token", String),
-    Column("lease_until", UtcDateTime),
+    *_optional(UtcDateTime, "lease_until", "wake_at", "started_at", "finished_at"),
     Column("counts", json_document(), nullable=False),
-    Column("reason", String),
-    *_required(UtcDateTime, "created_at", "rung_at"),
-    *_optional(UtcDateTime, "wake_at", "started_at", "finished_at"),
-    Column("scope_id", String),
     UniqueConstraint("company", "agent_id", "kind", "planned_at", name="runs_planned_once"),
     Index("runs_newest", "company", "created_at"),
     Index("runs_of_agent", "company", "agent_id", "created_at"),
@@ -102,46 +100,37 @@ ACTIVE = runs.c.state.in_([literal_column("'queued'"), literal_column("'running'
 
 _partial_index("runs_active_once", runs.c.company, runs.c.agent_id, unique=True, where=ACTIVE)
 
-switches = Table(
+switches = _table(
     "switches",
-    metadata,
     *_key("company"),
     Column("paused", Boolean, nullable=False),
     Column("changed_at", UtcDateTime, nullable=False),
 )
 
-dead_letters = Table(
+dead_letters = _table(
     "dead_letters",
-    metadata,
     *_key("job_id"),
-    *_required(String, "company", "job", "queue"),
+    *_required(String, "company", "job", "queue", "reason"),
     Column("payload", Text, nullable=False),
-    Column("reason", String, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("died_at", UtcDateTime, nullable=False),
     Index("dead_letters_newest", "company", "died_at"),
 )
 
-attempts = Table(
+attempts = _table(
     "attempts",
-    metadata,
     *_key("job_id"),
     Column("starts", Integer, nullable=False),
     Column("started_at", UtcDateTime, nullable=False),
 )
 
-ticks = Table(
-    "ticks",
-    metadata,
-    *_key("company"),
-    Column("ended_at", UtcDateTime, nullable=False),
-    Column("sent", Integer, nullable=False),
+ticks = _table(
+    "ticks", *_key("company"), Column("ended_at", UtcDateTime, nullable=False), Column("sent", Integer, nullable=False)
 )
 
 #: Append-only: no row of it is ever changed. A retraction has no body, for it names the publication that has one.
-shared_log = Table(
+shared_log = _table(
     "shared_log",
-    metadata,
     *_key("company"),
     Column("version", Integer, primary_key=True, autoincrement=False),
     *_required(String, "kind", "memory_id", "fact_id", "agent_id"),
@@ -152,62 +141,47 @@ shared_log = Table(
 )
 
 #: How far each company's log is written, and how far the store has followed it: what searches see.
-shared_heads = Table(
-    "shared_heads",
-    metadata,
-    *_key("company"),
-    *_required(Integer, "last", "head"),
-)
+shared_heads = _table("shared_heads", *_key("company"), *_required(Integer, "last", "head"))
 
 #: The parts of a run's consolidation that wait for a model; the row is the plan, so that no later look at the store
 #: cuts other parts.
-syntheses = Table(
+syntheses = _table(
     "syntheses",
-    metadata,
     *_key("run_id"),
     Column("place", Integer, primary_key=True, autoincrement=False),
-    *_required(String, "company", "agent_id", "category"),
+    *_required(String, "company", "agent_id", "category", "state"),
     Column("source_ids", json_document(), nullable=False),
-    Column("kept_id", String),
-    Column("state", String, nullable=False),
-    Column("reason", String),
+    *_optional(String, "kept_id", "reason"),
     Column("ring_at", UtcDateTime),
 )
 
 #: What models answered, by question: asked once, however often the asker dies.
-answers = Table(
+answers = _table(
     "answers",
-    metadata,
     *_key("question_id"),
-    *_required(String, "company", "agent_id"),
-    Column("run_id", String),
-    *_required(String, "purpose", "state"),
+    *_required(String, "company", "agent_id", "purpose", "state"),
+    *_optional(String, "run_id", "reason", "token"),
     Column("text", LargeBinary),
-    *_optional(String, "reason", "token"),
-    Column("lease_until", UtcDateTime),
+    *_optional(UtcDateTime, "lease_until", "answered_at"),
     Column("asked_at", UtcDateTime, nullable=False),
-    Column("answered_at", UtcDateTime),
     Index("answers_of_run", "run_id"),
     Index("answers_oldest", "company", "asked_at"),
 )
 
 #: What each agent's models used on a day (UTC), reserved before a call and settled after it: the budget's account.
-model_spending = Table(
+model_spending = _table(
     "model_spending",
-    metadata,
     *_key("company", "agent_id", "day"),
     Column("tokens", BigInteger, nullable=False),
     Column("cost", Float, nullable=False),
 )
 
 #: Every call of a model, for people who ask what it cost and why.
-model_calls = Table(
+model_calls = _table(
     "model_calls",
-    metadata,
     *_key("call_id"),
-    *_required(String, "company", "agent_id"),
+    *_required(String, "company", "agent_id", "question_id", "purpose", "model", "state"),
     Column("run_id", String),
-    *_required(String, "question_id", "purpose", "model", "state"),
     Column("attempts", Integer, nullable=False),
     *_required(BigInteger, "prompt_tokens", "completion_tokens"),
     Column("cost", Float, nullable=False),
@@ -219,16 +193,14 @@ model_calls = Table(
 
 #: Tier 1 of experience: raw traces, only ever added to; ``compressed_at`` says that tier 2 was tried, so that nothing
 #: is compressed twice.
-experiences = Table(
+experiences = _table(
     "experiences",
-    metadata,
     *_key("company", "experience_id"),
     Column("agent_id", String, nullable=False),
-    Column("task_id", String),
+    *_optional(String, "task_id", "compressed_as", "reason"),
     Column("created_at", UtcDateTime, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Column("compressed_at", UtcDateTime),
-    *_optional(String, "compressed_as", "reason"),
     Index("experiences_of_agent", "company", "agent_id", "created_at"),
 )
 
@@ -238,27 +210,21 @@ RAW = experiences.c.compressed_at.is_(None)
 _partial_index("experiences_raw", experiences.c.company, experiences.c.agent_id, experiences.c.created_at, where=RAW)
 
 #: Proposals, the decisions of people on them, and what is still to be carried out.
-approvals = Table(
+approvals = _table(
     "approvals",
-    metadata,
     *_key("company", "approval_id"),
-    *_required(String, "action", "risk", "state"),
-    Column("needs", String),
-    Column("title", String, nullable=False),
+    *_required(String, "action", "risk", "state", "title"),
+    *_optional(String, "needs", "decided_by", "reason", "effect", "undone_by", "undo_reason"),
     Column("body", LargeBinary, nullable=False),
     *_required(UtcDateTime, "created_at", "expires_at"),
-    Column("decided_at", UtcDateTime),
-    *_optional(String, "decided_by", "reason", "effect"),
-    Column("undone_at", UtcDateTime),
-    *_optional(String, "undone_by", "undo_reason"),
+    *_optional(UtcDateTime, "decided_at", "undone_at"),
     Index("approvals_newest", "company", "created_at"),
     Index("approvals_open", "company", "needs"),
 )
 
 #: Append-only: what was published and retracted for the whole organisation, fact by fact.
-org_log = Table(
+org_log = _table(
     "org_log",
-    metadata,
     *_key("company", "fact_id"),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("operation_id", String, nullable=False, unique=True),
@@ -271,9 +237,8 @@ org_log = Table(
 )
 
 #: Each fact as its log leaves it, for reads.
-org_facts = Table(
+org_facts = _table(
     "org_facts",
-    metadata,
     *_key("company", "fact_id"),
     Column("version", Integer, nullable=False),
     Column("category", String, nullable=False),
@@ -285,9 +250,8 @@ org_facts = Table(
 )
 
 #: The words of the facts that stand, for searches.
-org_terms = Table(
+org_terms = _table(
     "org_terms",
-    metadata,
     *_key("company", "fact_id"),
     Column("term", BigInteger, primary_key=True, autoincrement=False),
     Column("weight", Double, nullable=False),
@@ -296,9 +260,8 @@ org_terms = Table(
 )
 
 #: Lines of the log that the store of vectors does not show yet; written with the line, gone when it does.
-org_outbox = Table(
+org_outbox = _table(
     "org_outbox",
-    metadata,
     *_key("company", "fact_id"),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("at", UtcDateTime, nullable=False),
@@ -306,27 +269,21 @@ org_outbox = Table(
 )
 
 #: Append-only: what was refused, and what people did.
-audit = Table(
+audit = _table(
     "audit",
-    metadata,
     *_key("company", "audit_id"),
     Column("at", UtcDateTime, nullable=False),
-    *_required(String, "actor", "action"),
-    Column("subject", String),
-    Column("verdict", String, nullable=False),
-    Column("reason", String),
+    *_required(String, "actor", "action", "verdict"),
+    *_optional(String, "subject", "reason"),
     Index("audit_newest", "company", "at"),
 )
 
 #: How tasks went, in short, one row each: what skills are learned from. The whole trace is a raw experience.
-trajectories = Table(
+trajectories = _table(
     "trajectories",
-    metadata,
     *_key("company", "trajectory_id"),
-    *_required(String, "agent_id", "task_id"),
-    Column("task_type", String),
-    Column("outcome", String, nullable=False),
-    Column("error_category", String),
+    *_required(String, "agent_id", "task_id", "outcome"),
+    *_optional(String, "task_type", "error_category"),
     # A hash of the tools in the order of their calls; None where fewer than two were called.
     Column("tools_key", String),
     Column("quality", Float),
@@ -339,9 +296,8 @@ trajectories = Table(
 )
 
 #: The lesson of each task from which one may be drawn: asked for once, and what became of it.
-lessons = Table(
+lessons = _table(
     "lessons",
-    metadata,
     *_key("company"),
     # The trajectory's own id.
     *_key("lesson_id"),
@@ -371,9 +327,8 @@ UNPROPAGATED = lessons.c.memory_id.is_not(None) & lessons.c.propagated_at.is_(No
 _partial_index("lessons_unpropagated", lessons.c.company, lessons.c.agent_id, where=UNPROPAGATED)
 
 #: Skills that a person approved: the text and the state of each.
-skills = Table(
+skills = _table(
     "skills",
-    metadata,
     *_key("company"),
     # The id under which it was published first; it keeps it when it comes back under another.
     *_key("skill_id"),
@@ -386,18 +341,16 @@ skills = Table(
 )
 
 #: How often a lesson or a skill was applied, and how often it helped.
-skill_counts = Table(
+skill_counts = _table(
     "skill_counts",
-    metadata,
     *_key("company", "skill_id"),
     *_required(Integer, "applications", "successes"),
     Column("last_applied_at", UtcDateTime, nullable=False),
 )
 
 #: Each application, for as long as its message may come again; counted in the same transaction.
-skill_applications = Table(
+skill_applications = _table(
     "skill_applications",
-    metadata,
     *_key("company", "application_id"),
     *_required(String, "skill_id", "agent_id", "outcome"),
     Column("applied_at", UtcDateTime, nullable=False),
@@ -405,9 +358,8 @@ skill_applications = Table(
 )
 
 #: The evolver's cycles: what each was to look at, and its report.
-skill_cycles = Table(
+skill_cycles = _table(
     "skill_cycles",
-    metadata,
     *_key("company", "cycle_id"),
     Column("origin", String, nullable=False),
     *_required(UtcDateTime, "planned_at", "window_start", "window_end", "rung_at"),
@@ -423,25 +375,21 @@ _partial_index("skill_cycles_open", skill_cycles.c.company, skill_cycles.c.rung_
 
 
 #: Fine-tune runs: the plan, the progress and the lease of each.
-finetune_runs = Table(
+finetune_runs = _table(
     "finetune_runs",
-    metadata,
     *_key("company", "run_id"),
     Column("plan", json_document(), nullable=False),
     # The stage that is next, or in work; of a run that has ended, how.
     Column("stage", String, nullable=False),
     Column("progress", Float),
-    Column("error", String),
+    *_optional(String, "error", "token"),
     # Of each stage that is done, its files by their place in the run's folder, with their hashes.
     Column("finished", json_document(), nullable=False),
     *_required(Integer, "attempt", "tries"),
-    Column("token", String),
-    Column("lease_until", UtcDateTime),
+    *_optional(UtcDateTime, "lease_until", "cancel_requested_at", "completed_at"),
     # What names the running stage, and the machine that it runs on; kept until it is known to be gone.
     *_optional(String, "holder", "host"),
-    Column("cancel_requested_at", UtcDateTime),
     *_required(UtcDateTime, "rung_at", "started_at", "updated_at"),
-    Column("completed_at", UtcDateTime),
     Index("finetune_runs_newest", "company", "started_at"),
 )
 
@@ -451,25 +399,20 @@ UNENDED = finetune_runs.c.completed_at.is_(None)
 _partial_index("finetune_runs_active_once", finetune_runs.c.company, unique=True, where=UNENDED)
 
 #: The checkpoints of runs: the folder, its evaluation, and the gate's verdict.
-finetune_checkpoints = Table(
+finetune_checkpoints = _table(
     "finetune_checkpoints",
-    metadata,
     *_key("company", "checkpoint_id"),
-    *_required(String, "run_id", "model_path", "kind", "base_model"),
-    Column("dims", Integer, nullable=False),
-    Column("sha256", String, nullable=False),
+    *_required(String, "run_id", "model_path", "kind", "base_model", "sha256", "verdict", "reason"),
+    *_required(Integer, "dims", "doc_count"),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("doc_count", Integer, nullable=False),
     Column("report", json_document(), nullable=False),
-    *_required(String, "verdict", "reason"),
     Column("created_at", UtcDateTime, nullable=False),
     Index("finetune_checkpoints_newest", "company", "created_at"),
 )
 
 #: One row a company: a switch is one update of it.
-pointer = Table(
+pointer = _table(
     "serving",
-    metadata,
     *_key("company"),
     Column("version", Integer, nullable=False),
     Column("current", json_document(), nullable=False),
@@ -481,25 +424,21 @@ pointer = Table(
 )
 
 #: The reindex of a company, the last one when it has ended: one at a time by its key.
-reindexes = Table(
+reindexes = _table(
     "reindexes",
-    metadata,
     *_key("company"),
     *_required(String, "reindex_id", "kind", "stage"),
     # The id that the copying goes on from; None at its beginning and behind its end.
     Column("cursor", String),
     *_required(Integer, "looked_at", "total", "written", "passed_over", "freezes"),
-    Column("token", String),
-    Column("lease_until", UtcDateTime),
+    *_optional(String, "token", "trouble"),
+    *_optional(UtcDateTime, "lease_until", "finished_at"),
     *_required(UtcDateTime, "rung_at", "started_at"),
-    Column("finished_at", UtcDateTime),
-    Column("trouble", String),
 )
 
 #: Whose memories were written since they were last compared.
-reindex_marks = Table(
+reindex_marks = _table(
     "reindex_marks",
-    metadata,
     *_key("company", "owner"),
     # The token of the worker that compares them; None for one that nobody has begun with.
     Column("taken_by", String),
@@ -512,9 +451,8 @@ bookings = Table(
     "bookings",
     journal_metadata,
     *_key("booking_id"),
-    *_required(String, "run_id", "company", "agent_id"),
+    *_required(String, "run_id", "company", "agent_id", "reason", "incoming_kind", "state"),
     Column("seq", Integer, nullable=False),
-    *_required(String, "reason", "incoming_kind", "state"),
     Column("prepared_at", UtcDateTime, nullable=False),
     *_optional(UtcDateTime, "settled_at", "expired_at"),
     Column("reverses", String),
@@ -551,10 +489,7 @@ tombstones = Table(
 )
 
 holds = Table(
-    "holds",
-    journal_metadata,
-    *_key("company", "agent_id", "memory_id"),
-    Column("until", UtcDateTime, nullable=False),
+    "holds", journal_metadata, *_key("company", "agent_id", "memory_id"), Column("until", UtcDateTime, nullable=False)
 )
 
 memory_use = Table(
@@ -578,16 +513,12 @@ archive = Table(
     "archive",
     journal_metadata,
     *_key("archival_id"),
-    *_required(String, "company", "agent_id", "original_id"),
-    *_optional(String, "booking_id", "run_id"),
-    *_required(String, "mode", "category", "namespace"),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("expires_at", UtcDateTime),
-    Column("archived_at", UtcDateTime, nullable=False),
+    *_required(String, "company", "agent_id", "original_id", "mode", "category", "namespace"),
+    *_optional(String, "booking_id", "run_id", "vector_space"),
+    *_required(UtcDateTime, "created_at", "archived_at"),
+    *_optional(UtcDateTime, "expires_at", "returned_at"),
     # The entry that brought the memory back into the store; empty while it is out.
     Column("returned_by", String),
-    Column("returned_at", UtcDateTime),
-    Column("vector_space", String),
     Column("body", LargeBinary, nullable=False),
     *_optional(LargeBinary, "dense", "sparse_indices", "sparse_values"),
     Index("archive_of_memory", "company", "agent_id", "original_id"),
@@ -647,10 +578,9 @@ history = Table(
     "history",
     history_metadata,
     Column("id", Text, primary_key=True),
-    *_optional(Text, "memory_id", "old_memory", "new_memory", "event"),
+    *_optional(Text, "memory_id", "old_memory", "new_memory", "event", "actor_id", "role"),
     *_optional(_TIME_TEXT, "created_at", "updated_at"),
     Column("is_deleted", Integer),
-    *_optional(Text, "actor_id", "role"),
     # mem0 has no index: without one, erasing a memory's history reads the history of all of them.
     Index("history_memory_id", "memory_id"),
 )

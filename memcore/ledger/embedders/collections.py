@@ -43,15 +43,9 @@ class Checkpoint(Frozen):
 
     Attributes:
         checkpoint_id: deterministic (memcore.ids.checkpoint_id): a run has one.
-        model_path: its folder.
         kind: ``transformer`` or ``static``.
-        base_model: what it was trained from.
-        dims: length of its vectors.
-        sha256: over its files.
-        size_bytes: of its files.
         doc_count: different passages that were trained on or measured by.
         report: what the evaluation found (memcore.finetune.evaluate) as JSON.
-        verdict: the gate's verdict.
         reason: why, in one sentence.
     """
 
@@ -74,7 +68,6 @@ class ServedCollection(Frozen):
     """A collection with its embedder and index settings: it is searched with the embedder that filled it.
 
     Attributes:
-        name: of the collection in the store.
         generation: 1 for the first, and one more with each that a reindex makes.
         identity: whose vectors lie in it.
         choice: how that embedder is loaded, without a server's address or key.
@@ -323,15 +316,9 @@ class CollectionPointers(Repository):
         total: int,
         note: AuditNote | None = None,
     ) -> CollectionPointer:
-        """Begin a reindex that fills the target; from now on every write leaves a mark.
+        """Begin a reindex that fills the target with so many points; from now on every write leaves a mark.
 
-        Args:
-            company: whose.
-            version: of the row that this was decided on.
-            target: the collection to fill.
-            kind: where it leads.
-            total: points that there are.
-            note: a line for the audit, which is there exactly when the reindex is.
+        The line for the audit is there exactly when the reindex is.
 
         Raises:
             MemoryInputError: the row has changed, or a reindex is under way.
@@ -423,10 +410,6 @@ class CollectionPointers(Repository):
         with self._database.write() as connection:
             return self._change(connection, company, version, None, {"previous": None})
 
-    def close(self) -> None:
-        """Close the connections that are kept."""
-        self._database.close()
-
     def _change(
         self, connection: Connection, company: str, version: int, phase: Phase | None, new: dict[str, Any]
     ) -> CollectionPointer | None:
@@ -504,8 +487,7 @@ class Reindexes(Repository):
         return self._changed(equals(reindexes, company=company, token=token) & _OPEN, values)
 
     def _changed(self, where: ColumnElement[bool], values: Row) -> Reindex | None:
-        with self._database.write() as connection:
-            return changed(connection, Reindex, update(reindexes).where(where).values(values))
+        return self._database.changed(Reindex, update(reindexes).where(where).values(values))
 
 
 # A writer marks before its write. The write counts only if the mark still stands after it and no comparison has begun.

@@ -42,8 +42,6 @@ class FineTuneRun(Frozen):
         token: of the worker that holds it.
         lease_until: when another may claim it, unless that one renews.
         holder: what names the running stage, such as ``process:<group>:<start>``; kept until it is known to be gone.
-        host: the machine that it runs on.
-        cancel_requested_at: when a person asked to end it.
         rung_at: when its message was last sent.
         completed_at: when it ended; None exactly while it has not.
     """
@@ -147,8 +145,8 @@ class FineTuneRuns(Repository):
             "progress": None,
             "updated_at": now,
         }
-        with self._database.write() as connection:
-            return _changed(connection, and_(_is(company, run_id), UNENDED, free), values)
+        is_free = and_(_is(company, run_id), UNENDED, free)
+        return self._database.changed(FineTuneRun, update(finetune_runs).where(is_free).values(values))
 
     def renew(
         self, company: str, run_id: str, token: str, *, lease: timedelta, progress: float | None = None
@@ -167,7 +165,12 @@ class FineTuneRuns(Repository):
     def rewind(self, company: str, run_id: str, token: str, *, finished: Mapping[FineTuneStage, Files]) -> FineTuneRun:
         """Keep only these stages as done; the run goes on at the first gap. Raises LeaseLostError."""
         stage = next((each for each in STAGES if each not in finished), STAGES[-1])
-        return self._held(company, run_id, token, {"finished": _plain(finished), "stage": stage.value})
+        return self._held(
+            company,
+            run_id,
+            token,
+            {"finished": {each.value: dict(files) for each, files in finished.items()}, "stage": stage.value},
+        )
 
     def finish_stage(self, company: str, run_id: str, token: str, *, stage: FineTuneStage, files: Files) -> FineTuneRun:
         """Save the files of a finished stage, and release the run, which waits for its next stage.
@@ -206,9 +209,7 @@ class FineTuneRuns(Repository):
     def cancel(self, company: str, *, note: Callable[[str], AuditNote] | None = None) -> FineTuneRun | None:
         """Cancel the active run: end it if no stage runs, else ask its worker to; None when none is active.
 
-        Args:
-            company: whose.
-            note: makes the audit's line from the run's id; both are written, or neither.
+        ``note`` makes the audit's line from the run's id; both are written, or neither.
         """
         now, table = self._clock(), finetune_runs.c
         active = and_(table.company == company, UNENDED)
@@ -252,9 +253,8 @@ class FineTuneRuns(Repository):
             except IntegrityError:
                 raise FineTuneRunActiveError("another run has not ended: see `memtend finetune status`") from None
         if run is None:
-            raise FineTuneRunNotResumableError(
-                f"the run is {found.stage}; only a failed or cancelled one can be resumed"
-            )
+            reason = f"the run is {found.stage}; only a failed or cancelled one can be resumed"
+            raise FineTuneRunNotResumableError(reason)
         return run
 
     def get(self, company: str, run_id: str) -> FineTuneRun | None:
@@ -279,14 +279,13 @@ class FineTuneRuns(Repository):
         lost = and_(table.company == company, UNENDED, free, table.rung_at < now - dispatched_before)
         if self._first(lost) is None:
             return None  # most sweeps end here, and take no lock
-        with self._database.write() as connection:
-            run = _changed(connection, lost, {"rung_at": now})
+        run = self._database.changed(FineTuneRun, update(finetune_runs).where(lost).values(rung_at=now))
         return run.run_id if run else None
 
     def _first(self, where: ColumnElement[bool]) -> FineTuneRun | None:
         return self._database.record(FineTuneRun, select(finetune_runs).where(where))
 
-    def _held(self, company: str, run_id: str, token: str, values: dict[str, Any]) -> FineTuneRun:
+    def _held(self, company: str, run_id: str, token: str, values: Row) -> FineTuneRun:
         with self._database.write() as connection:
             run = _changed(connection, _mine(company, run_id, token), values)
             return run or _lost(connection, company, run_id)
@@ -322,7 +321,3 @@ def _lost(connection: Connection, company: str, run_id: str) -> NoReturn:
     if stage is None:
         raise FineTuneRunNotFoundError
     raise LeaseLostError(f"the fine-tune run is {stage} and no longer held with this token; stop without writing")
-
-
-def _plain(finished: Mapping[FineTuneStage, Files]) -> dict[str, Files]:
-    return {stage.value: dict(files) for stage, files in finished.items()}

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, RowMapping, delete, func, select, update
 
 from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
-from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, unpack
+from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, record_of, unpack
 from memcore.ledger.tables import RAW, experiences
 from memcore.models.experience import DetailedExperience
 
@@ -21,7 +21,6 @@ class ExperienceCounts(NamedTuple):
     """How many experiences an agent has.
 
     Attributes:
-        total: all of them.
         raw: no model has looked at these yet.
         compressed: these became a memory; the rest was looked at and left as it is.
     """
@@ -132,12 +131,5 @@ def _encoded(experience: DetailedExperience) -> bytes:
 
 
 def _experience(row: RowMapping) -> DetailedExperience:
-    return DetailedExperience.model_validate(
-        {
-            **unpack("an experience", row["body"]),
-            "id": row["experience_id"],
-            "agent_id": row["agent_id"],
-            "created_at": row["created_at"],
-            "source_task_id": row["task_id"],
-        }
-    )
+    body = unpack("an experience", row["body"])
+    return record_of(DetailedExperience, row, **body, id=row["experience_id"], source_task_id=row["task_id"])

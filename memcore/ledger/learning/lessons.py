@@ -6,16 +6,7 @@ from datetime import datetime, timedelta
 from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, select, update
 
-from memcore.ledger.database import (
-    Repository,
-    Row,
-    checked_key,
-    equals,
-    id_chunks,
-    insert_one,
-    newest_first,
-    record_of,
-)
+from memcore.ledger.database import Repository, Row, checked_key, equals, id_chunks, insert_one, newest_first, record_of
 from memcore.ledger.tables import UNPROPAGATED, WAITING, lessons, trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -26,7 +17,6 @@ class Lesson(Frozen):
 
     Attributes:
         outcome: one word, such as stored or low_confidence; None while it is not drawn.
-        memory_id: the memory that holds it; None where none does.
         confidence: 0 to 1; None where there is no lesson.
         text: the lesson (memcore.procedural.records) as JSON; None where there is none, and never in a repr.
         tries: how often a model was asked in vain.

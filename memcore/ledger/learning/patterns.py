@@ -65,7 +65,6 @@ class PatternTally(Frozen):
     """How many patterns a window has.
 
     Attributes:
-        found: all of them.
         shared: those that enough agents show.
         sure: those of the shared ones that are sure enough.
     """
@@ -93,7 +92,6 @@ class Window(Frozen):
 
     Attributes:
         since: executions that ended then or later.
-        until: executions that ended earlier.
         min_agents: distinct agents that must show a pattern.
         min_confidence: least confidence of a sure one, 0 to 1.
     """

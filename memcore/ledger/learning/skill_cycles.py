@@ -29,7 +29,6 @@ class Cycle(Frozen):
     """A cycle's row; its window is half open: the start belongs to it, the end does not.
 
     Attributes:
-        origin: who asked for it, the schedule or a person.
         planned_at: the slot, or the time a person asked.
         finished_at: when it was done; None while it is not.
         report: what came of it (memcore.skills.report) as JSON; None while it is not finished.

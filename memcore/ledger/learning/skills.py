@@ -5,19 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    RowMapping,
-    and_,
-    case,
-    delete,
-    exists,
-    not_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, case, delete, exists, not_, select, true, update
 
 from memcore.errors import SkillLimitError
 from memcore.jobs.payloads import AppliedPayload
@@ -54,10 +42,8 @@ class Skill(Frozen):
 
     Attributes:
         skill_id: the id under which it was published first; it keeps it when it comes back under another.
-        approval_id: whose effect it is.
         pattern_id: what it was learned from.
         superseded_by: the skill that took its place, if one did.
-        confidence: 0 to 1.
         text: the lesson (memcore.procedural.records) as JSON; never in a repr.
     """
 
@@ -73,13 +59,7 @@ class Skill(Frozen):
 
 
 class Applications(Frozen):
-    """How often a lesson or a skill was applied.
-
-    Attributes:
-        applications: in all.
-        successes: those that went well.
-        last_applied_at: the last one.
-    """
+    """How often a lesson or a skill was applied, and how often that went well."""
 
     applications: int
     successes: int
@@ -228,10 +208,7 @@ def _skill(row: RowMapping) -> Skill:
 class SkillCapacity:
     """Refuses a skill beyond the limit; active skills count, and approved ones that are not published yet.
 
-    Args:
-        limit: most skills.
-        action: the action of the approvals that make skills.
-        frees: the skills that the new one supersedes.
+    ``action`` is that of the approvals that make skills, ``frees`` the skills that the new one supersedes.
     """
 
     def __init__(self, *, limit: int, action: str, frees: Collection[str]) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, select, true
 
 from memcore import ids
-from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, unpack
+from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, record_of, unpack
 from memcore.ledger.learning.lessons import open_lesson
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
@@ -23,9 +23,7 @@ class Trajectory(Frozen):
     """A finished task in short, from which skills are learned; its raw experience and its memory have the same id.
 
     Attributes:
-        outcome: why the task ended.
         error_category: None exactly of a success (see ExecutionTrace.failure).
-        turn_count: turns taken.
         tokens: of all turns.
         tools: every tool called, in order, one name for each call.
         quality: 0 to 10, None when nobody looked.
@@ -94,13 +92,8 @@ class Trajectories(Repository):
     def append(self, company: str, trajectory: Trajectory, *, lesson_at: datetime | None = None) -> bool:
         """Keep the trajectory and return True; False when its id is there already, and stays as it was.
 
-        Args:
-            company: whose.
-            trajectory: what is kept.
-            lesson_at: now, if its lesson is to be drawn: both rows are there, or neither is.
-
-        Raises:
-            MemoryInputError: a key is too long, or a text is no valid Unicode.
+        ``lesson_at`` is now, if its lesson is to be drawn: both rows are there, or neither is.
+        Raises MemoryInputError when a key is too long, or a text is no valid Unicode.
         """
         body = trajectory.model_dump(mode="json", exclude={"id", *_COLUMNS}, exclude_defaults=True)
         row = {
@@ -141,12 +134,7 @@ class Trajectories(Repository):
         return tuple(map(_trajectory, self._database.rows(query)))
 
     def stream(
-        self,
-        company: str,
-        *,
-        agent_id: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        self, company: str, *, agent_id: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> Iterator[Trajectory]:
         """Yield those of a window, newest first; no more than a page is held, and no transaction stays open."""
         last: Trajectory | None = None
@@ -155,12 +143,7 @@ class Trajectories(Repository):
             last = page[-1]
 
     def count(
-        self,
-        company: str,
-        *,
-        agent_id: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        self, company: str, *, agent_id: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> int:
         """Return how many a window has, of one agent or of all."""
         return self._database.count(trajectories, _window(company, agent_id, since, until))
@@ -194,5 +177,4 @@ def _window(company: str, agent_id: str | None, since: datetime | None, until: d
 
 
 def _trajectory(row: RowMapping) -> Trajectory:
-    columns = {name: row[name] for name in _COLUMNS}
-    return Trajectory.model_validate({**unpack("a trajectory", row["body"]), **columns, "id": row["trajectory_id"]})
+    return record_of(Trajectory, row, **unpack("a trajectory", row["body"]), id=row["trajectory_id"])

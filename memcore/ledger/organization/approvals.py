@@ -75,12 +75,7 @@ class Approvals(Repository):
         return _approval(row) if row else None
 
     def page(
-        self,
-        company: str,
-        *,
-        state: ApprovalState | None = None,
-        before: Approval | None = None,
-        limit: int = MAX_PAGE,
+        self, company: str, *, state: ApprovalState | None = None, before: Approval | None = None, limit: int = MAX_PAGE
     ) -> tuple[Approval, ...]:
         """Return a company's approvals, newest first; ``before`` is the last one of the page before."""
         at, key = approvals.c.created_at, approvals.c.approval_id
@@ -97,12 +92,7 @@ class Approvals(Repository):
     ) -> Approval:
         """Save a person's decision, once, and return the approval; an approved one then needs its effect.
 
-        Args:
-            company: the company.
-            approval_id: which one.
-            verdict: approved or rejected.
-            word: who decides, and why.
-            capacity: checked in the same transaction; where it refuses, nothing is written.
+        The capacity is checked in the same transaction; where it refuses, nothing is written.
 
         Raises:
             ApprovalClosedError: somebody decided before, even a moment ago, or it has expired.

@@ -35,7 +35,6 @@ class AuditNote(Frozen):
         actor: who, as :func:`person` and :func:`agent` name them.
         action: what, such as ``org.write``.
         subject: the id of what it was done to; None for what got no id.
-        reason: why, in one sentence.
     """
 
     actor: NotBlankStr
@@ -115,7 +114,6 @@ class Confirmation(ValidatedModel):
     Attributes:
         actor: the person, as the audit names them.
         confirm: True, and nothing that merely looks like it.
-        reason: why, in a sentence that is kept in the audit.
 
     Raises:
         MemoryInputError: one of the three is missing, blank or too long; the message names it.

@@ -35,6 +35,7 @@ from memcore.ledger.database import (
     equals,
     insert_for,
     pack,
+    record_of,
     unpack,
 )
 from memcore.ledger.organization import audit
@@ -56,45 +57,24 @@ def _author_row(author: OrgFactAuthor) -> dict[str, Any]:
 
 
 def _fact(row: Mapping[Any, Any]) -> OrgFact:
-    return OrgFact.model_validate(
-        {
-            **_decoded(row["body"]),
-            "id": row["fact_id"],
-            "category": row["category"],
-            "author": {name: _as_a_name(value) for name, value in row["author"].items()},
-            "created_at": row["created_at"],
-        }
-    )
+    author = {name: _as_a_name(value) for name, value in row["author"].items()}
+    return record_of(OrgFact, row, **unpack("a fact", row["body"]), id=row["fact_id"], author=author)
 
 
 def _snapshot(row: Mapping[Any, Any]) -> OperationLogSnapshot:
     """Return the state of a row of org_facts, or of one that was read off the log."""
-    columns = {name: row[name] for name in ("fact_id", "category", "created_at", "retracted_at", "version")}
-    return OperationLogSnapshot.model_validate({**_decoded(row["body"]), **columns})
+    return record_of(OperationLogSnapshot, row, **unpack("a fact", row["body"]))
 
 
 def _operation(row: Mapping[Any, Any]) -> OperationLogEntry:
-    return OperationLogEntry.model_validate(
-        {
-            **({} if row["body"] is None else _decoded(row["body"])),
-            **{f"author_{field}": value for field, value in row["author"].items()},
-            "operation_id": row["operation_id"],
-            "fact_id": row["fact_id"],
-            "operation_type": row["operation"],
-            "category": row["category"],
-            "timestamp": row["at"],
-            "version": row["version"],
-        }
-    )
+    body = {} if row["body"] is None else unpack("a fact", row["body"])
+    author = {f"author_{field}": value for field, value in row["author"].items()}
+    return record_of(OperationLogEntry, row, **body, **author, operation_type=row["operation"], timestamp=row["at"])
 
 
 def _as_a_name(value: Any) -> Any:
     # Older releases took control characters; a fact must not become unreadable for one.
     return escaped(value)[:MAX_KEY_CHARS] if isinstance(value, str) else value
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    return unpack("a fact", data)
 
 
 #: Most lines read at once: their texts are at most 64 KiB each.

@@ -11,16 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, RowMapping, and_, select, update
 
 from memcore import ids
-from memcore.ledger.database import (
-    RecordRow,
-    Repository,
-    checked_key,
-    count_rows,
-    decode,
-    encode,
-    equals,
-    insert_one,
-)
+from memcore.ledger.database import RecordRow, Repository, checked_key, count_rows, decode, encode, equals, insert_one
 from memcore.ledger.tables import shared_heads, shared_log
 from memcore.records import MemoryRecord
 
@@ -33,9 +24,6 @@ class SharedEntry:
 
     Attributes:
         version: 1 for a company's first line, and one more for each that follows.
-        memory_id: what is published or retracted.
-        agent_id: who did it.
-        at: when.
         record: what is published, in full but without vectors; None for a retraction.
     """
 
@@ -165,10 +153,6 @@ class SharedLog(Repository):
         """Let searches see this version, once all up to it is in the store; an older one changes nothing."""
         behind = and_(shared_heads.c.company == company, shared_heads.c.head < version)
         self._database.change(update(shared_heads).where(behind).values(head=version))
-
-    def close(self) -> None:
-        """Close the connections that are kept."""
-        self._database.close()
 
     def _append(self, connection: Connection, company: str, **line: Any) -> SharedEntry:
         row = {"company": company, "at": self._clock(), **line}
