@@ -320,18 +320,17 @@ def count_rows(connection: Connection, table: FromClause, *which: ColumnElement[
 IDS_PER_QUERY = 500
 
 
-def id_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+def id_chunks(ids: Iterable[str]) -> list[list[str]]:
     """Sort the ids, and cut them into pieces that one query can carry."""
     ordered = sorted(set(ids))
-    return (ordered[start : start + IDS_PER_QUERY] for start in range(0, len(ordered), IDS_PER_QUERY))
+    return [ordered[start : start + IDS_PER_QUERY] for start in range(0, len(ordered), IDS_PER_QUERY)]
 
 
 def rows_with(
     connection: Connection, query: Select[*tuple[Any, ...]], which: ColumnElement[str], ids: Iterable[str]
-) -> Iterator[RowMapping]:
-    """Yield the query's rows that have one of the ids in a column; its order holds only within each piece of ids."""
-    for part in id_chunks(ids):
-        yield from connection.execute(query.where(which.in_(part))).mappings()
+) -> list[RowMapping]:
+    """Return the query's rows that have one of the ids in a column; its order holds only within each piece of ids."""
+    return [row for part in id_chunks(ids) for row in connection.execute(query.where(which.in_(part))).mappings()]
 
 
 def unnest_values(columns: Mapping[str, Column[Any]], rows: Sequence[Mapping[str, Any]]) -> TableValuedAlias:
@@ -487,6 +486,16 @@ def decode(row: RecordRow) -> MemoryRecord:
         vectors=_vectors(row, space=body.get("space")),
         extra=body["extra"],
     )
+
+
+def encoded(records: Iterable[MemoryRecord]) -> list[Row]:
+    """Return the columns of each record."""
+    return [encode(record)._asdict() for record in records]
+
+
+def decoded(rows: Iterable[RowMapping]) -> tuple[MemoryRecord, ...]:
+    """Return the records of rows that have these columns."""
+    return tuple(decode(RecordRow(*(row[name] for name in RecordRow._fields))) for row in rows)
 
 
 def _with_times_in_range(entry: dict[str, Any]) -> dict[str, Any]:

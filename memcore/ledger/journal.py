@@ -21,8 +21,8 @@ from memcore.ledger.database import (
     Repository,
     Row,
     checked_time,
-    decode,
-    encode,
+    decoded,
+    encoded,
     equals,
     id_chunks,
     insert_for,
@@ -432,6 +432,7 @@ def _insert_records(connection: Connection, journal_entry: JournalEntry) -> None
         *(("removed", position, record) for position, record in enumerate(journal_entry.outgoing)),
     ]
     for start in range(0, len(moved), _RECORDS_PER_INSERT):
+        part = moved[start : start + _RECORDS_PER_INSERT]
         rows = [
             {
                 "booking_id": journal_entry.booking_id,
@@ -439,9 +440,9 @@ def _insert_records(connection: Connection, journal_entry: JournalEntry) -> None
                 "memory_id": record.entry.id,
                 "position": position,
                 "void": False,
-                **encode(record)._asdict(),
+                **columns,
             }
-            for kind, position, record in moved[start : start + _RECORDS_PER_INSERT]
+            for (kind, position, record), columns in zip(part, encoded([each for *_, each in part]), strict=True)
         ]
         connection.execute(booking_records.insert(), rows)
 
@@ -463,13 +464,14 @@ def _load_entry(connection: Connection, row: RowMapping) -> JournalEntry:
     if row["expired_at"] is not None:
         raise MemoryNotFoundError(f"booking_id: the content of {row['booking_id']} has expired")
     mine = equals(booking_records, booking_id=row["booking_id"], void=False)
-    records = connection.execute(select(booking_records).where(mine).order_by(booking_records.c.position)).mappings()
-    incoming, outgoing = list[MemoryRecord](), list[MemoryRecord]()
-    for record in records:
-        side = outgoing if record["kind"] == "removed" else incoming
-        side.append(decode(RecordRow(*(record[name] for name in RecordRow._fields))))
-    header = {name: row[name] for name in _HEADER}
-    return JournalEntry(**header, state=row["state"], incoming=tuple(incoming), outgoing=tuple(outgoing))
+    query = select(booking_records).where(mine).order_by(booking_records.c.position)
+    records = connection.execute(query).mappings().all()
+    return JournalEntry(
+        **{name: row[name] for name in _HEADER},
+        state=row["state"],
+        incoming=decoded([record for record in records if record["kind"] != "removed"]),
+        outgoing=decoded([record for record in records if record["kind"] == "removed"]),
+    )
 
 
 def add_tombstones(connection: Connection, ids: Iterable[str], *, booking_id: str, at: datetime) -> None:
