@@ -148,17 +148,11 @@ class Capture:
 
     The trajectory comes last and marks the capture as complete: a redelivered message finds it and writes nothing.
     After a crash before it, the next attempt finds the earlier writes by id and adds the rest. The row of a lesson is
-    part of the trajectory's transaction, so that none is lost; another job draws the lesson.
+    part of the trajectory's transaction, so that none is lost; another job draws the lesson. Without ``procedural``
+    nobody could.
 
-    Lessons outlive their session and their project. So agents of the levels session and project get
-    the memory alone, which ends with them like any other; agents of level none get nothing.
-
-    Args:
-        ledger: where experiences and trajectories are kept.
-        store: writes a memory as a store job does, and says what became of it.
-        level: the level of agents that have none of their own.
-        procedural: which tasks teach; None when nobody could draw a lesson.
-        clock: the time.
+    Lessons outlive their session and their project. So agents of the levels session and project get the memory alone,
+    which ends with them like any other; agents of level none get nothing.
     """
 
     def __init__(
@@ -177,15 +171,12 @@ class Capture:
         self._clock = clock
 
     def take(self, job: DistillPayload) -> Outcome:
-        """Write what is not there yet.
+        """Write what is not there yet; taking the same payload again after an error goes on where it stopped.
 
         Returns:
             Done: all is there; the facts count what was written now, "lessons" being rows of lessons to be drawn.
             Skipped: the agent's level keeps nothing.
             Dead: the session or project is missing that the agent's level asks for.
-
-        Raises:
-            MemoryError: a write failed; taking the same payload again goes on where it stopped.
         """
         level = self._ledger.agents.levels(job.company, [job.agent_id]).get(job.agent_id, self._level)
         if level is MemoryLevel.NONE:

@@ -1,7 +1,6 @@
 """The kill switch: three switches, each of which stops maintenance; read anew on every call."""
 
 import builtins
-from collections.abc import Callable
 
 from memcore.errors import MaintenancePausedError
 from memcore.ledger.ledger import Ledger
@@ -11,15 +10,10 @@ class KillSwitch:
     """Checks whether an agent may be maintained now.
 
     Args:
-        ledger: the company's switch, and the agent's.
-        company: whose agent.
-        agent_id: which agent.
-        is_enabled: the policy's ``consolidation.enabled``, asked each time; without it only the ledger's two count.
+        is_enabled: the policy's ``consolidation.enabled``; left out, only the ledger's two switches count.
     """
 
-    def __init__(
-        self, ledger: Ledger, *, company: str, agent_id: str, is_enabled: Callable[[], bool] = lambda: True
-    ) -> None:
+    def __init__(self, ledger: Ledger, *, company: str, agent_id: str, is_enabled: bool = True) -> None:
         self._switches = ledger.switches
         self._agents = ledger.agents
         self._is_enabled = is_enabled
@@ -34,7 +28,7 @@ class KillSwitch:
 
     def _reason(self) -> str | None:
         try:
-            if not self._is_enabled():
+            if not self._is_enabled:
                 return "maintenance is off: consolidation.enabled is false"
             if self._switches.paused(self._company):
                 return "maintenance is paused for all agents"

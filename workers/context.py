@@ -34,8 +34,8 @@ from memcore.procedural.skill_files import SkillFolders
 from memcore.reindex.planning import create_reindex_target
 from memcore.reindex.service import ReindexService, Slice
 from memcore.retrieval.filters import StoreGuard
-from memcore.skills.approval_setup import create_approvals
 from memcore.skills.evolver import CycleService, SkillEvolver
+from memcore.skills.publication import create_approvals
 from memcore.wiki import export_after_run
 from tasks.context import JobDispatcher
 from workers.write_batcher import BatchWriter

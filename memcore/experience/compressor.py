@@ -108,12 +108,7 @@ Sentence = Annotated[NotBlankStr, Field(max_length=_MAX_CHARS)]
 
 
 class ExperienceLesson(Frozen):
-    """The form of the answer.
-
-    Attributes:
-        strategic_decisions: what worked and what did not, the most useful first; 1 to 12 sentences.
-        applicable_contexts: when and where that holds; at most 8 sentences.
-    """
+    """The form of the answer: what worked and what did not, the most useful first; and when and where that holds."""
 
     strategic_decisions: tuple[Sentence, ...] = Field(min_length=1, max_length=12)
     applicable_contexts: tuple[Sentence, ...] = Field(default=(), max_length=8)
@@ -133,15 +128,9 @@ _LARGEST_RATIO = 1.0
 
 
 class LLMExperienceCompressor:
-    """Compresses experiences with a language model.
+    """Compresses experiences with a language model; give a caching one, so that a crash pays for no answer twice.
 
     The model reads the experience as data and writes two lists of sentences; ids, tags, owner and times are made here.
-
-    Args:
-        model: answers; give a caching one, so that a crash pays for no answer twice.
-        config: which model, how warm, how long.
-        company: whose agents.
-        clock: the time.
     """
 
     #: Raise it with any change of the prompt: the same experience is then another question.
@@ -156,12 +145,7 @@ class LLMExperienceCompressor:
         self._clock = clock
 
     async def compress(self, experience: DetailedExperience) -> CompressedExperience:
-        """Return the lesson, its ratio the length of its sentences over that of all texts of the experience.
-
-        Raises:
-            MalformedAnswerError: two answers, and none of the form.
-            BudgetExceededError, RetryExhaustedError, ProviderError, AnswerMissingError: no answer.
-        """
+        """Return the lesson, its ratio the length of its sentences over that of all texts of the experience."""
         agent_id, config = experience.agent_id, self._config
         request = CompletionRequest(
             messages=messages_of(experience),
@@ -205,12 +189,7 @@ _CONTENT_FIELDS = (
 
 
 def record_of(experience: CompressedExperience, *, task_id: str | None = None) -> MemoryRecord:
-    """Return the memory of a lesson.
-
-    Args:
-        experience: what was learned.
-        task_id: the task that it comes from, if any.
-    """
+    """Return the memory of a lesson."""
     fields = experience.model_dump(mode="json", include=set(_CONTENT_FIELDS))
     entry = MemoryEntry(
         id=experience.id,

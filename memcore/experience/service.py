@@ -63,16 +63,6 @@ class CompressionService:
     A model looks at an experience once: the ledger marks it also when the lesson is too weak or malformed. What a model
     did not answer stays raw for the next run. The newest come first, so that one which no model can answer does not
     block the others.
-
-    Args:
-        backend: where compressed experiences are kept, as memories.
-        ledger: where raw ones lie, and the answers of models.
-        policy: the company's decisions.
-        company: whose agents.
-        level: the level of agents that have none of their own.
-        model: answers; None when none is connected.
-        clock: the time.
-        monotonic: seconds on a clock that never goes back, for the slices.
     """
 
     def __init__(
@@ -103,9 +93,6 @@ class CompressionService:
             Done: every raw experience was tried; the facts say what became of them.
             Snooze: the budget is spent until a time, or it is the next agent's turn.
             Skipped: switched off, paused, no model, or an agent whose level keeps no experience.
-
-        Raises:
-            MemoryError: the store or the ledger is in passing trouble.
         """
         config = self._policy.experience_compressor
         if not config.enabled:
@@ -125,7 +112,8 @@ class CompressionService:
             return Skipped(reason=str(error))
 
     async def _walk(self, agent_id: str, compressor: ExperienceCompressor) -> Outcome:
-        store, switch, until = self._ledger.experiences, self._switch(agent_id), self._deadline()
+        store, until = self._ledger.experiences, self._monotonic() + SLICE.total_seconds()
+        switch = KillSwitch(self._ledger, company=self._company, agent_id=agent_id, is_enabled=self._policy.enabled)
         counts: Counter[str] = Counter()
         in_a_row = 0
         last: DetailedExperience | None = None
@@ -170,7 +158,8 @@ class CompressionService:
             lesson = await compressor.compress(experience)
         except MalformedAnswerError as error:
             self._mark(experience, reason=str(error))
-            return self._log_line(ExperienceEvent.MALFORMED, experience, "malformed")
+            _log.info(ExperienceEvent.MALFORMED, extra=_about(experience))
+            return "malformed"
         except AnswerMissingError:
             return "elsewhere"
         except ProviderError as error:
@@ -178,9 +167,11 @@ class CompressionService:
             return "failed"
         if 1.0 - lesson.compression_ratio < self._policy.experience_compressor.min_compression_ratio:
             self._mark(experience, reason=f"too weak: compressed to {lesson.compression_ratio:.0%} of it")
-            return self._log_line(ExperienceEvent.WEAK, experience, "weak")
+            _log.info(ExperienceEvent.WEAK, extra=_about(experience))
+            return "weak"
         await self._keep(experience, lesson)
-        return self._log_line(ExperienceEvent.COMPRESSED, experience, "compressed")
+        _log.info(ExperienceEvent.COMPRESSED, extra=_about(experience))
+        return "compressed"
 
     async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:
         # Memory first, then the mark: a crash between the two costs one more look, and loses nothing.
@@ -204,21 +195,6 @@ class CompressionService:
             agent_id=experience.agent_id,
             experience_id=experience.id,
             version=compressor.version,
-        )
-
-    def _log_line(self, event: ExperienceEvent, experience: DetailedExperience, word: str) -> str:
-        _log.info(event, extra=_about(experience))
-        return word
-
-    def _deadline(self) -> float:
-        return self._monotonic() + SLICE.total_seconds()
-
-    def _switch(self, agent_id: str) -> KillSwitch:
-        return KillSwitch(
-            self._ledger,
-            company=self._company,
-            agent_id=agent_id,
-            is_enabled=lambda: self._policy.enabled,
         )
 
 

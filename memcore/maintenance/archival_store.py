@@ -38,10 +38,6 @@ class LedgerArchivalStore:
 
     ``restore`` returns an entry and changes nothing; ``MemoryClient.restore`` brings the memory back into the store.
     A memory that came back is neither found nor counted here; ``restore`` still returns it.
-
-    Args:
-        archive: the ledger's.
-        company: whose agents' memories.
     """
 
     def __init__(self, archive: Archive, *, company: str) -> None:

@@ -30,15 +30,10 @@ MAX_EXAMPLES = 5
 
 
 class PlannedStep(Frozen):
-    """One step of a plan.
+    """One step of a plan: how many memories it would remove and archive, and ids of the first few.
 
     Attributes:
-        step: its name.
-        removed: how many memories it would remove.
-        examples: ids of the first few.
         pruned: how many of them are lessons that are forgotten.
-        archived: how many of them would go to the archive.
-        archived_examples: ids of the first few of these.
         questions: how many a language model would be asked.
         tokens: of the texts that it would be shown, an estimate; instructions and answers come on top.
     """
@@ -54,14 +49,7 @@ class PlannedStep(Frozen):
 
 
 class PlannedGroup(Frozen):
-    """The memories of one category and namespace that consolidation would merge.
-
-    Attributes:
-        removed: how many memories would be replaced.
-        summaries: how many summaries would replace them.
-        oldest: creation time of the oldest of them.
-        newest: creation time of the newest of them.
-    """
+    """The memories of one category and namespace that consolidation would merge."""
 
     category: MemoryCategory
     namespace: str
@@ -77,7 +65,6 @@ class MaintenancePlan(Frozen):
     Attributes:
         live: memories that the agent has now.
         steps: in the order in which they run.
-        summaries: how many would be made.
         is_held: whether the removal guard would hold a run, because it would remove too large a share.
         waits: what a run would wait for before it consolidates, in one sentence; its merges are not counted.
         groups: the memories to merge; empty, like all figures of archive and models, unless details were asked for.

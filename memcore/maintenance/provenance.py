@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -12,13 +11,10 @@ from memcore.errors import MemoryNotFoundError
 from memcore.ledger.journal import EntryReason, RecordKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange, Move
-from memcore.ledger.runs import RunKind, RunOrigin
+from memcore.ledger.runs import Run, RunKind, RunOrigin
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
-
-if TYPE_CHECKING:
-    from memcore.ledger.runs import Run
-    from memcore.records import MemoryRecord
+from memcore.records import MemoryRecord
 
 
 class MemoryState(StrEnum):
@@ -46,11 +42,8 @@ class HistoryEvent(Frozen):
     """One change that a run made to a memory.
 
     Attributes:
-        kind: created, restored or removed.
-        reason: why.
         at: when it was decided.
         is_open: whether it is decided and not yet carried out.
-        run_id: which run.
         run_kind: what kind of run; None, as the next two, when the ledger no longer knows it.
         origin: whether the schedule asked for it, a person, or an engine that deleted the memory.
         undo_of: the run that it undid, if it is an undo.
@@ -70,13 +63,12 @@ class MemoryTrace(Frozen):
     """One memory of a history.
 
     Attributes:
-        state: its state now.
         replaced_by: the summary that replaced it, where its state says so.
-        text_in: where its full text is.
-        text_until: when that text expires; None while nothing removes it.
+        text_until: when its full text expires; None while nothing removes it.
         text: the full text, where it was asked for; it stays out of the repr, and so out of logs.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
         made_into: ids of the summaries that replaced it, the first one first; also those that were undone.
+        chapters: its events, oldest first.
     """
 
     memory_id: str
@@ -92,16 +84,7 @@ class MemoryTrace(Frozen):
 
 
 class ModelTrace(Frozen):
-    """The use of a model in a run that made a summary.
-
-    Attributes:
-        run_id: the run; it may have asked for other summaries too.
-        purpose: what the model was asked for.
-        model: its name.
-        calls: number of calls.
-        tokens: read and written together.
-        cost: in the currency of the price list.
-    """
+    """The use of a model in a run that made a summary; the run may have asked for other summaries too."""
 
     run_id: str
     purpose: str
@@ -115,8 +98,6 @@ class MemoryHistory(Frozen):
     """A memory with all its sources and all its summaries, through any depth; each memory is listed once.
 
     Attributes:
-        memory_id: the memory.
-        agent_id: its agent.
         memories: that one first, then its sources, then its summaries, level by level.
         models: the use of models in the runs that made it.
     """
@@ -165,19 +146,12 @@ async def trace_memory(
     agent_id: str | None = None,
     with_text: bool = False,
 ) -> MemoryHistory:
-    """Return the history of a memory; nothing is written.
+    """Return the history of any memory of the company; nothing is written.
 
-    Args:
-        memory_id: any memory of the company: live, merged, removed, or a summary of others.
-        backend: where the memories live.
-        ledger: the ledger with its journal.
-        company: the company of the memory.
-        journal_days: how long the journal keeps full texts.
-        agent_id: its agent; left out, the journal names it if a run has moved the memory.
-        with_text: whether to look up texts.
+    Without an agent the journal names it, if a run has moved the memory. The journal keeps full texts for
+    ``journal_days``.
 
-    Raises:
-        MemoryNotFoundError: the agent has and had no such memory; or none is named, and no run has moved it.
+    Raises MemoryNotFoundError when the agent has and had no such memory; or none is named, and no run has moved it.
     """
     owner = agent_id or ledger.lineage.agent_of(company, memory_id)
     if owner is None:
@@ -207,7 +181,7 @@ class _Lineage:
         self._agent_id = agent_id
         self._keep = keep
         self._met: set[str] = set()
-        self._live: dict[str, MemoryRecord] = {}
+        self._live = dict[str, MemoryRecord]()
         self._archived: set[str] = set()
         self._moves: dict[str, tuple[Move, ...]] = {}
         self._exchanges: dict[str, Exchange] = {}

@@ -53,12 +53,9 @@ class EntryCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRemoval:
-    """Memories that one entry removes.
+    """Memories that one entry removes; ``replace`` makes the summary of exactly those that it removes.
 
-    Attributes:
-        ids: the memories.
-        replace: makes the summary of exactly the removed memories.
-        archive_as: called for each memory after ``replace``; those with a mode are archived before they go.
+    ``archive_as`` is called for each of them after ``replace``; those with a mode are archived before they go.
     """
 
     ids: frozenset[str]
@@ -118,12 +115,8 @@ class JournaledStore:
     ) -> tuple[EntryCounts, ...]:
         """Remove the memories of each part that the filter still matches, one entry each; return the counts.
 
-        The parts have at most 256 memories together, and none is in two.
-
-        Raises:
-            LeaseLostError, MaintenancePausedError: before anything new was decided.
-            MemoryStoreError, MemoryRetrievalError, MemoryConnectionError: the next attempt finishes the entries that
-                were written.
+        The parts have at most 256 memories together, and none is in two. LeaseLostError and MaintenancePausedError are
+        raised before anything new was decided; after an error of the store the next attempt finishes what was written.
         """
         self._lease.enter()
         wanted = frozenset[str]().union(*(part.ids for part in parts))

@@ -84,10 +84,7 @@ def aged_filters(
 class Timeouts:
     """The silence after which a scope ends; None means never.
 
-    Attributes:
-        session: since the last memory that was stored in it.
-        project: since the last memory that was stored in it.
-        task: since each working memory was stored.
+    That of a task counts since each working memory was stored, the others since the last memory of the scope.
     """
 
     session: timedelta | None = None
@@ -108,9 +105,6 @@ class EffectivePolicy:
 
     Attributes:
         keep_days: days per category; None keeps for ever.
-        max_memories: the most memories it may have.
-        level: how long its memories live.
-        timeouts: when its sessions and projects end.
         working_timeout: when its working memories end; None where a retention rule decides instead.
     """
 

@@ -61,18 +61,9 @@ class MaintenanceService:
     """Runs maintenance for the agents of one company.
 
     Args:
-        backend: where the memories live.
-        ledger: runs, journal, agents, switches. Its calls block for milliseconds; a worker runs one run at a time.
-        policy: the company's decisions; an agent's own settings are read from the ledger.
-        company: whose agents.
         level: how long memories live unless an agent has a level of its own.
-        timeouts: when silent sessions, projects and tasks end; never by default.
-        pruning: which lessons are pruned; None prunes none.
-        clock: the time.
         has_model: whether a language model is connected to the workers that ask one; runs themselves never do.
-        build_strategy: makes the consolidation strategy.
         value: the value of a memory when an agent has too many; left out, the installed rule or the shipped one.
-        monotonic: seconds on a clock that never goes back, for the lease.
     """
 
     def __init__(
@@ -132,13 +123,7 @@ class MaintenanceService:
     async def plan(self, agent_id: str, *, in_detail: bool = True) -> MaintenancePlan:
         """Return what a run would do to the agent now, held or not; nothing is written, and no model is asked.
 
-        Args:
-            agent_id: whose run.
-            in_detail: whether to add groups, archive and model figures; without it the plan is as cheap as the one that
-                a run makes for its removal guard.
-
-        Raises:
-            MemoryRetrievalError, MemoryConnectionError: the store or the ledger cannot be read.
+        Without details (groups, archive and model figures) it is as cheap as the plan of a run's removal guard.
         """
         answers = NoAnswers()
         snapshot = self._snapshot(agent_id)
@@ -167,7 +152,11 @@ class MaintenanceService:
         run = self._ledger.runs.claim(run_id, lease=LEASE_LENGTH)
         if run is None or run.token is None:
             return Skipped(reason=f"run {run_id} is {found.state} and not free to be taken")
-        switch = None if run.kind in {"undo", "restore"} else self._switch(run)
+        switch = None
+        if run.kind not in {"undo", "restore"}:
+            # A pause stops an end and a removal too. A policy without maintenance does not: they would never be done.
+            is_enabled = run.kind != "maintenance" or self._policy.enabled
+            switch = KillSwitch(self._ledger, company=self._company, agent_id=run.agent_id, is_enabled=is_enabled)
         lease = Lease(self._ledger.runs, run_id, run.token, since=since, switch=switch, monotonic=self._monotonic)
         try:
             with lease:
@@ -297,15 +286,6 @@ class MaintenanceService:
         self._ledger.runs.release(run.run_id, lease.token, reason=reason, wake_at=self._clock() + delay)
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Snooze(reason=reason, delay=delay)
-
-    def _switch(self, run: Run) -> KillSwitch:
-        return KillSwitch(
-            self._ledger,
-            company=self._company,
-            agent_id=run.agent_id,
-            # A pause stops an end and a removal too. A policy without maintenance does not: they would never be done.
-            is_enabled=lambda: run.kind != "maintenance" or self._policy.enabled,
-        )
 
     def _snapshot(self, agent_id: str) -> AgentSnapshot:
         agent = self._ledger.agents.get(self._company, agent_id)

@@ -40,9 +40,7 @@ class UndoReport(Frozen):
 def undo_report(journal: Journal, undo: Run) -> UndoReport:
     """Compare a finished undo with its target run.
 
-    Raises:
-        MemoryInputError: the run is no undo.
-        MemoryNotFoundError: the journal of one of them has expired.
+    Raises MemoryInputError when the run is no undo, MemoryNotFoundError when the journal of one of them has expired.
     """
     if undo.undo_of is None:
         raise MemoryInputError("run_id", "names no undo")
@@ -171,8 +169,8 @@ async def apply_restore(store: JournaledStore, ledger: Ledger) -> str | None:
     """Restore the memory ``scope_id``, an archival id or its own id, and protect it from the next runs.
 
     It returns with its id, namespace, times, expiry, metadata and lineage, and with its vectors if the store's embedder
-    has not changed since; else it is embedded anew. The summary that replaced it stays. Returns
-    one sentence why nothing was done; None when it was brought back.
+    has not changed since; else it is embedded anew. The summary that replaced it stays. Returns one sentence why
+    nothing was done; None when it was brought back.
 
     Raises MemoryInputError when the agent's archive has no such memory, or it was restored before and removed since.
     """
@@ -227,14 +225,7 @@ class UndoSkip(Frozen):
 
 
 class UndoPlan(Frozen):
-    """The effects of undoing a run; a memory that the run moved twice is listed twice.
-
-    Attributes:
-        run_id: the run that would be undone.
-        restored: ids that would be restored.
-        removed: ids that would be removed.
-        skipped: memories that would stay as they are, and why.
-    """
+    """The effects of undoing a run; a memory that the run moved twice is listed twice."""
 
     run_id: str
     agent_id: str
@@ -246,8 +237,7 @@ class UndoPlan(Frozen):
 async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, company: str) -> UndoPlan:
     """Return the plan of undoing the run now; nothing is written or claimed.
 
-    Raises:
-        MemoryInputError: the run cannot be undone; the message says why.
+    Raises MemoryInputError: the run cannot be undone; the message says why.
     """
     target = undo_target(ledger, company, run_id)
     store = _Store(backend, target.agent_id)

@@ -51,12 +51,9 @@ class Captured:
     """The result of a capture.
 
     Attributes:
-        outcome: the outcome.
-        memory_id: the memory that was stored, if one was.
         proposal: the lesson, if the model proposed one, whatever became of it; never in a repr.
         refused: names of the fields that the model tried to set and may not.
         skill: the name of the folder that was written, if one was.
-        skill_failures: skill folders that could not be written: 0 or 1.
     """
 
     outcome: CaptureOutcome
@@ -85,11 +82,6 @@ def chosen(
     """Return the proposer's input, or None for an execution that does not teach.
 
     An execution that had to be recovered from is a failure, and teaches as one or not at all, however well it ended.
-
-    Args:
-        config: the policy.
-        failure: the failure, if the execution had to be recovered from.
-        success: the success, if it ended well.
     """
     if failure is not None:
         return failure if takes(config, is_failure=True) else None
@@ -105,10 +97,7 @@ def is_good_enough(config: CaptureConfig, *, confidence: float) -> bool:
 def is_among_the_best(config: CaptureConfig, *, reached: int, successes: int) -> bool:
     """Whether a success reaches ``success_quality_percentile`` of its agent's own, by the nearest rank.
 
-    Args:
-        config: the policy.
-        reached: successes with at most its quality, itself included.
-        successes: all successes with a quality.
+    ``reached`` counts the successes with at most its quality, itself included.
     """
     return reached * _ALL >= config.success_quality_percentile * successes
 
@@ -121,15 +110,6 @@ class ProceduralCapture:
 
     The same execution gives the same memory, however often it is captured, if the model keeps its answers
     (memcore.llm.answer_cache).
-
-    Args:
-        backend: where lessons are kept, as memories.
-        model: proposes lessons.
-        config: the policy.
-        company: whose agents.
-        tombstones: ids of removed memories, which are not stored again.
-        skills: where lessons are written as skill folders too; None writes none.
-        clock: the time.
     """
 
     def __init__(
@@ -161,16 +141,8 @@ class ProceduralCapture:
     ) -> Captured:
         """Draw the lesson of one execution, if there is one.
 
-        Args:
-            agent_id: whose execution, and whose lesson.
-            failure: what went wrong, if it had to be recovered from.
-            success: what went well, if it did.
-            learned_at: when it was first captured, the same each time; None for now. A memory that was removed since
-                stays removed.
-
-        Raises:
-            BudgetExceededError, AnswerMissingError: nothing was asked; come back later.
-            MemoryError: the store is in trouble; come back, the answer is there already.
+        ``learned_at`` is when it was first captured, the same each time: a memory that was removed since stays removed.
+        After an error it can be called again; an answer that came is kept.
         """
         if not self._config.enabled:
             return Captured(outcome=CaptureOutcome.DISABLED)

@@ -14,7 +14,6 @@ from memcore.errors import (
 )
 from memcore.ingest import insert_unless_tombstoned
 from memcore.kill_switch import KillSwitch
-from memcore.ledger.agents import PeerCriterion
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import (
     MAX_KEY_CHARS,
@@ -53,12 +52,6 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
 
     Copies, superseded lessons and other memories are not copied. What people set on the original, such as a pin, is
     not copied either, nor is its count of applications.
-
-    Args:
-        record: the lesson, as its own agent has it.
-        company: whose agents.
-        target: gets the copy; the same lesson has the same id there each time.
-        scope: how far it reaches.
     """
     lesson = proposal_of(record)
     if lesson is None or lesson.superseded_by is not None or is_copy(record):
@@ -102,13 +95,6 @@ class Propagation:
 
     A lesson's row in the ledger says whether it still is to be copied. The copies are written first, then the row is
     marked: a crash between the two costs one more look, which finds the copies there.
-
-    Args:
-        backend: where lessons are kept, as memories.
-        ledger: lessons, agents, switches, and which memories were removed.
-        config: the policy.
-        company: whose agents.
-        level: the level of agents that have none of their own.
     """
 
     def __init__(
@@ -132,18 +118,23 @@ class Propagation:
         A peer that cannot take them is logged, and the others get theirs. Where no peer could take them, they wait for
         the next run.
 
-        Raises:
-            MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next run goes on.
+        Raises MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next run goes on.
         """
         kind = self._config.propagation.type
         if kind == "none" or not self._config.enabled:
             return 0
         waiting = self._ledger.lessons.unpropagated(self._company, agent_id, limit=LESSONS_PER_RUN)
-        if not waiting or self._is_paused(agent_id):
+        if not waiting:
+            return 0
+        try:
+            KillSwitch(self._ledger, company=self._company, agent_id=agent_id).check()
+        except MaintenancePausedError:
             return 0
         learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
         lessons = await self._backend.get_many(agent_id, list(learned_at))
-        targets = self._targets(agent_id, kind) if lessons else ()
+        limit = self._config.propagation.max_propagation_targets
+        agents = self._ledger.agents
+        targets = agents.like(self._company, agent_id, by=kind, level=self._level, limit=limit) if lessons else ()
         written, failed = 0, 0
         for target in targets:
             try:
@@ -159,16 +150,13 @@ class Propagation:
         _log.info(ProceduralEvent.PROPAGATED, extra={"agent_id": agent_id, **counts})
         return written
 
-    def _targets(self, agent_id: str, kind: PeerCriterion) -> tuple[str, ...]:
-        limit = self._config.propagation.max_propagation_targets
-        return self._ledger.agents.like(self._company, agent_id, by=kind, level=self._level, limit=limit)
-
     async def _copy_to(self, target: str, lessons: Sequence[MemoryRecord], learned_at: Mapping[str, datetime]) -> int:
         """Give one agent the lessons that it lacks, and return how many they were."""
+        scope = ProceduralMemoryScope(self._config.propagation.type)
         copies: dict[str, MemoryRecord] = {}
         sent: dict[str, datetime] = {}
         for lesson in lessons:
-            copy = copy_of(lesson, company=self._company, target=target, scope=self._scope)
+            copy = copy_of(lesson, company=self._company, target=target, scope=scope)
             if copy is not None and copy.entry.content not in copies:
                 copies[copy.entry.content] = copy
                 # What the agent's own runs have removed since is not stored again.
@@ -189,15 +177,3 @@ class Propagation:
         async for page in pages(self._backend, mine):
             known.update(each.entry.content for each in page if each.entry.content in copies)
         return frozenset(known)
-
-    @property
-    def _scope(self) -> ProceduralMemoryScope:
-        return ProceduralMemoryScope(self._config.propagation.type)
-
-    def _is_paused(self, agent_id: str) -> bool:
-        switch = KillSwitch(self._ledger, company=self._company, agent_id=agent_id)
-        try:
-            switch.check()
-        except MaintenancePausedError:
-            return True
-        return False

@@ -91,13 +91,7 @@ class FailureAnalysisPayload(Frozen):
 
 
 class SuccessPayload(Frozen):
-    """A success as the proposer sees it: how many turns it took, and which tools.
-
-    Attributes:
-        task_id: the task; the model is not told.
-        turn_count: turns of the agent.
-        tool_calls_made: names of the tools in the order of their calls, each as often as it was called.
-    """
+    """A success as the proposer sees it: its turns and its tools; the model is not told the task's id."""
 
     task_id: StoredKey
     turn_count: int = Field(ge=0)
@@ -174,11 +168,9 @@ class Silence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """The proposer's result.
+    """The lesson, or why there is none.
 
     Attributes:
-        proposal: the lesson; None when there is none.
-        silence: why there is none.
         refused: names of the fields that the model tried to set and may not; they were dropped.
     """
 
@@ -188,13 +180,7 @@ class Proposed:
 
 
 class ProceduralProposer:
-    """Asks a model for the lesson of an execution.
-
-    Args:
-        model: answers; give a caching one, so that a crash pays for no answer twice.
-        config: which model, how warm, how long.
-        company: whose agents.
-    """
+    """Asks a model for the lesson of an execution; give a caching one, so that a crash pays for no answer twice."""
 
     def __init__(self, model: Model, config: ProceduralMemoryConfig, *, company: str) -> None:
         self._model = model
@@ -204,9 +190,7 @@ class ProceduralProposer:
     async def propose(self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload) -> Proposed:
         """Return the proposal, or why there is none; a malformed answer is asked for once more.
 
-        Raises:
-            ProviderError: the server refuses, and will again; passing trouble gives no proposal instead.
-            BudgetExceededError, AnswerMissingError: nothing was asked; come back later.
+        Passing trouble of the server gives no proposal; a ProviderError means that it refuses, and will again.
         """
         purpose = PURPOSE_SUCCESS if isinstance(payload, SuccessPayload) else PURPOSE_FAILURE
         request = CompletionRequest(

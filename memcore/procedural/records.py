@@ -151,8 +151,6 @@ class ProceduralMemoryProposal(LessonText):
         scope: whom it is for.
         supersedes: ids of the lessons that it replaces.
         superseded_by: the lesson that replaces it; agents are not shown a superseded one.
-        application_count: how often it was applied.
-        last_applied_at: when it was applied last.
     """
 
     scope: ProceduralMemoryScope = ProceduralMemoryScope.AGENT
@@ -177,15 +175,7 @@ class DisclosureTier(StrEnum):
 
 
 def disclosed(lesson: LessonText, tier: DisclosureTier) -> str:
-    """Return the text of one tier: one line to choose by, the reasons, or the steps.
-
-    Args:
-        lesson: the lesson.
-        tier: which part; none contains another.
-
-    Returns:
-        The text; empty for the steps of a lesson that has none.
-    """
+    """Return the text of one tier: one line to choose by, the reasons, or the steps; none contains another."""
     match tier:
         case DisclosureTier.DISCOVERY:
             return lesson.discovery
@@ -274,16 +264,7 @@ def record_of(
     is_success: bool,
     created_at: datetime,
 ) -> MemoryRecord:
-    """Return the memory of a lesson; the same lesson of the same task has the same id.
-
-    Args:
-        proposal: the lesson.
-        company: whose agent.
-        agent_id: whose memory.
-        task_id: the task that taught it.
-        is_success: whether that task went well.
-        created_at: now.
-    """
+    """Return the memory of a lesson; the same lesson of the same task has the same id."""
     source = f"{'success' if is_success else 'failure'}:{task_id}"[:MAX_KEY_CHARS]
     content = written(proposal)
     entry = MemoryEntry(
@@ -380,11 +361,8 @@ NOT_THE_MODELS = frozenset(
 class ProposalDraft(LessonText):
     """A lesson as a model proposes it.
 
-    A field or tag that a model may not set is dropped and named in ``refused``. An unknown field, or one that breaks a
-    bound, makes the answer malformed.
-
-    Attributes:
-        refused: the names of the fields that were dropped, in alphabetical order; "tags" if some of them were.
+    A field or tag that a model may not set is dropped and named in ``refused``, in alphabetical order. An unknown
+    field, or one that breaks a bound, makes the answer malformed.
     """
 
     refused: SkipJsonSchema[tuple[str, ...]] = Field(default=(), exclude=True)

@@ -52,16 +52,6 @@ class LearningService:
 
     A lesson's row holds its state; messages only dispatch it. So a row that must wait sleeps, its message ends, and the
     sweep dispatches it when the time has come.
-
-    Args:
-        backend: where lessons are kept, as memories.
-        ledger: lessons, trajectories, answers, switches.
-        config: the policy.
-        company: whose lessons.
-        level: the level of agents that have none of their own.
-        model: answers; None when none is connected.
-        skills: where lessons are written as skill folders too; None writes none.
-        clock: the time.
     """
 
     def __init__(
@@ -90,11 +80,8 @@ class LearningService:
 
         Returns:
             Done: its row has an outcome, which is the one fact.
-            Parked: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
+            Deferred: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
             Skipped: nothing to draw now; the sweep dispatches it again where it must.
-
-        Raises:
-            MemoryError: the store or the ledger is in passing trouble; an answer that came is kept.
         """
         lesson = self._ledger.lessons.get(self._company, lesson_id)
         if lesson is None or lesson.outcome is not None:
@@ -102,7 +89,8 @@ class LearningService:
         if self._model is None:
             return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
         try:
-            self._switch(lesson.agent_id).check()
+            # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
+            KillSwitch(self._ledger, company=self._company, agent_id=lesson.agent_id).check()
             captured = await self._captured(lesson, self._model)
         except (MaintenancePausedError, AnswerMissingError) as error:
             return Skipped(reason=str(error))
@@ -185,7 +173,3 @@ class LearningService:
         if captured.memory_id is not None and self._ledger.lessons.get(self._company, lesson.lesson_id) is None:
             # Its agent was erased meanwhile: what was learned goes with it.
             await self._backend.delete_many(lesson.agent_id, [captured.memory_id])
-
-    def _switch(self, agent_id: str) -> KillSwitch:
-        # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
-        return KillSwitch(self._ledger, company=self._company, agent_id=agent_id)

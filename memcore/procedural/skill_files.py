@@ -32,13 +32,7 @@ _ANGLES = str.maketrans("<>", "\u2039\u203a")
 
 
 def skill_file(lesson: LessonText, *, name: str, source: str) -> bytes:
-    """Return the file: front matter that any YAML reader reads as text, then the lesson in four sections.
-
-    Args:
-        lesson: what it says.
-        name: the skill's name, which is its folder's.
-        source: where the lesson comes from.
-    """
+    """Return the file: front matter that any YAML reader reads as text, then the lesson in four sections."""
     head = [
         f"name: {name}",
         f"description: {_quoted(_description(lesson))}",
@@ -126,13 +120,7 @@ class SkillFolders:
     def write(self, lesson: LessonText, *, memory_id: str, source: str) -> str:
         """Write or rewrite the skill, and return its name; readers see the old file, the new one, or none.
 
-        Args:
-            lesson: what it says.
-            memory_id: its memory; the same memory is the same folder.
-            source: where it comes from.
-
-        Raises:
-            OSError: it could not be written, or something else stands where its folder belongs.
+        Raises OSError: it could not be written, or something else stands where its folder belongs.
         """
         name = skill_name(lesson.discovery, memory_id=memory_id)
         content = skill_file(lesson, name=name, source=source)
@@ -155,12 +143,7 @@ class SkillFolders:
     def remove(self, lesson: LessonText, *, memory_id: str) -> bool:
         """Remove a skill's file, and its folder once that is empty; return whether the file was there.
 
-        Args:
-            lesson: what was written.
-            memory_id: under which.
-
-        Raises:
-            OSError: it could not be removed, or something else stands where its folder belongs.
+        Raises OSError: it could not be removed, or something else stands where its folder belongs.
         """
         name = skill_name(lesson.discovery, memory_id=memory_id)
         try:

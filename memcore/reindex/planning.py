@@ -1,11 +1,11 @@
 """A person's commands for a reindex: begin, go back, cancel, drop the old collection."""
 
-from typing import TYPE_CHECKING
-
 from memcore.backends.factory import followed_row, mem0_config_of
 from memcore.backends.mem0.collection import served
 from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.backends.mem0.writer import IndexedText, Indexing
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
@@ -14,19 +14,9 @@ from memcore.ledger.embedders.collections import CollectionPointer, ReindexKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 
-if TYPE_CHECKING:
-    from memcore.config.policy import Policy
-    from memcore.config.settings import Settings
-
 
 class ReindexPlanning:
-    """Changes the pointer's row on a person's command; the worker does the rest.
-
-    Args:
-        reindex_target: the store.
-        ledger: where the row is.
-        company: whose.
-    """
+    """Changes the pointer's row on a person's command; the worker does the rest."""
 
     def __init__(self, reindex_target: ReindexTarget, ledger: Ledger, *, company: str) -> None:
         self._reindex_target = reindex_target
@@ -60,15 +50,6 @@ class ReindexPlanning:
     ) -> CollectionPointer:
         """Begin to fill a new collection with an embedder.
 
-        Args:
-            embedder: fills it.
-            choice: how it is loaded.
-            encoder: of the sparse vectors.
-            text_template: the text that is embedded and indexed.
-            dense_weight: share of the vectors in a weighted fusion; None leaves it to the policy.
-            checkpoint_id: of the checkpoint that the embedder is, if it is one.
-            note: a line for the audit, written with it or not at all.
-
         Raises:
             MemoryInputError: as ``ready``; or this embedder serves already, or somebody was quicker.
             CheckpointNotFoundError: the checkpoint was deleted.
@@ -101,10 +82,6 @@ class ReindexPlanning:
         self, seen: CollectionPointer | None = None, *, note: AuditNote | None = None
     ) -> CollectionPointer:
         """Begin to bring the old collection up to date, to serve again.
-
-        Args:
-            seen: the row that this decision was based on; the present one when left out.
-            note: a line for the audit, written with it or not at all.
 
         Raises MemoryInputError when none is kept, when a reindex is under way, or when somebody was quicker.
         """
@@ -159,11 +136,8 @@ class ReindexPlanning:
             raise MemoryInputError("reindex", "one is under way: see `memtend reindex --status`")
 
 
-def create_reindex_target(settings: "Settings", policy: "Policy") -> "ReindexTarget":
+def create_reindex_target(settings: Settings, policy: Policy) -> ReindexTarget:
     """Return the reindex target of the company's collections; MemoryBackendUnsupportedError where none has vectors."""
     if "mem0" not in policy.memory.backends.values():
         raise MemoryBackendUnsupportedError("reindex: no backend of this policy embeds anything")
-    # The store's client takes a third of a second to import.
-    from memcore.backends.mem0.reindex_target import ReindexTarget  # noqa: PLC0415  # see above
-
     return ReindexTarget(mem0_config_of(settings), followed=followed_row(settings, policy))

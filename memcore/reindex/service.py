@@ -29,33 +29,6 @@ LEASE = timedelta(seconds=45)
 FRESH = timedelta(seconds=5)
 
 
-class ReindexLease:
-    """Holds a reindex's lease.
-
-    Args:
-        reindexes: the ledger's.
-        company: whose.
-        token: that of the holder.
-        clock: the time.
-    """
-
-    def __init__(self, reindexes: Reindexes, *, company: str, token: str, clock: Clock) -> None:
-        self._reindexes = reindexes
-        self._company = company
-        self._token = token
-        self._clock = clock
-        self._renewed_at = clock()
-
-    def keep(self) -> None:
-        """Renew the lease when its last renewal is not fresh. Raises LeaseLostError."""
-        now = self._clock()
-        if now - self._renewed_at < FRESH:
-            return
-        if not self._reindexes.renew(self._company, self._token, lease=LEASE):
-            raise LeaseLostError("another worker has the reindex, or it has ended")
-        self._renewed_at = now
-
-
 class ReindexEvent(StrEnum):
     """A log event of a reindex."""
 
@@ -106,24 +79,39 @@ class Slice:
     goes_on: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _LeasedReindex:
-    reindex: Reindex
-    token: str
-    lease: ReindexLease
-    on_progress: ProgressCallback
+    """A reindex whose lease this worker holds, and what takes its progress."""
+
+    def __init__(
+        self,
+        reindex: Reindex,
+        token: str,
+        reindexes: Reindexes,
+        *,
+        company: str,
+        clock: Clock,
+        on_progress: ProgressCallback,
+    ) -> None:
+        self.reindex = reindex
+        self.token = token
+        self.on_progress = on_progress
+        self._reindexes = reindexes
+        self._company = company
+        self._clock = clock
+        self._renewed_at = clock()
+
+    def keep(self) -> None:
+        """Renew the lease when its last renewal is not fresh. Raises LeaseLostError."""
+        now = self._clock()
+        if now - self._renewed_at < FRESH:
+            return
+        if not self._reindexes.renew(self._company, self.token, lease=LEASE):
+            raise LeaseLostError("another worker has the reindex, or it has ended")
+        self._renewed_at = now
 
 
 class ReindexService:
-    """Carries a company's reindex on.
-
-    Args:
-        reindex_target: the store.
-        ledger: the pointer, the reindex, and the marks.
-        company: whose.
-        clock: the time.
-        rest: waits; tests need not.
-    """
+    """Carries a company's reindex on."""
 
     def __init__(
         self,
@@ -141,30 +129,26 @@ class ReindexService:
         self._rest = rest
 
     async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Slice:
-        """Work for a while; does nothing when the reindex is over or another worker has its lease.
-
-        Args:
-            lasts: how long.
-            on_progress: takes the reindex's progress, page by page.
-        """
+        """Work for a while; does nothing when the reindex is over or another worker has its lease."""
         if self._ledger.switches.paused(self._company):
             return Slice(outcome=Deferred(reason="maintenance is paused"))
         reindex = self._ledger.reindexes.claim(self._company, lease=LEASE)
         if reindex is None or reindex.token is None:
             return Slice(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
-        token = reindex.token
-        lease = ReindexLease(self._ledger.reindexes, company=self._company, token=token, clock=self._clock)
+        token, reindexes = reindex.token, self._ledger.reindexes
+        held = _LeasedReindex(
+            reindex, token, reindexes, company=self._company, clock=self._clock, on_progress=on_progress
+        )
         try:
-            held = _LeasedReindex(reindex=reindex, token=token, lease=lease, on_progress=on_progress)
             goes_on = await self._step(held, self._clock() + lasts)
         except LeaseLostError as error:
             return Slice(outcome=Skipped(reason=str(error)))
         except errors.MemoryError as error:
             _log.warning(ReindexEvent.TROUBLE, extra={"company": self._company, "error": type(error).__name__})
-            self._ledger.reindexes.release(self._company, token, trouble=_error_of(error))
+            reindexes.release(self._company, token, trouble=_error_of(error))
             return Slice(outcome=Deferred(reason=type(error).__name__))
-        self._ledger.reindexes.release(self._company, token)
-        seen = self._ledger.reindexes.get(self._company)
+        reindexes.release(self._company, token)
+        seen = reindexes.get(self._company)
         facts = {} if seen is None else {"looked_at": seen.looked_at, "written": seen.written}
         return Slice(outcome=Done(facts=facts), goes_on=goes_on)
 
@@ -222,7 +206,7 @@ class ReindexService:
         except errors.MemoryError:
             self._ledger.collection_pointers.unfreeze(self._company, version=frozen.version)
             raise
-        held.lease.keep()
+        held.keep()
         switched = self._ledger.collection_pointers.switch(self._company, version=frozen.version, settles=SETTLE)
         if switched is None:
             return True
@@ -257,7 +241,7 @@ class ReindexService:
         source, target = pointer.current, pointer.target
         if target is None:
             raise LeaseLostError("the reindex has ended")
-        began, alive = self._clock(), held.lease.keep
+        began, alive = self._clock(), held.keep
         if owners is None:
             done = await self._reindex_target.page(source, target, cursor, alive=alive)
             stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING

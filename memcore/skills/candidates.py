@@ -1,29 +1,19 @@
-"""Skill candidates, the cycle's stages and log events, and the protocols of what the evolver reads and files."""
+"""Skill candidates, and the replay of their conditions on past executions before a person is asked to read them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
-from typing import Protocol
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from memcore.approvals.effects import PublicationLog
 from memcore.embedding.bm25 import Tokenizer
-from memcore.ledger.learning.lessons import Lesson
-from memcore.ledger.learning.patterns import Pattern, PatternTally, Window
-from memcore.ledger.learning.skills import Skill
+from memcore.ledger.learning.patterns import Pattern, PatternKind
 from memcore.ledger.learning.trajectories import Trajectory
-from memcore.models.approval import Approval, ApprovalState, Proposal
 from memcore.procedural.records import LessonText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillCandidate:
-    """A pattern, and the lesson that would become a skill of all agents.
-
-    Attributes:
-        approval_id: the id of its proposal.
-        lesson: one agent's, with that agent's confidence.
-    """
+    """A pattern, the lesson of one agent that would become a skill of all, and the id of its proposal."""
 
     pattern_id: str
     approval_id: str
@@ -59,138 +49,99 @@ def terms(*texts: str | None) -> frozenset[str]:
     return frozenset(_TOKENIZER.terms(" ".join(text for text in texts if text)))
 
 
-class CycleStage(StrEnum):
-    """A cycle's stages, in order."""
+#: Share of the weight of a condition's words that an execution must have.
+FITS = 0.5
 
-    #: Patterns are found, and the lesson that stands for each.
-    SEARCHING = "searching"
-    #: Their conditions are replayed on past executions.
-    REPLAYING = "replaying"
-    #: What is left is compared with the existing skills, and proposed.
-    FILING = "filing"
+#: Weights are whole numbers, of which a sum does not depend on its order.
+_SCALE = 1_000_000
 
 
-class SkillEvent(StrEnum):
-    """A log event of the skill evolver."""
+@dataclass(slots=True, kw_only=True)
+class BacktestResult:
+    """How a candidate did on the past.
 
-    SKILL_EVOLVER_CYCLE_START = "skill_evolver.cycle.start"
-    #: The report's counts stand beside it.
-    SKILL_EVOLVER_CYCLE_COMPLETE = "skill_evolver.cycle.complete"
-    #: The error's class stands beside it; what was filed before stays filed.
-    SKILL_EVOLVER_CYCLE_FAILED = "skill_evolver.cycle.failed"
-    #: A proposal waits for a person.
-    SKILL_EVOLVER_PROPOSAL_EMITTED = "skill_evolver.proposal.emitted"
-    #: A pattern contradicts what stands or waits; a person must look.
-    SKILL_EVOLVER_CONFLICT_DETECTED = "skill_evolver.conflict.detected"
-    #: The policy has it switched off.
-    SKILL_EVOLVER_DISABLED = "skill_evolver.disabled"
-    #: A proposal takes the place of a skill, once it is approved.
-    ORG_SKILL_SUPERSEDED = "org_skill.superseded"
+    Attributes:
+        fits: executions that its condition fits.
+        helped: those of them that show the candidate's pattern.
+    """
 
-
-class PatternSource(Protocol):
-    """Patterns of a window; see memcore.ledger.learning.patterns."""
-
-    def tally(self, company: str, window: Window, /) -> PatternTally:
-        """Return how many there are."""
-        ...
-
-    def surest(self, company: str, window: Window, /) -> Iterator[Pattern]:
-        """Yield the sure ones, the surest first."""
-        ...
-
-
-class TrajectorySource(Protocol):
-    """Executions of a window; see memcore.ledger.learning.trajectories."""
-
-    def stream(self, company: str, /, *, since: datetime, until: datetime) -> Iterator[Trajectory]:
-        """Yield them, newest first."""
-        ...
-
-    def count(self, company: str, /, *, since: datetime, until: datetime) -> int:
-        """Return how many there are."""
-        ...
-
-
-class LessonSource(Protocol):
-    """Lessons of a pattern, one an agent; see memcore.ledger.learning.lessons."""
-
-    def of_failures(
-        self, company: str, category: str, /, *, since: datetime, until: datetime, limit: int
-    ) -> Sequence[Lesson]:
-        """Return those on failures of a category."""
-        ...
-
-    def of_successes(
-        self, company: str, tools_key: str, /, *, since: datetime, until: datetime, limit: int
-    ) -> Sequence[Lesson]:
-        """Return those on successes with these tools."""
-        ...
-
-
-class SkillSource(Protocol):
-    """Skills that are published; see memcore.ledger.learning.skills."""
-
-    def stream(self, company: str, /) -> Iterator[Skill]:
-        """Yield them."""
-        ...
-
-    def count(self, company: str, /) -> int:
-        """Return how many there are."""
-        ...
-
-
-class ApprovalSource(Protocol):
-    """Earlier proposals and their outcomes; see memcore.ledger.organization.approvals."""
-
-    def get(self, company: str, approval_id: str, /) -> Approval | None:
-        """Return one, or None."""
-        ...
-
-    def page(
-        self, company: str, /, *, state: ApprovalState | None = None, before: Approval | None = None
-    ) -> Sequence[Approval]:
-        """Return a page, newest first."""
-        ...
-
-
-class Sources(Protocol):
-    """All that the evolver reads; a Ledger provides it."""
+    candidate: SkillCandidate
+    fits: int = 0
+    helped: int = 0
+    agents: set[str] = field(default_factory=set)
 
     @property
-    def patterns(self) -> PatternSource:
-        """What executions have in common."""
-        ...
+    def precision(self) -> float:
+        """The share of what it fits that it would have helped; 0.0 when it fits nothing."""
+        return self.helped / self.fits if self.fits else 0.0
 
     @property
-    def trajectories(self) -> TrajectorySource:
-        """The executions."""
-        ...
+    def recall(self) -> float:
+        """The share of the pattern's executions that it fits; counted later than they were, so never above 1.0."""
+        return min(1.0, self.helped / self.candidate.pattern.occurrences)
 
-    @property
-    def lessons(self) -> LessonSource:
-        """What agents learned from them."""
-        ...
-
-    @property
-    def skills(self) -> SkillSource:
-        """What all agents know."""
-        ...
-
-    @property
-    def approvals(self) -> ApprovalSource:
-        """What people decided."""
-        ...
-
-    @property
-    def shared_log(self) -> PublicationLog:
-        """The log of published skills."""
-        ...
+    def note(self, trajectory: Trajectory) -> None:
+        """Count an execution that the condition fits."""
+        self.fits += 1
+        if _shows(trajectory, self.candidate):
+            self.helped += 1
+            self.agents.add(trajectory.agent_id)
 
 
-class Proposals(Protocol):
-    """Files proposals; see memcore.approvals.service."""
+def backtest_candidate(
+    candidates: Sequence[SkillCandidate], stream: Callable[[], Iterator[Trajectory]]
+) -> list[BacktestResult]:
+    """Return how each candidate does on the stream, which is read twice: to weigh words, and to try conditions.
 
-    async def propose(self, approval_id: str, proposal: Proposal, /) -> Approval:
-        """File one, and return it, or what was filed under this id before."""
-        ...
+    A word weighs the more the fewer executions have it. A condition fits an execution that has half the weight of its
+    words; those that no execution has do not count.
+    """
+    backtests = [BacktestResult(candidate=each) for each in candidates]
+    conditions = [terms(each.condition) for each in candidates]
+    if not candidates:
+        return backtests
+    weights = _weights(frozenset().union(*conditions), stream())
+    needed = [FITS * sum(weights.get(word, 0) for word in words) for words in conditions]
+    with_word: dict[str, list[int]] = {word: [] for word in weights}
+    for number, words in enumerate(conditions):
+        for word in words & weights.keys():
+            with_word[word].append(number)
+    for trajectory in stream():
+        matched: Counter[int] = Counter()
+        for word in _met(trajectory) & weights.keys():
+            for number in with_word[word]:
+                matched[number] += weights[word]
+        for number, weight in matched.items():
+            if weight >= needed[number]:
+                backtests[number].note(trajectory)
+    return backtests
+
+
+def _weights(words: frozenset[str], trajectories: Iterable[Trajectory]) -> dict[str, int]:
+    """Return the weight of each of the words that occurs at all."""
+    number, having = 0, Counter[str]()
+    for trajectory in trajectories:
+        number += 1
+        having.update(_met(trajectory) & words)
+    return {
+        word: max(1, round(_SCALE * math.log(1 + (number - count + 0.5) / (count + 0.5))))
+        for word, count in having.items()
+    }
+
+
+def _met(trajectory: Trajectory) -> frozenset[str]:
+    return terms(
+        trajectory.task_title,
+        trajectory.task_description,
+        trajectory.task_type,
+        trajectory.error_message,
+        trajectory.error_category,
+        *dict.fromkeys(trajectory.tools),
+    )
+
+
+def _shows(trajectory: Trajectory, candidate: SkillCandidate) -> bool:
+    pattern = candidate.pattern
+    if pattern.kind is PatternKind.FAILURE:
+        return trajectory.error_category == pattern.key
+    return trajectory.error_category is None and trajectory.tools_key == pattern.key

@@ -19,36 +19,34 @@ from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle, SkillCycles
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
-from memcore.skills.candidates import CycleStage, Proposals, SkillEvent, Sources
+from memcore.skills.candidates import BacktestResult
 from memcore.skills.publication import promotion, superseded_skill
-from memcore.skills.replay import BacktestResult
-from memcore.skills.report import MAX_LISTED, Conflict, EvolverReport
-from memcore.skills.rivals import CandidateStanding
-from memcore.skills.survey import Findings, PatternMining, ProposalFilings
+from memcore.skills.report import MAX_LISTED, Conflict, CycleStage, EvolverReport, SkillEvent
+from memcore.skills.supersession import CandidateStanding
+from memcore.skills.survey import Findings, PatternMining
 
 _log = logging.getLogger(__name__)
+
+
+class Proposals(Protocol):
+    """Files proposals; see memcore.approvals.service."""
+
+    async def propose(self, approval_id: str, proposal: Proposal, /) -> Approval:
+        """File one, and return it, or what was filed under this id before."""
+        ...
 
 
 class SkillEvolver:
     """Reads a window of executions, and proposes as skills what several agents have learned.
 
-    It can only propose: its sources have no call that writes, and no backend is among them. A cycle may be
+    It can only propose: it reads the ledger, and no backend is among what it is given. A cycle may be
     repeated, also after half of it: filed proposals stay, and none is filed twice.
-
-    Args:
-        ledger: its sources.
-        approvals: files proposals.
-        config: the bounds.
-        company: whose agents.
-        clock: the time.
     """
 
     def __init__(
-        self, ledger: Sources, approvals: Proposals, config: EvolverConfig, *, company: str, clock: Clock
+        self, ledger: Ledger, approvals: Proposals, config: EvolverConfig, *, company: str, clock: Clock
     ) -> None:
-        rest = timedelta(days=config.window_days)
-        filings = ProposalFilings(ledger.approvals, company=company, rest=rest, clock=clock)
-        self._mining = PatternMining(ledger, filings, config, company=company, clock=clock)
+        self._mining = PatternMining(ledger, config, company=company, clock=clock)
         self._log_of_skills = ledger.shared_log
         self._approvals = approvals
         self._config = config
@@ -56,10 +54,6 @@ class SkillEvolver:
 
     async def run(self, cycle: Cycle, *, on_progress: ProgressCallback = no_progress) -> EvolverReport:
         """Carry out a cycle and return its report; empty when the policy has the evolver switched off.
-
-        Args:
-            cycle: the cycle.
-            on_progress: takes the progress.
 
         Raises MemoryError when a database fails; the cycle may come again then.
         """
@@ -179,12 +173,6 @@ class CycleLease:
 
     It keeps a long cycle from taking every process of its worker. It does not exclude: two workers may carry out one
     cycle, and its effects happen once all the same.
-
-    Args:
-        cycles: the rows that hold the lease.
-        company: whose cycle.
-        cycle_id: the cycle.
-        renew_interval: time between two renewals.
     """
 
     def __init__(
@@ -229,14 +217,7 @@ class Evolver(Protocol):
 
 
 class CycleService:
-    """Carries out the cycles of one company.
-
-    Args:
-        ledger: where cycles and the kill switch are.
-        evolver: does the work.
-        company: whose cycles.
-        renew_interval: time between two renewals of a cycle's lease.
-    """
+    """Carries out the cycles of one company."""
 
     def __init__(
         self, ledger: Ledger, evolver: Evolver, *, company: str, renew_interval: timedelta = HEARTBEAT_INTERVAL
@@ -249,18 +230,11 @@ class CycleService:
     async def run(self, cycle_id: str, *, on_progress: ProgressCallback = no_progress) -> Outcome:
         """Carry out a cycle; whatever happens, calling it again finishes it.
 
-        Args:
-            cycle_id: the cycle.
-            on_progress: takes the progress.
-
         Returns:
             Done: finished; the facts are the report's counts.
             Skipped: finished already.
             Snooze: maintenance is paused; the cycle waits in its row.
             Dead: the company has no such cycle.
-
-        Raises:
-            MemoryError: the ledger is in passing trouble.
         """
         cycle = self._ledger.skill_cycles.get(self._company, cycle_id)
         if cycle is None:

@@ -1,13 +1,30 @@
-"""The action ``skill_evolver:org_promotion``: its proposal, the published skills' rows and folders, and their use."""
+"""The action ``skill_evolver:org_promotion``: its proposal, the published skills' rows and folders, and their use.
+
+And an installation's approvals, with every effect that it can carry out.
+"""
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from memcore.approvals.effects import PUBLISHER, AuditNotes, PublicationLog, request_of
-from memcore.clock import Clock
+from memcore.approvals.effects import (
+    PUBLISHER,
+    ApprovalEffects,
+    AuditNotes,
+    EffectRegistry,
+    PublicationLog,
+    SharedLogProvider,
+    SharedPublication,
+    request_of,
+)
+from memcore.approvals.service import ApprovalService
+from memcore.approvals.webhook import Webhook
+from memcore.backends.protocol import MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
+from memcore.clock import Clock, utc_now
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs.payloads import AppliedPayload
 from memcore.ledger.learning.skills import Skill, SkillCapacity, Skills, SkillState
@@ -41,15 +58,6 @@ def promotion(
     proposed_by: str = EVOLVER,
 ) -> Proposal:
     """Return the proposal to make a lesson a skill of all agents.
-
-    Args:
-        lesson: what it says.
-        title: one line for lists and the webhook, with no word of the lesson.
-        pattern_id: what it was learned from.
-        cycle_id: the evolver's cycle.
-        figures: the numbers that support it.
-        supersedes: the skills that it replaces (see :func:`superseded_skill`).
-        proposed_by: who proposes it.
 
     Raises MemoryInputError when a value breaks its limit, or the lesson could not be published once approved.
     """
@@ -101,13 +109,7 @@ _log = logging.getLogger(__name__)
 
 
 class SkillStore:
-    """Writes and removes the folders of published skills; disk errors are logged, and stop nothing.
-
-    Args:
-        folders: the folders.
-        skills: the rows.
-        company: whose.
-    """
+    """Writes and removes the folders of published skills; disk errors are logged, and stop nothing."""
 
     def __init__(self, folders: SkillFolders, skills: Skills, *, company: str) -> None:
         self._folders = folders
@@ -141,14 +143,6 @@ class SkillRows(AuditNotes):
     """Keeps the rows of skills in step with their publications.
 
     A row changes only from the expected state: a late caller finds another one, and changes nothing.
-
-    Args:
-        skills: the rows.
-        log: the log of shared knowledge.
-        company: whose.
-        limit: most published skills.
-        clock: the time.
-        skill_store: writes skill folders; None writes none.
     """
 
     def __init__(
@@ -246,3 +240,55 @@ def count_application(ledger: Ledger, payload: AppliedPayload) -> bool:
     """
     lines = ledger.shared_log.history(payload.company, require_memory_id(payload.skill_id))
     return ledger.skills.apply(payload, skill_id=lines[0].memory_id if lines else payload.skill_id)
+
+
+def create_approvals(
+    settings: Settings,
+    policy: Policy,
+    ledger: Ledger,
+    *,
+    backend: MemoryBackend | None = None,
+    clock: Clock = utc_now,
+) -> ApprovalService:
+    """Return the approvals of the company."""
+    store: object = backend
+    effects: Iterable[ApprovalEffects] = ()
+    if isinstance(store, SharedKnowledgeStore) and _shares(backend):
+        effects = _publications(settings, policy, ledger, store, clock=clock)
+    webhook = settings.approvals_webhook
+    return ApprovalService(
+        ledger.approvals,
+        EffectRegistry(effects),
+        company=settings.company,
+        lasts=policy.memory.approvals.lasts,
+        notice=None if webhook is None else Webhook(webhook.get_secret_value()),
+    )
+
+
+def _publications(
+    settings: Settings, policy: Policy, ledger: Ledger, store: SharedKnowledgeStore, *, clock: Clock
+) -> Iterator[ApprovalEffects]:
+    log: PublicationLog = store.shared_log if isinstance(store, SharedLogProvider) else ledger.shared_log
+    company, procedural = settings.company, policy.memory.procedural
+    skill_store = None
+    if procedural.skill_md_directory is not None:
+        # One that begins with a slash stands for itself.
+        skill_store = SkillStore(
+            SkillFolders(settings.home / procedural.skill_md_directory), ledger.skills, company=company
+        )
+    notes = SkillRows(
+        ledger.skills,
+        log,
+        company=company,
+        limit=procedural.evolver.max_org_entries,
+        clock=clock,
+        skill_store=skill_store,
+    )
+    yield SharedPublication(store, log, ledger.approvals, company=company, clock=clock)
+    yield SharedPublication(
+        store, log, ledger.approvals, company=company, clock=clock, action=ORG_PROMOTION, notes=notes
+    )
+
+
+def _shares(backend: object) -> bool:
+    return isinstance(backend, MemoryCapabilities) and backend.supports_shared_access

@@ -1,11 +1,42 @@
-"""The report of one evolver cycle."""
+"""A cycle of the skill evolver: its stages, its log events and its report."""
 
+from enum import StrEnum
 from typing import Self
 
 from pydantic import Field, model_validator
 
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key
+
+
+class CycleStage(StrEnum):
+    """A cycle's stages, in order."""
+
+    #: Patterns are found, and the lesson that stands for each.
+    SEARCHING = "searching"
+    #: Their conditions are replayed on past executions.
+    REPLAYING = "replaying"
+    #: What is left is compared with the existing skills, and proposed.
+    FILING = "filing"
+
+
+class SkillEvent(StrEnum):
+    """A log event of the skill evolver."""
+
+    SKILL_EVOLVER_CYCLE_START = "skill_evolver.cycle.start"
+    #: The report's counts stand beside it.
+    SKILL_EVOLVER_CYCLE_COMPLETE = "skill_evolver.cycle.complete"
+    #: The error's class stands beside it; what was filed before stays filed.
+    SKILL_EVOLVER_CYCLE_FAILED = "skill_evolver.cycle.failed"
+    #: A proposal waits for a person.
+    SKILL_EVOLVER_PROPOSAL_EMITTED = "skill_evolver.proposal.emitted"
+    #: A pattern contradicts what stands or waits; a person must look.
+    SKILL_EVOLVER_CONFLICT_DETECTED = "skill_evolver.conflict.detected"
+    #: The policy has it switched off.
+    SKILL_EVOLVER_DISABLED = "skill_evolver.disabled"
+    #: A proposal takes the place of a skill, once it is approved.
+    ORG_SKILL_SUPERSEDED = "org_skill.superseded"
+
 
 #: Most contradictions that a report lists; all are counted, and each is logged.
 MAX_LISTED = 32

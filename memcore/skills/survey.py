@@ -15,61 +15,12 @@ from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.patterns import Pattern, PatternKind, Window
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.learning.trajectories import Trajectory
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
-from memcore.skills.candidates import ApprovalSource, CycleStage, SkillCandidate, Sources
+from memcore.skills.candidates import BacktestResult, SkillCandidate, backtest_candidate
 from memcore.skills.publication import ORG_PROMOTION
-from memcore.skills.replay import BacktestResult, backtest_candidate
-from memcore.skills.rivals import CandidateStanding, PendingCandidates, standings_of, waiting
-from memcore.skills.supersession import medoid
-
-
-class ProposalFilings:
-    """The proposals of patterns. A pattern has one id, and each proposal of it a number, from 0.
-
-    Args:
-        approvals: what was proposed.
-        company: whose.
-        rest: how long a rejected pattern is not proposed again.
-        clock: the time.
-    """
-
-    def __init__(self, approvals: ApprovalSource, *, company: str, rest: timedelta, clock: Clock) -> None:
-        self._approvals = approvals
-        self._company = company
-        self._rest = rest
-        self._clock = clock
-
-    def next_of(self, pattern_id: str, *, cycle_id: str) -> str | Approval:
-        """Return the id under which a pattern may be proposed, or the proposal that prevents it.
-
-        That is one of this cycle's own, a pending one, one being carried out, or one that a person refused or took back
-        recently. After an expired or approved one, the next may follow.
-        """
-        now, number = self._clock(), 0
-        while True:
-            approval_id = approval_id_of(self._company, pattern_id, number)
-            found = self._approvals.get(self._company, approval_id)
-            if found is None:
-                return approval_id
-            if found.proposal.details.get("cycle_id") == cycle_id or self._is_closed(found, now):
-                return found
-            number += 1
-
-    def _is_closed(self, approval: Approval, now: datetime) -> bool:
-        match approval.state:
-            case ApprovalState.PENDING:
-                return now < approval.expires_at
-            case ApprovalState.APPROVED:
-                return approval.needs is ApprovalNeed.EFFECT
-            case ApprovalState.EXPIRED:
-                return False
-            case ApprovalState.REJECTED:
-                return self._is_recent(approval.decided_at, now)
-            case ApprovalState.UNDONE:
-                return self._is_recent(approval.undone_at, now)
-
-    def _is_recent(self, decided_at: datetime | None, now: datetime) -> bool:
-        return decided_at is not None and now - decided_at < self._rest
+from memcore.skills.report import CycleStage
+from memcore.skills.supersession import CandidateStanding, PendingCandidates, medoid, standings_of, waiting
 
 
 def approval_id_of(company: str, pattern_id: str, number: int) -> str:
@@ -104,21 +55,10 @@ class Findings:
 
 
 class PatternMining:
-    """Reads the window of a cycle; writes nothing.
+    """Reads the window of a cycle; writes nothing."""
 
-    Args:
-        sources: what it reads.
-        filings: earlier proposals.
-        config: the bounds.
-        company: whose.
-        clock: the time.
-    """
-
-    def __init__(
-        self, sources: Sources, filings: ProposalFilings, config: EvolverConfig, *, company: str, clock: Clock
-    ) -> None:
-        self._sources = sources
-        self._filings = filings
+    def __init__(self, ledger: Ledger, config: EvolverConfig, *, company: str, clock: Clock) -> None:
+        self._ledger = ledger
         self._config = config
         self._company = company
         self._clock = clock
@@ -129,19 +69,17 @@ class PatternMining:
         on_progress(CycleStage.SEARCHING, None)
         candidates = self._candidates(cycle, found)
         stream = partial(
-            self._sources.trajectories.stream, self._company, since=cycle.window_start, until=cycle.window_end
+            self._ledger.trajectories.stream, self._company, since=cycle.window_start, until=cycle.window_end
         )
         backtests = backtest_candidate(candidates, _watched(stream, found.counts["trajectories_analyzed"], on_progress))
         passed = sorted(filter(self._is_proven, backtests), key=lambda backtest: backtest.candidate.rank)
         found.counts["skipped_by_replay"] = len(backtests) - len(passed)
-        standing = standings_of(
-            [backtest.candidate for backtest in passed], self._sources.skills, company=self._company
-        )
-        found.waiting = waiting(self._sources.approvals, company=self._company, now=self._clock())
+        standing = standings_of([backtest.candidate for backtest in passed], self._ledger.skills, company=self._company)
+        found.waiting = waiting(self._ledger.approvals, company=self._company, now=self._clock())
         # After what waits was read: another worker at this cycle may have filed since the candidates were listed.
         docket = zip(passed, standing, strict=True)
         found.docket = [each for each in docket if not self._is_filed(each[0].candidate, cycle, found)]
-        found.standing = self._sources.skills.count(self._company)
+        found.standing = self._ledger.skills.count(self._company)
         return found
 
     def _candidates(self, cycle: Cycle, found: Findings) -> list[SkillCandidate]:
@@ -152,8 +90,8 @@ class PatternMining:
             min_agents=config.min_agents_seen_pattern,
             min_confidence=config.min_confidence_for_org_promotion,
         )
-        tally = self._sources.patterns.tally(self._company, window)
-        counts["trajectories_analyzed"] = self._sources.trajectories.count(
+        tally = self._ledger.patterns.tally(self._company, window)
+        counts["trajectories_analyzed"] = self._ledger.trajectories.count(
             self._company, since=cycle.window_start, until=cycle.window_end
         )
         counts["patterns_found"] = tally.found
@@ -161,7 +99,7 @@ class PatternMining:
         counts["skipped_low_confidence"] = tally.shared - tally.sure
         candidates: list[SkillCandidate] = []
         looked_at = 0
-        for pattern in self._sources.patterns.surest(self._company, window):
+        for pattern in self._ledger.patterns.surest(self._company, window):
             if len(candidates) == MAX_BACKTESTS:
                 break
             looked_at += 1
@@ -174,7 +112,7 @@ class PatternMining:
 
     def _candidate(self, pattern: Pattern, cycle: Cycle, found: Findings) -> SkillCandidate | None:
         pattern_id = ids.pattern_id(company=self._company, kind=str(pattern.kind), key=pattern.key)
-        filing = self._filings.next_of(pattern_id, cycle_id=cycle.cycle_id)
+        filing = self._next_filing(pattern_id, cycle_id=cycle.cycle_id)
         if isinstance(filing, Approval):
             _noted(filing, cycle, found)
             return None
@@ -184,14 +122,46 @@ class PatternMining:
             return None
         return SkillCandidate(pattern_id=pattern_id, approval_id=filing, pattern=pattern, lesson=lesson)
 
+    def _next_filing(self, pattern_id: str, *, cycle_id: str) -> str | Approval:
+        """Return the id under which a pattern may be proposed next, or the proposal that prevents it.
+
+        Each proposal of a pattern has a number, from 0. It waits behind one of this cycle's own, a pending one,
+        one being carried out, and for a window behind one that a person refused or took back.
+        """
+        now, number = self._clock(), 0
+        while True:
+            approval_id = approval_id_of(self._company, pattern_id, number)
+            found = self._ledger.approvals.get(self._company, approval_id)
+            if found is None:
+                return approval_id
+            if found.proposal.details.get("cycle_id") == cycle_id or self._is_closed(found, now):
+                return found
+            number += 1
+
+    def _is_closed(self, approval: Approval, now: datetime) -> bool:
+        match approval.state:
+            case ApprovalState.PENDING:
+                return now < approval.expires_at
+            case ApprovalState.APPROVED:
+                return approval.needs is ApprovalNeed.EFFECT
+            case ApprovalState.EXPIRED:
+                return False
+            case ApprovalState.REJECTED:
+                return self._is_recent(approval.decided_at, now)
+            case ApprovalState.UNDONE:
+                return self._is_recent(approval.undone_at, now)
+
+    def _is_recent(self, decided_at: datetime | None, now: datetime) -> bool:
+        return decided_at is not None and now - decided_at < timedelta(days=self._config.window_days)
+
     def _is_filed(self, candidate: SkillCandidate, cycle: Cycle, found: Findings) -> bool:
-        filing = self._sources.approvals.get(self._company, candidate.approval_id)
+        filing = self._ledger.approvals.get(self._company, candidate.approval_id)
         if filing is not None:
             _noted(filing, cycle, found)
         return filing is not None
 
     def _lessons(self, pattern: Pattern, cycle: Cycle) -> Sequence[Lesson]:
-        lessons = self._sources.lessons
+        lessons = self._ledger.lessons
         of = lessons.of_failures if pattern.kind is PatternKind.FAILURE else lessons.of_successes
         return of(self._company, pattern.key, since=cycle.window_start, until=cycle.window_end, limit=MAX_LESSONS)
 

@@ -17,7 +17,7 @@ from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.records import Where
-from memcore.skills.approval_setup import create_approvals
+from memcore.skills.publication import create_approvals
 from scheduler.sweep import plan_cycle, sweep
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.config_effects_maintenance import Teacher

@@ -22,7 +22,7 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.ledger import Ledger
 from memcore.llm.accounting import create_provider
-from memcore.skills.approval_setup import create_approvals
+from memcore.skills.publication import create_approvals
 from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder
 from support.proposals import proposal

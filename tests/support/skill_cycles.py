@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from memcore import ids
 from memcore.config.learning import EvolverConfig
@@ -27,6 +28,30 @@ DISK = "The nightly import stops: no space left on device"
 CHAIN = ("search_invoices", "write_refund")
 
 CONFIG = EvolverConfig(enabled=True)
+
+
+#: All that the evolver may call of the ledger.
+READS = {
+    "patterns": {"tally", "surest"},
+    "trajectories": {"stream", "count"},
+    "lessons": {"of_failures", "of_successes"},
+    "skills": {"stream", "count"},
+    "approvals": {"get", "page"},
+    "shared_log": {"history"},
+}
+
+
+class ReadOnlyLedger:
+    """A ledger that has nothing but the reads of the evolver: any other call fails the test."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        for name, calls in READS.items():
+            part = getattr(ledger, name)
+            setattr(self, name, SimpleNamespace(**{call: getattr(part, call) for call in calls}))
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Ledger:
+        return cast("Ledger", cls(ledger))
 
 
 class Fleet:
@@ -110,7 +135,7 @@ class Fleet:
 
     def evolver(self, **config: Any) -> SkillEvolver:
         changed = EvolverConfig.model_validate({**CONFIG.model_dump(), **config})
-        return SkillEvolver(self.ledger, self.service, changed, company=COMPANY, clock=self.clock)
+        return SkillEvolver(ReadOnlyLedger.of(self.ledger), self.service, changed, company=COMPANY, clock=self.clock)
 
     async def run(self, cycle_id: str = "cycle", **config: Any) -> EvolverReport:
         return await self.evolver(**config).run(self.cycle(cycle_id))

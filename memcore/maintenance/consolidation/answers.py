@@ -35,7 +35,6 @@ class CachedAnswers:
     """Answers one run's questions from the ledger; asks no model.
 
     Args:
-        table: where answers are kept.
         run: whose failures count; another run's are asked again.
     """
 
@@ -91,14 +90,7 @@ _log = logging.getLogger(__name__)
 
 
 class AnsweringModel:
-    """Asks a model the questions of one run, and keeps the answers in the ledger.
-
-    Args:
-        table: where answers are kept.
-        run: whose questions.
-        model: answers them.
-        renewal: time between two renewals of the question's lease.
-    """
+    """Asks a model the questions of one run, and keeps the answers in the ledger."""
 
     def __init__(self, table: AnswersTable, run: Run, model: Model, *, renewal: timedelta = QUESTION_RENEWAL) -> None:
         self._table = table
@@ -111,10 +103,6 @@ class AnsweringModel:
 
         A model that fails, in passing or for good, gives a reply without text; the op does without it. A server that
         refuses (a wrong key, a wrong model) raises, and nothing is kept.
-
-        Raises:
-            AnswerMissingError: another worker asks it now.
-            ProviderError, BudgetExceededError: the question can be asked again later.
         """
         run, key = self._run, question_id(question, self._run)
         known = self._table.claim(
@@ -192,30 +180,14 @@ _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOutcome:
-    """The result of a synthesis job.
-
-    Attributes:
-        outcome: of the job.
-        maintenance_run: the run to dispatch, once it waits for no other answer.
-    """
+    """The outcome of a synthesis job, and the run to dispatch once it waits for no other answer."""
 
     outcome: Outcome
     maintenance_run: Run | None = None
 
 
 class SynthesisService:
-    """Asks a model the questions of runs. It changes nothing in the store, so it needs no lease of a run.
-
-    Args:
-        backend: where the memories are read.
-        ledger: runs, their parts, answers, switches.
-        policy: the company's decisions.
-        company: whose runs.
-        model: is asked; None when none is connected.
-        clock: the time.
-        build_strategy: makes the strategy, as for the run.
-        renewal: time between two renewals of the question's lease.
-    """
+    """Asks a model the questions of runs. It changes nothing in the store, so it needs no lease of a run."""
 
     def __init__(
         self,
@@ -245,9 +217,6 @@ class SynthesisService:
             Done: all answers are kept; the run can go on with this part.
             Skipped: nothing to ask now; the reason says why, and the run dispatches the job again where needed.
             Dead: the run is unknown, or another company's.
-
-        Raises:
-            MemoryError: the store or the ledger is in passing trouble.
         """
         run = self._ledger.runs.get(run_id)
         if run is None or run.company != self._company:
@@ -261,7 +230,9 @@ class SynthesisService:
             )
         outcome: Outcome = Done(facts={"asked": 1})
         try:
-            self._switch(run).check()
+            KillSwitch(
+                self._ledger, company=self._company, agent_id=run.agent_id, is_enabled=self._policy.enabled
+            ).check()
             await self._ask(run, part, self._model)
         except (AnswerMissingError, MaintenancePausedError) as error:
             return QuestionOutcome(outcome=Skipped(reason=str(error)))
@@ -297,12 +268,4 @@ class SynthesisService:
         _log.info(
             MaintenanceEvent.MODEL_SYNTHESIZED,
             extra={"agent_id": run.agent_id, "run_id": run.run_id, "place": part.place, "sources": len(sources)},
-        )
-
-    def _switch(self, run: Run) -> KillSwitch:
-        return KillSwitch(
-            self._ledger,
-            company=self._company,
-            agent_id=run.agent_id,
-            is_enabled=lambda: self._policy.enabled,
         )

@@ -38,12 +38,7 @@ _PAUSE = re.compile(r"(?<=[,;:]) |(?<=[\uff0c\uff1b\uff1a\u3001\u060c\u061b])| (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """The date and speaker at the beginning of a text; either may be empty.
-
-    Attributes:
-        when: in brackets.
-        who: with its colon.
-    """
+    """The date (in brackets) and the speaker (with a colon) at the beginning of a text; either may be empty."""
 
     when: str = ""
     who: str = ""
@@ -72,9 +67,8 @@ class Passage:
 def part_rows(text: str) -> Iterator[tuple[Label, str]]:
     """Yield a text's rows: what each begins with to say when and by whom, and the rest of it.
 
-    Args:
-        text: a remark is one row, a transcript one for each remark, a list of keys one for each key; a line without a
-            label belongs to the row before it.
+    A remark is one row, a transcript one for each remark, a list of keys one for each key; a line without a label
+    belongs to the row before it.
     """
     label, lines = Label(), list[str]()
     for line in text.splitlines():
@@ -91,11 +85,9 @@ def part_rows(text: str) -> Iterator[tuple[Label, str]]:
 
 
 def part_sentences(text: str, *, longest: int) -> Iterator[Passage]:
-    """Yield the sentences of a text in order; one of more characters is parted at its pauses, or else between words.
+    """Yield the sentences of a text in any language; a line break ends one.
 
-    Args:
-        text: in any language; a line break ends a sentence.
-        longest: characters of a passage, 1 or more.
+    One of more characters than ``longest`` is parted at its pauses, or else between words.
     """
     for line in text.splitlines():
         whole = " ".join(line.split())
@@ -138,13 +130,11 @@ _SENTENCE_BYTES = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceCandidate:
-    """A passage that may be chosen.
+    """A passage that may be chosen, by its terms and its cost in bytes.
 
     Attributes:
-        terms: what it says, each once.
-        cost: its bytes.
-        frames: what must stand beside it, as its line's label: its bytes by its name. All that share a frame
-            pay for it once.
+        frames: what must stand beside it, as its line's label: its bytes by its name. All that share a frame pay for it
+            once.
     """
 
     terms: AbstractSet[str]
@@ -158,11 +148,6 @@ def cover(candidates: Sequence[SentenceCandidate], *, budget: int, rarity: Calla
     Greedy maximum coverage with costs, each time the candidate of the most new rarity for its bytes (Lin & Bilmes: A
     Class of Submodular Functions for Document Summarization, 2011), lazily evaluated: what a candidate adds only
     shrinks as others are chosen (Minoux: Accelerated Greedy Algorithms, 1978). Ties go to the first.
-
-    Args:
-        candidates: in the order of their memories.
-        budget: bytes; only a candidate that is alone may take more.
-        rarity: what a term is worth, above 0.
     """
 
     def rank(place: int) -> tuple[float, int, int]:
@@ -350,9 +335,6 @@ class CorpusVocabulary:
 
     A run sees only memories that have just become old enough, and among twenty of them every word looks rare. So the
     others are counted too, summaries included.
-
-    Args:
-        backend: where they are.
     """
 
     def __init__(self, backend: MemoryBackend) -> None:
@@ -362,8 +344,7 @@ class CorpusVocabulary:
     async def __call__(self, agent_id: str) -> Vocabulary:
         """Return the agent's vocabulary.
 
-        Raises:
-            MemoryRetrievalError, MemoryConnectionError: the store cannot be read.
+        Raises MemoryRetrievalError, MemoryConnectionError: the store cannot be read.
         """
         if agent_id not in self._read:
             newest = await self._backend.retrieve(agent_id, MemoryQuery(limit=ENOUGH_MEMORIES))

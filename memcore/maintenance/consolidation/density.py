@@ -236,7 +236,6 @@ class DensityRoutingOp:
     """Chooses an op by the density of most of the group.
 
     Args:
-        classifier: tells dense from chatty.
         dense: for groups of which more than half is dense.
         sparse: for the others; a tie is chatty.
     """

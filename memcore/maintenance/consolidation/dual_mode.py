@@ -111,11 +111,7 @@ _SEPARATOR = "\n---\n"
 
 
 class ExtractivePreservationOp:
-    """Joins the extracts of all memories; deterministic, without a model.
-
-    Args:
-        preserver: what is kept of a text.
-    """
+    """Joins the extracts of all memories; deterministic, without a model."""
 
     def __init__(self, preserver: ExtractivePreserver) -> None:
         self._preserver = preserver
@@ -147,14 +143,7 @@ _log = logging.getLogger(__name__)
 class AbstractiveSummarizer:
     """Shortens memories with a model, one at a time.
 
-    Args:
-        answers: where the answers come from.
-        model: its name; must not be blank.
-        max_summary_tokens: longest short version.
-        temperature: sampling temperature.
-
-    Raises:
-        MemoryConfigError: the model's name is blank.
+    Raises MemoryConfigError when the model's name is blank.
     """
 
     def __init__(
@@ -207,11 +196,7 @@ class AbstractiveSummarizer:
 
 
 class AbstractiveSummarizationOp:
-    """Joins the short versions of all memories.
-
-    Args:
-        summarizer: writes them.
-    """
+    """Joins the short versions of all memories."""
 
     def __init__(self, summarizer: AbstractiveSummarizer) -> None:
         self._summarizer = summarizer

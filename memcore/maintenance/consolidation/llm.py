@@ -31,10 +31,8 @@ class Question:
     """One question to a model; questions of the same purpose, model and subject have one answer.
 
     Attributes:
-        purpose: what for, as ``system:memory:consolidate:semantic``.
         model: who is asked; None takes the provider's default.
         about: all that the answer depends on: ids and digests of texts, never the texts.
-        max_tokens: longest answer.
         request: makes the prompt; called only when the model is really asked.
     """
 
@@ -52,12 +50,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The answer to a question, or the reason why there is none.
-
-    Attributes:
-        text: the answer, stripped and not blank; None when there is none that can be used.
-        reason: why there is none.
-    """
+    """The answer to a question, stripped and not blank; or None, and the reason why there is none."""
 
     text: str | None = None
     reason: str = ""
@@ -104,13 +97,9 @@ _CONTEXT = "What the agent was doing when these memories were made:"
 def merge_messages(
     sources: Sequence[MemoryRecord], *, trajectories: Sequence[str], max_tokens: int, max_entry_chars: int
 ) -> tuple[ChatMessage, ...]:
-    """Return the prompt that merges memories, oldest first.
+    """Return the prompt that merges memories, oldest first; trajectories are data as well.
 
-    Args:
-        sources: the memories; each is cut to ``max_entry_chars``.
-        trajectories: recent ones, already cut; data as well.
-        max_tokens: longest answer.
-        max_entry_chars: characters of each memory that the model sees.
+    Each memory is cut to ``max_entry_chars``.
     """
     system = [_MERGE.format(words=int(max_tokens * _WORDS_PER_TOKEN)), untrusted_content_directive(ENTRY_TAG)]
     if trajectories:
@@ -157,8 +146,6 @@ class LLMSynthesisOp:
     """Merges memories with a model; joins their beginnings when the model gives no text.
 
     Args:
-        answers: where the answer comes from.
-        config: the caps.
         model: whose answer; None takes the provider's default.
         trajectories: recent trajectories for the prompt.
     """
@@ -242,12 +229,7 @@ def _warn_of_cuts(sources: Sequence[MemoryRecord], max_chars: int) -> None:
 
 
 class RecentTrajectories:
-    """Reads an agent's newest distillations.
-
-    Args:
-        backend: where they are.
-        config: how many, and how many characters of each.
-    """
+    """Reads an agent's newest distillations."""
 
     def __init__(self, backend: MemoryBackend, config: LLMConsolidationConfig) -> None:
         self._backend = backend

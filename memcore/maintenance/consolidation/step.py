@@ -31,12 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Part:
-    """Memories that one summary replaces, and what became of them.
+    """Memories that one summary replaces beside the one that is kept, and what became of them.
 
     Attributes:
-        kept_id: the memory of their group that stays.
         unanswered: ids of the memories about which a model has to be asked first; nothing was moved then.
-        mode: how the summary's sources are archived.
     """
 
     ids: frozenset[str]

@@ -63,12 +63,7 @@ _LEAST_THRESHOLD = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Memories that are merged together.
-
-    Attributes:
-        kept: the memory that stays as it is.
-        removed: the memories that are merged, oldest first.
-    """
+    """Memories that are merged, oldest first, and the one of them that stays as it is."""
 
     kept: SummaryCandidate
     removed: tuple[SummaryCandidate, ...]
@@ -255,8 +250,6 @@ class CompositeConsolidationStrategy:
     """A strategy of a selector and an op.
 
     Args:
-        selector: which memories are merged.
-        op: writes the summary.
         limits: how many memories one summary replaces.
         name: distinguishes its summaries from those of another pair.
     """

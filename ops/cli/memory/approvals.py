@@ -10,7 +10,7 @@ from memcore import ids
 from memcore.approvals.effects import diff_of, shared_proposal, superseded_by_id, visible
 from memcore.errors import MemoryNotFoundError
 from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Decision
-from memcore.skills.approval_setup import create_approvals
+from memcore.skills.publication import create_approvals
 from ops.cli.console import draw, plain, show_json
 from ops.cli.memory.memories import CategoryOption, Tags, standard_input, store_request
 from ops.cli.session import Commands, JsonCommand

@@ -13,7 +13,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.procedural.records import ProceduralEvent
-from memcore.skills.approval_setup import create_approvals
+from memcore.skills.publication import create_approvals
 
 
 async def test_an_installation_writes_its_skills_into_its_data_folder(

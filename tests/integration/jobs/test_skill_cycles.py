@@ -27,9 +27,8 @@ from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, ProgressCallbac
 from memcore.jobs.payloads import EvolvePayload
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.skills.candidates import CycleStage
 from memcore.skills.evolver import CycleLease, CycleService, SkillEvolver
-from memcore.skills.report import EvolverReport
+from memcore.skills.report import CycleStage, EvolverReport
 from scheduler.sweep import REDISPATCH_AFTER, sweep
 from scheduler.tick import tick
 from tasks.learn import evolve

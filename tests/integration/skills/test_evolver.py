@@ -15,9 +15,8 @@ from memcore.models.approval import ApprovalRisk, ApprovalState
 from memcore.models.execution import Turn
 from memcore.procedural.records import written
 from memcore.skills import survey
-from memcore.skills.candidates import CycleStage, SkillEvent
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
-from memcore.skills.report import EvolverReport
+from memcore.skills.report import CycleStage, EvolverReport, SkillEvent
 
 REFUND = lesson(
     discovery="Refunds go through the invoice.",

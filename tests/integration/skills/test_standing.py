@@ -11,9 +11,8 @@ from support.skill_cycles import DISK, Fleet, accounted, pattern_of
 from memcore.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Superseded
 from memcore.procedural.records import LessonText
-from memcore.skills.candidates import SkillEvent
-from memcore.skills.report import MAX_LISTED, Conflict
-from memcore.skills.rivals import LEAST_GAIN
+from memcore.skills.report import MAX_LISTED, Conflict, SkillEvent
+from memcore.skills.supersession import LEAST_GAIN
 
 OTHERWISE = "Leave everything alone and wake the person on call."
 

@@ -6,35 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from memcore.config.learning import EvolverConfig
-from memcore.skills import candidates as sources
-from memcore.skills.evolver import SkillEvolver
-
-#: All that the evolver may call, by what it is handed.
-READS = {
-    "PatternSource": {"tally", "surest"},
-    "TrajectorySource": {"stream", "count"},
-    "LessonSource": {"of_failures", "of_successes"},
-    "SkillSource": {"stream", "count"},
-    "ApprovalSource": {"get", "page"},
-    "Sources": {"patterns", "trajectories", "lessons", "skills", "approvals", "shared_log"},
-    "Proposals": {"propose"},
-    "PublicationLog": {"history"},
-}
+from memcore.ledger.ledger import Ledger
+from memcore.skills.evolver import Proposals, SkillEvolver
 
 
-def _calls(kind: type) -> set[str]:
-    return {name for name in vars(kind) if not name.startswith("_")}
-
-
-def test_it_is_handed_reads_and_one_way_to_propose() -> None:
-    protocols = {
-        name: kind
-        for name, kind in vars(sources).items()
-        if getattr(kind, "_is_protocol", False) and kind is not typing.Protocol
-    }
-    assert {name: _calls(kind) for name, kind in protocols.items()} == READS
+def test_it_is_given_no_store_and_one_way_to_propose() -> None:
     given = typing.get_type_hints(SkillEvolver.__init__)
-    assert (given["ledger"], given["approvals"]) == (sources.Sources, sources.Proposals)
+    # What it calls of the ledger is held by every cycle of the tests: support.skill_cycles.ReadOnlyLedger.
+    assert (given["ledger"], given["approvals"]) == (Ledger, Proposals)
+    assert {name for name in vars(Proposals) if not name.startswith("_")} == {"propose"}
     assert set(given) == {"ledger", "approvals", "config", "company", "clock", "return"}
 
 

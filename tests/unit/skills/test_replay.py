@@ -13,8 +13,7 @@ from memcore import ids
 from memcore.ledger.learning.patterns import Pattern, PatternKind
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.models.execution import TerminationReason, Turn
-from memcore.skills.candidates import SkillCandidate
-from memcore.skills.replay import BacktestResult, backtest_candidate
+from memcore.skills.candidates import BacktestResult, SkillCandidate, backtest_candidate
 
 
 def candidate(
