@@ -5,7 +5,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -93,6 +93,10 @@ class Tokenizer:
     def terms(self, text: str) -> list[str]:
         """Return the terms of a document in order: its words without stop words, stemmed; it may be empty."""
         return self._terms(self.words(text))
+
+    def terms_of(self, texts: Iterable[str]) -> list[list[str]]:
+        """Return the terms of each document."""
+        return [self.terms(text) for text in texts]
 
     def query_terms(self, text: str) -> list[str]:
         """Return the terms of a question in order: as for a document, less "kind of", "type of" and "sort of"."""

@@ -1,6 +1,7 @@
 """Plans: what a run would do, without doing it; for people, and for the removal guard."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import Field
@@ -13,7 +14,6 @@ from memcore.maintenance.consolidation.answers import NoAnswers
 from memcore.maintenance.consolidation.step import parts
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
-    SummaryCandidate,
     SummaryDraft,
     SummaryGroup,
     summary_record,
@@ -243,101 +243,74 @@ async def with_details(
     costs about as much as the consolidation itself, so a run skips it.
     """
     snapshot = await with_gone(snapshot)
-    found = _Found(snapshot, answers)
+    merged: list[SummaryGroup] = []
+    summaries: list[MemoryRecord] = []
+    tokens = 0
     if strategy is not None:
         async for _, part in parts(snapshot, strategy):
-            await found.add(part, strategy)
-    steps = tuple(
-        [
-            step if step.step is RunStep.RETENTION else await _detailed(step, snapshot, found, value)
-            for step in plan.steps
-        ]
-    )
-    return plan.model_copy(update={"steps": steps, "groups": found.groups()})
+            merged.append(part)
+            sources = await snapshot.backend.get_many(snapshot.agent_id, [member.id for member in part.members])
+            kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
+            try:
+                draft = await strategy.write(sources, kept=kept[0] if kept else None)
+            except AnswerMissingError:
+                draft = SummaryDraft(content=_UNWRITTEN)
+                tokens += sum(member.tokens for member in part.members)
+            summaries.append(summary_record(sources, draft, company=snapshot.company, strategy=strategy.name))
+    members = [member.id for part in merged for member in part.members]
+    more = {
+        RunStep.CONSOLIDATION: {**_archived(members), "questions": answers.asked, "tokens": tokens},
+        RunStep.ENFORCEMENT: _archived(await _evicted_to_archive(plan, snapshot, value, frozenset(members), summaries)),
+    }
+    steps = tuple([step.model_copy(update=more.get(step.step)) for step in plan.steps])
+    return plan.model_copy(update={"steps": steps, "groups": _groups(merged)})
 
 
-async def _detailed(step: PlannedStep, snapshot: AgentSnapshot, found: "_Found", value: MemoryScorer) -> PlannedStep:
-    if step.step is RunStep.CONSOLIDATION:
-        archived = [each.id for each in found.members]
-        more = {"questions": found.questions, "tokens": found.tokens}
-    else:
-        archived, more = await _archived_by_enforcement(step, snapshot, found, value), {}
-    return step.model_copy(
-        update={"archived": len(archived), "archived_examples": tuple(archived[:MAX_EXAMPLES]), **more}
-    )
+def _archived(ids: Sequence[str]) -> dict[str, object]:
+    return {"archived": len(ids), "archived_examples": tuple(ids[:MAX_EXAMPLES])}
 
 
-async def _archived_by_enforcement(
-    step: PlannedStep, snapshot: AgentSnapshot, found: "_Found", value: MemoryScorer
+async def _evicted_to_archive(
+    plan: MaintenancePlan,
+    snapshot: AgentSnapshot,
+    value: MemoryScorer,
+    gone: frozenset[str],
+    summaries: Sequence[MemoryRecord],
 ) -> list[str]:
-    if not step.removed or not snapshot.policy.archival.enabled:
+    excess = sum(step.removed for step in plan.steps if step.step is RunStep.ENFORCEMENT)
+    if not excess or not snapshot.policy.archival.enabled:
         return []
-    gone = {each.id for each in found.members}
-    eviction_candidates = await lowest(
-        _then(pages(snapshot.backend, snapshot.free), found.summaries),
-        size=step.removed,
+
+    async def then() -> AsyncIterator[tuple[MemoryRecord, ...]]:
+        async for page in pages(snapshot.backend, snapshot.free):
+            yield page
+        yield tuple(summaries)
+
+    found = await lowest(
+        then(),
+        size=excess,
         value=value,
         counts=lambda record: record.entry.id not in gone and snapshot.survives_retention(record),
     )
-    return [each.id for each in eviction_candidates if snapshot.archives(each.created_at)]
+    return [each.id for each in found if snapshot.archives(each.created_at)]
 
 
-async def _then(
-    found: AsyncIterator[tuple[MemoryRecord, ...]], more: Iterable[MemoryRecord]
-) -> AsyncIterator[tuple[MemoryRecord, ...]]:
-    async for page in found:
-        yield page
-    yield tuple(more)
-
-
-class _Found:
-    """Collects what consolidation would do, part by part."""
-
-    def __init__(self, snapshot: AgentSnapshot, answers: NoAnswers) -> None:
-        self._snapshot = snapshot
-        self._answers = answers
-        self._parts: list[SummaryGroup] = []
-        self.summaries: list[MemoryRecord] = []
-        self.tokens = 0
-
-    @property
-    def questions(self) -> int:
-        """How many a model would be asked."""
-        return self._answers.asked
-
-    @property
-    def members(self) -> list[SummaryCandidate]:
-        """All that would be merged."""
-        return [member for part in self._parts for member in part.members]
-
-    async def add(self, part: SummaryGroup, strategy: ConsolidationStrategy) -> None:
-        """Count a part, and write its summary if it needs no model."""
-        self._parts.append(part)
-        sources = await self._snapshot.backend.get_many(self._snapshot.agent_id, [member.id for member in part.members])
-        kept = await self._snapshot.backend.get_many(self._snapshot.agent_id, [part.kept.id]) if part.kept else ()
-        try:
-            draft = await strategy.write(sources, kept=kept[0] if kept else None)
-        except AnswerMissingError:
-            draft = SummaryDraft(content=_UNWRITTEN)
-            self.tokens += sum(member.tokens for member in part.members)
-        self.summaries.append(summary_record(sources, draft, company=self._snapshot.company, strategy=strategy.name))
-
-    def groups(self) -> tuple[PlannedGroup, ...]:
-        """Return what would be merged, by category and namespace, the largest first."""
-        found: dict[tuple[MemoryCategory, str], list[SummaryGroup]] = {}
-        for part in self._parts:
-            found.setdefault((part.members[0].category, part.members[0].namespace), []).append(part)
-        groups = [_group(category, namespace, within) for (category, namespace), within in found.items()]
-        return tuple(sorted(groups, key=lambda group: (-group.removed, group.category, group.namespace)))
-
-
-def _group(category: MemoryCategory, namespace: str, within: list[SummaryGroup]) -> PlannedGroup:
-    times = [member.created_at for part in within for member in part.members]
-    return PlannedGroup(
-        category=category,
-        namespace=namespace,
-        removed=len(times),
-        summaries=len(within),
-        oldest=min(times),
-        newest=max(times),
-    )
+def _groups(merged: Sequence[SummaryGroup]) -> tuple[PlannedGroup, ...]:
+    """Return what would be merged, by category and namespace, the largest first."""
+    found: defaultdict[tuple[MemoryCategory, str], list[SummaryGroup]] = defaultdict(list)
+    for part in merged:
+        found[part.members[0].category, part.members[0].namespace].append(part)
+    groups: list[PlannedGroup] = []
+    for (category, namespace), within in found.items():
+        times = [member.created_at for part in within for member in part.members]
+        groups.append(
+            PlannedGroup(
+                category=category,
+                namespace=namespace,
+                removed=len(times),
+                summaries=len(within),
+                oldest=min(times),
+                newest=max(times),
+            )
+        )
+    return tuple(sorted(groups, key=lambda group: (-group.removed, group.category, group.namespace)))

@@ -259,22 +259,24 @@ class MaintenanceService:
         self._ledger.runs.advance(run.run_id, lease.token, step=step, counts=counts)
 
     def _done(self, run: Run, lease: Lease) -> Outcome:
-        counts = run_counts(self._ledger.journal, run)
-        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.DONE, counts=counts)
+        counts = self._finish(run, lease, RunState.DONE)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)
 
     def _leave(self, run: Run, lease: Lease, reason: str) -> Outcome:
-        counts = run_counts(self._ledger.journal, run)
-        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.SKIPPED, counts=counts, reason=reason)
+        self._finish(run, lease, RunState.SKIPPED, reason)
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Skipped(reason=reason)
 
     def _fail(self, run: Run, lease: Lease, reason: str) -> Outcome:
-        counts = run_counts(self._ledger.journal, run)
-        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.FAILED, counts=counts, reason=reason)
+        self._finish(run, lease, RunState.FAILED, reason)
         _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
         return Dead(reason=reason)
+
+    def _finish(self, run: Run, lease: Lease, state: RunState, reason: str | None = None) -> dict[str, int]:
+        counts = run_counts(self._ledger.journal, run)
+        self._ledger.runs.finish(run.run_id, lease.token, state=state, counts=counts, reason=reason)
+        return counts
 
     def _hold(self, run: Run, lease: Lease, plan: MaintenancePlan) -> Outcome:
         counts = {"planned": plan.removed}

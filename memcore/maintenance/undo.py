@@ -252,22 +252,15 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
         overtaken = ledger.journal.overtaken(journal_entry.booking_id, ids, not_by={run_id})
         await store.read(ids)
         deleted = SkipReason.DELETED_SINCE if deleted_since(ledger, journal_entry) else None
-        for record in journal_entry.outgoing:
-            memory_id = record.entry.id
-            reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or store.why_not_back(memory_id)
-            if reason is None:
-                store.put(record)
-                restored.append(memory_id)
-            else:
-                skipped.append(UndoSkip(memory_id=memory_id, reason=reason))
-        for record in journal_entry.incoming:
-            memory_id = record.entry.id
-            reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or store.why_not_out(record)
-            if reason is None:
-                store.take(memory_id)
-                removed.append(memory_id)
-            else:
-                skipped.append(UndoSkip(memory_id=memory_id, reason=reason))
+        sides = ((journal_entry.outgoing, restored, store.restore), (journal_entry.incoming, removed, store.remove))
+        for records, moved, move in sides:
+            for record in records:
+                memory_id = record.entry.id
+                reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or move(record)
+                if reason is None:
+                    moved.append(memory_id)
+                else:
+                    skipped.append(UndoSkip(memory_id=memory_id, reason=reason))
     return UndoPlan(
         run_id=run_id,
         agent_id=target.agent_id,
@@ -297,28 +290,25 @@ class _Store:
         """Simulate the rest of an open entry."""
         await self.read(journal_entry.incoming_ids | journal_entry.outgoing_ids)
         for record in journal_entry.incoming:
-            if self._there[record.entry.id] is None:
-                self.put(record)
+            self.restore(record)
         for record in journal_entry.outgoing:
             now = self._there[record.entry.id]
             if now is not None and is_same(now, record):
-                self.take(record.entry.id)
+                self._there[record.entry.id] = None
 
-    def why_not_back(self, memory_id: str) -> SkipReason | None:
-        """Return why a memory could not be restored."""
-        return None if self._there[memory_id] is None else SkipReason.THERE_ALREADY
+    def restore(self, record: MemoryRecord) -> SkipReason | None:
+        """Put a memory back, or return why it could not be."""
+        if self._there[record.entry.id] is not None:
+            return SkipReason.THERE_ALREADY
+        self._there[record.entry.id] = record
+        return None
 
-    def why_not_out(self, record: MemoryRecord) -> SkipReason | None:
-        """Return why a memory could not be removed."""
+    def remove(self, record: MemoryRecord) -> SkipReason | None:
+        """Take a memory out, or return why it could not be."""
         now = self._there[record.entry.id]
         if now is None:
             return SkipReason.GONE_ALREADY
-        return None if is_untouched(now, record) else SkipReason.CHANGED_SINCE
-
-    def put(self, record: MemoryRecord) -> None:
-        """Add a memory."""
-        self._there[record.entry.id] = record
-
-    def take(self, memory_id: str) -> None:
-        """Remove a memory."""
-        self._there[memory_id] = None
+        if not is_untouched(now, record):
+            return SkipReason.CHANGED_SINCE
+        self._there[record.entry.id] = None
+        return None

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -158,18 +158,20 @@ class ProceduralCapture:
         if proposed.proposal is None:
             silence = CaptureOutcome.UNAVAILABLE if proposed.silence is None else CaptureOutcome(proposed.silence)
             return Captured(outcome=silence)
-        gate = self._gate(proposed.proposal, agent_id, is_success=isinstance(payload, SuccessPayload))
+        lesson, is_success = proposed.proposal, isinstance(payload, SuccessPayload)
+        drawn = Captured(outcome=CaptureOutcome.STORED, proposal=lesson, refused=proposed.refused)
+        gate = self._gate(lesson, agent_id, is_success=is_success)
         if gate is not None:
-            return Captured(outcome=gate, proposal=proposed.proposal, refused=proposed.refused)
+            return replace(drawn, outcome=gate)
         record = record_of(
-            proposed.proposal,
+            lesson,
             company=self._company,
             agent_id=agent_id,
             task_id=payload.task_id,
-            is_success=isinstance(payload, SuccessPayload),
+            is_success=is_success,
             created_at=learned_at or self._clock(),
         )
-        return await self._keep(proposed.proposal, record, refused=proposed.refused)
+        return await self._keep(drawn, lesson, record)
 
     def _gate(self, proposal: ProceduralMemoryProposal, agent_id: str, *, is_success: bool) -> CaptureOutcome | None:
         facts = {"agent_id": agent_id, "confidence": proposal.confidence}
@@ -181,9 +183,7 @@ class ProceduralCapture:
             return CaptureOutcome.LOW_QUALITY
         return None
 
-    async def _keep(
-        self, proposal: ProceduralMemoryProposal, record: MemoryRecord, *, refused: tuple[str, ...]
-    ) -> Captured:
+    async def _keep(self, drawn: Captured, lesson: ProceduralMemoryProposal, record: MemoryRecord) -> Captured:
         memory_id = record.entry.id
         facts = {"agent_id": record.entry.agent_id, "memory_id": memory_id}
         try:
@@ -195,17 +195,11 @@ class ProceduralCapture:
             raise
         if tombstoned:
             _log.info(ProceduralEvent.TOMBSTONED, extra=facts)
-            return Captured(outcome=CaptureOutcome.TOMBSTONED, proposal=proposal, refused=refused)
+            return replace(drawn, outcome=CaptureOutcome.TOMBSTONED)
         _log.info(ProceduralEvent.STORED, extra=facts)
-        skill = await self._write(proposal, record)
-        return Captured(
-            outcome=CaptureOutcome.STORED,
-            memory_id=memory_id,
-            proposal=proposal,
-            refused=refused,
-            skill=skill,
-            skill_failures=int(skill is None and self._skills is not None),
-        )
+        skill = await self._write(lesson, record)
+        is_missing = skill is None and self._skills is not None
+        return replace(drawn, memory_id=memory_id, skill=skill, skill_failures=int(is_missing))
 
     async def _write(self, proposal: ProceduralMemoryProposal, record: MemoryRecord) -> str | None:
         """Return the name of the skill's folder; None when it was not written, which loses nothing."""

@@ -245,7 +245,8 @@ class ReindexService:
         if owners is None:
             done = await self._reindex_target.page(source, target, cursor, alive=alive)
             stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING
-            self._save(held, stage, done.following, done.looked_at, done.written, done.passed_over)
+            counts = {"looked_at": done.looked_at, "written": done.written, "passed_over": done.passed_over}
+            self._save(held, stage, cursor=done.following, **counts)
         else:
             done = await self._reindex_target.owners(source, target, owners, cursor, alive=alive)
             self._save(held, ReindexStage.CATCHING_UP, written=done.written)
@@ -254,27 +255,8 @@ class ReindexService:
             await self._rest(min(took * REST_SHARE, LONGEST_REST.total_seconds()))
         return done.following
 
-    def _save(
-        self,
-        held: _LeasedReindex,
-        stage: ReindexStage,
-        cursor: str | None = None,
-        looked_at: int = 0,
-        written: int = 0,
-        passed_over: int = 0,
-        *,
-        freezes: int = 0,
-    ) -> None:
-        saved = self._ledger.reindexes.advance(
-            self._company,
-            held.token,
-            stage=stage,
-            cursor=cursor,
-            looked_at=looked_at,
-            written=written,
-            passed_over=passed_over,
-            freezes=freezes,
-        )
+    def _save(self, held: _LeasedReindex, stage: ReindexStage, *, cursor: str | None = None, **counts: int) -> None:
+        saved = self._ledger.reindexes.advance(self._company, held.token, stage=stage, cursor=cursor, **counts)
         if saved is None:
             raise LeaseLostError("another worker has the reindex, or it has ended")
         held.on_progress(saved.stage, saved.fraction)

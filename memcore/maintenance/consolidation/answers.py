@@ -19,8 +19,8 @@ from memcore.errors import (
 from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.llm_answers import Answer, Synthesis, SynthesisState
 from memcore.ledger.llm_answers import Answers as AnswersTable
+from memcore.ledger.llm_answers import Synthesis, SynthesisState
 from memcore.ledger.runs import Run, RunState
 from memcore.llm.answer_cache import QUESTION_LEASE, QUESTION_RENEWAL, question_lease
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
@@ -45,9 +45,12 @@ class CachedAnswers:
     async def ask(self, question: Question) -> Reply:
         """Return what is kept. Raises AnswerMissingError."""
         found = self._table.get(question_id(question, self._run))
-        if found is None or not is_settled(found, self._run):
+        # An answer of use, or a question that this very run asked in vain.
+        if found is None or not (
+            found.state == "answered" or (found.state == "unusable" and found.run_id == self._run.run_id)
+        ):
             raise AnswerMissingError(f"{question.purpose}: the model has to be asked first")
-        return reply(found)
+        return Reply(text=found.text, reason=found.reason or "")
 
 
 class NoAnswers:
@@ -71,16 +74,6 @@ def question_id(question: Question, run: Run) -> str:
         model=question.model or "",
         about=question.about,
     )
-
-
-def is_settled(answer: Answer, run: Run) -> bool:
-    """Return whether the run need not ask: it is answered, or was asked in vain by this very run."""
-    return answer.state == "answered" or (answer.state == "unusable" and answer.run_id == run.run_id)
-
-
-def reply(answer: Answer) -> Reply:
-    """Return a settled answer as a reply."""
-    return Reply(text=answer.text, reason=answer.reason or "")
 
 
 #: Words that a second, shorter answer may have, for each token of the limit.
@@ -116,7 +109,7 @@ class AnsweringModel:
         if known is None:
             raise AnswerMissingError(f"{question.purpose}: another worker asks the model this question now")
         if known.token is None:
-            return reply(known)
+            return Reply(text=known.text, reason=known.reason or "")
         async with question_lease(self._table, key, known.token, renewal=self._renewal):
             found = await self._asked(question, key, known.token)
         if found.text is not None:

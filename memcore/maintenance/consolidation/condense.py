@@ -203,9 +203,9 @@ class Vocabulary:
             self._texts += 1
             self._texts_with.update(set(self._tokenizer.terms(text)))
 
-    def terms(self, text: str) -> Sequence[str]:
-        """Return the terms of a text, as they are counted."""
-        return self._tokenizer.terms(text)
+    def terms_of(self, texts: Iterable[str]) -> list[frozenset[str]]:
+        """Return the terms of each text, as they are counted."""
+        return list(map(frozenset, self._tokenizer.terms_of(texts)))
 
     def rarity(self, term: str) -> float:
         """Return the inverse document frequency (idf) of a term, above 0."""
@@ -275,14 +275,14 @@ class CondensingOp:
         rows = [row for text in texts for row in part_rows(text)]
         labels = [label for label, _ in rows]
         frames = _frames(labels)
-        passages: list[tuple[int, Passage]] = []
+        passages = [
+            (row, passage) for row, (_, rest) in enumerate(rows) for passage in part_sentences(rest, longest=longest)
+        ]
+        terms_of = vocabulary.terms_of([passage.text for _, passage in passages])
         candidates: list[SentenceCandidate] = []
-        for row, (_, rest) in enumerate(rows):
-            for passage in part_sentences(rest, longest=longest):
-                passages.append((row, passage))
-                terms = frozenset(vocabulary.terms(passage.text))
-                cost = _size(passage.text) + _PASSAGE_BYTES + (_CUT_BYTES if passage.is_cut else 0)
-                candidates.append(SentenceCandidate(terms=terms, cost=cost, frames=frames[row]))
+        for (row, passage), terms in zip(passages, terms_of, strict=True):
+            cost = _size(passage.text) + _PASSAGE_BYTES + (_CUT_BYTES if passage.is_cut else 0)
+            candidates.append(SentenceCandidate(terms=terms, cost=cost, frames=frames[row]))
         places = cover(candidates, budget=budget, rarity=vocabulary.rarity)
         return _text(labels, _lines(passages, places))
 

@@ -20,7 +20,7 @@ def test_words_are_counted_as_terms() -> None:
     words = Vocabulary()
     words.read(["The Adoptions"])
 
-    assert words.terms("an adoption") == ["adopt"]
+    assert words.terms_of(["an adoption"]) == [{"adopt"}]
     assert words.rarity("adopt") < words.rarity("the")
 
 
