@@ -41,7 +41,7 @@ class Listener:
 def listening() -> Iterator[Listener]:
     """Yield a listener that runs."""
     made = Listener()
-    thread = Thread(target=made.server.serve_forever)
+    thread = Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield made

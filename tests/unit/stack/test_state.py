@@ -72,7 +72,7 @@ def test_a_server_is_ready_when_the_path_answers_200() -> None:
             return
 
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
             assert http_answers(server.server_port, "/well")()
