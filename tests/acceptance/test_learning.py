@@ -1,13 +1,17 @@
-"""An agent's experience, in a real stack: sent over the queue, compressed after a run, found, and exported."""
+"""Learning in a real stack: experiences are compressed after a run, and lessons go to an agent's peers."""
 
 from collections.abc import Generator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from support.command_line import CommandLine
+from support.execution_traces import trace
 from support.running_stack import StackAddress, running_stack, wait_until
 from support.stub_llm_process import StubLLM, stub_llm
 
 from memcore.client import MemoryClient
+from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from ops.cli.session import ledger_of
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
@@ -17,7 +21,10 @@ AGENT = "oncall"
 #: Repeated so many times, so that a lesson is shorter.
 PROMPT = "The nightly import failed at row 4711 with ENOSPC on the machine called walrus. " * 20
 
-POLICY = """\
+#: Lessons that one agent draws, and so many each agent keeps.
+DRAWN, KEPT = 4, 3
+
+POLICY = f"""\
 memory:
   level: persistent
   llm:
@@ -29,6 +36,12 @@ memory:
       enabled: true
       export_root: wiki
       trigger: on_consolidation
+  procedural:
+    pruning:
+      type: pareto
+      max_entries: {KEPT}
+    propagation:
+      type: role
 """
 
 
@@ -40,7 +53,7 @@ def model() -> Generator[StubLLM]:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory, model: StubLLM) -> Generator[StackAddress]:
-    home = tmp_path_factory.mktemp("experience") / "home"
+    home = tmp_path_factory.mktemp("learning") / "home"
     home.mkdir()
     (home / "policy.yaml").write_text(POLICY, encoding="utf-8")
     with running_stack(home, MEMTEND_LLM_URL=model.url) as address:
@@ -51,6 +64,7 @@ def test_what_was_told_is_found_as_a_lesson_after_the_run_and_stands_in_the_wiki
     stack: StackAddress, model: StubLLM
 ) -> None:
     memtend, company = CommandLine(home=stack.home), stack.settings.company
+    model.forget()
     with MemoryClient.from_settings(stack.settings) as client:
         receipts = [
             client.record_experience(AGENT, prompt=PROMPT, output="The disk was full.", task_id=task)
@@ -77,3 +91,47 @@ def test_what_was_told_is_found_as_a_lesson_after_the_run_and_stands_in_the_wiki
 
     memtend.ok("maintain", AGENT)
     assert len(model.log()) == asked, "the next night asks nothing again"
+
+
+def failed(number: int) -> ExecutionTrace:
+    return trace(
+        f"task-{number}",
+        ended_at=datetime.now(UTC),
+        termination_reason=TerminationReason.ERROR,
+        error_category=f"walrus_{number}",
+        error_message="no space left on device",
+        recovery=Recovery(strategy="retry"),
+        turns=(Turn(tools=("deploy", "deploy")),),
+    )
+
+
+def lessons(memtend: CommandLine, agent: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = memtend.ok(
+        "search", agent, "--category", "procedural", "--limit", "99", "--json"
+    ).value
+    return found
+
+
+def test_a_run_forgets_what_is_too_much_and_passes_on_the_rest(stack: StackAddress) -> None:
+    memtend = CommandLine(home=stack.home)
+    for agent, role in (("ada", "clerk"), ("bob", "clerk"), ("cy", "pilot")):
+        memtend.ok("agents", "add", agent, "--role", role, "--interval", "never")
+    with MemoryClient.from_settings(stack.settings) as client:
+        for number in range(DRAWN):
+            client.distill("ada", failed(number))
+    wait_until(lambda: len(lessons(memtend, "ada")) == DRAWN, seconds=120, what="the lessons to be drawn")
+
+    plan = memtend.ok("maintain", "ada", "--dry-run")
+    assert "1 of them are lessons that memory.procedural.pruning forgets" in plan.out
+    maintenance_run = memtend.ok("maintain", "ada", "--json").value
+
+    assert maintenance_run["counts"]["pruned"] == 1
+    wait_until(lambda: len(lessons(memtend, "bob")) == KEPT, seconds=60, what="the lessons to be passed on")
+    mine, copies = lessons(memtend, "ada"), lessons(memtend, "bob")
+    assert {each["text"] for each in copies} == {each["text"] for each in mine}
+    assert all("propagated:ada" in each["metadata"]["tags"] for each in copies)
+    assert {each["id"] for each in copies}.isdisjoint(each["id"] for each in mine)
+    assert lessons(memtend, "cy") == []
+    undone = memtend.ok("runs", "undo", maintenance_run["run_id"], "--json").value
+    assert undone["counts"]["restored"] == 1
+    assert len(lessons(memtend, "ada")) == DRAWN
