@@ -7,7 +7,7 @@ from memcore.jobs.payloads import LessonPayload, TaskName
 from memcore.ledger.agents import last_slot
 from memcore.models.memory import ConsolidationInterval
 from tasks.context import JobContext
-from tasks.job import Job, Limits
+from tasks.job import CONTROL_LIMITS, Job
 
 #: How long a cycle may go unfinished before its message counts as lost; dispatching twice is harmless.
 REDISPATCH_AFTER = timedelta(minutes=10)
@@ -119,9 +119,4 @@ def sweep(_payload: str, job_context: JobContext) -> Outcome:
     return Done(facts={"rung": dispatched, "expired": expired, "unarchived": unarchived})
 
 
-SWEEP = Job(
-    name=TaskName.SWEEP,
-    limits=Limits(soft=timedelta(seconds=50), hard=timedelta(seconds=55), attempts=1),
-    is_repeated=True,
-    run=sweep,
-)
+SWEEP = Job(name=TaskName.SWEEP, limits=CONTROL_LIMITS, is_repeated=True, run=sweep)

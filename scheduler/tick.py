@@ -3,13 +3,11 @@
 Its cost grows with the agents that are due, not with those that exist.
 """
 
-from datetime import timedelta
-
 from memcore.jobs.outcomes import Done, Outcome, Skipped
 from memcore.jobs.payloads import TaskName
 from scheduler.sweep import plan_cycle
 from tasks.context import JobContext
-from tasks.job import Job, Limits
+from tasks.job import CONTROL_LIMITS, Job
 
 #: Agents claimed in one transaction, and dispatched in one round trip; the write lock is held for a tenth of a second.
 CLAIM_BATCH = 1_000
@@ -44,9 +42,4 @@ def _send(job_context: JobContext) -> Done | Skipped:
     return Done(facts={"sent": sent})
 
 
-TICK = Job(
-    name=TaskName.TICK,
-    limits=Limits(soft=timedelta(seconds=50), hard=timedelta(seconds=55), attempts=1),
-    is_repeated=True,
-    run=tick,
-)
+TICK = Job(name=TaskName.TICK, limits=CONTROL_LIMITS, is_repeated=True, run=tick)

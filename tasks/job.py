@@ -51,6 +51,9 @@ WRITE_LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), at
 #: Of jobs that count something.
 COUNT_LIMITS = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=20)
 
+#: Of the scheduler's jobs: beat sends the next one anyway.
+CONTROL_LIMITS = Limits(soft=timedelta(seconds=50), hard=timedelta(seconds=55), attempts=1)
+
 #: Of jobs that take what time they need: the runs of agents, and whatever asks a model.
 LONG_LIMITS = Limits(soft=timedelta(minutes=50), hard=timedelta(minutes=55), attempts=5)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import STORE_SHARDS, Queue
 
 
@@ -91,15 +90,3 @@ FINETUNE = WorkerGroup(
 
 #: Every group.
 GROUPS = {group.name: group for group in (STORE, MAINTENANCE_RUN, LLM, FINETUNE)}
-
-
-def group(name: str) -> WorkerGroup:
-    """Return the group with this name.
-
-    Raises:
-        MemoryInputError: naming the known groups.
-    """
-    try:
-        return GROUPS[name]
-    except KeyError:
-        raise MemoryInputError("group", f"{name!r} is not one of {', '.join(GROUPS)}") from None

@@ -14,7 +14,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.operational import report_error
 from workers.app import create_app
-from workers.groups import GROUPS, WorkerGroup, group
+from workers.groups import GROUPS, WorkerGroup
 from workers.lifecycle import STOP_SECONDS, end_within
 from workers.logs import set_up_logs
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     """Run a worker until it is told to stop; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m memcore.programs workers.run", description=__doc__)
     parser.add_argument("--group", required=True, choices=sorted(GROUPS))
-    chosen = group(parser.parse_args(argv).group)
+    chosen = GROUPS[parser.parse_args(argv).group]
     try:
         settings = Settings.load(os.environ)
         set_up_logs(settings)

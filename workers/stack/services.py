@@ -36,7 +36,8 @@ class ServiceSpec:
     Attributes:
         name: its name for people, and of its log.
         argv: the command, without a shell.
-        is_ready: checks whether it has started; must not block for more than a second.
+        is_ready: checks whether it has started; must not block for more than a second. A file that the part writes may
+            say so: the supervisor removes ``run/NAME.ready`` before each start.
         is_well: checks whether it still works, once it was ready; None for a part that has no heartbeat.
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
@@ -163,11 +164,6 @@ def http_answers(port: int, path: str) -> Callable[[], bool]:
     return health_check
 
 
-def file_appears(path: Path) -> Callable[[], bool]:
-    """Return a check that is True once the part has written this file; the supervisor removes it before each start."""
-    return path.exists
-
-
 def infrastructure(home: Home, addresses: ListenAddresses, *, with_store: bool = True) -> tuple[ServiceSpec, ...]:
     """Return the broker and, if the stack has its own, the store server: what must answer before all else starts."""
     broker = ServiceSpec(
@@ -198,7 +194,7 @@ def worker_parts(home: Home, *, also: Collection[str] = ()) -> tuple[ServiceSpec
         ServiceSpec(
             name=f"worker-{name}",
             argv=(*program_argv("workers.run"), f"--group={name}"),
-            is_ready=file_appears(Heartbeat.of(home.path, f"worker-{name}").path),
+            is_ready=Heartbeat.of(home.path, f"worker-{name}").path.exists,
             is_well=Heartbeat.of(home.path, f"worker-{name}").is_fresh,
             is_beside=name != STORE.name,
             # For children SIGTERM then means: finish running jobs, requeue the rest. Threads cannot be killed: Celery
@@ -213,7 +209,7 @@ def worker_parts(home: Home, *, also: Collection[str] = ()) -> tuple[ServiceSpec
     beat = ServiceSpec(
         name="beat",
         argv=program_argv("workers.beat"),
-        is_ready=file_appears(Heartbeat.of(home.path, "beat").path),
+        is_ready=Heartbeat.of(home.path, "beat").path.exists,
         is_well=Heartbeat.of(home.path, "beat").is_fresh,
         is_beside=True,
     )

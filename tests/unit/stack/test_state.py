@@ -11,7 +11,7 @@ from support.hostile_server import babble, hostile_server
 from support.valkey_servers import free_port, valkey_server
 
 from workers.stack.home import ServiceState, StackState, read_state, same_process, state_path, write_state
-from workers.stack.services import broker_answers, file_appears, http_answers
+from workers.stack.services import broker_answers, http_answers
 
 
 def a_state(*, pid: int, born: float) -> StackState:
@@ -80,13 +80,6 @@ def test_a_server_is_ready_when_the_path_answers_200() -> None:
         finally:
             server.shutdown()
             thread.join()
-
-
-def test_a_file_says_ready_by_being_there(tmp_path: Path) -> None:
-    health_check = file_appears(tmp_path / "ready")
-    assert not health_check()
-    (tmp_path / "ready").touch()
-    assert health_check()
 
 
 def test_a_outsider_on_the_brokers_port_who_talks_for_ever_is_no_broker() -> None:

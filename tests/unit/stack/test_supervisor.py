@@ -22,7 +22,7 @@ from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.health import STALE_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
 from workers.stack.home import Home, read_state, same_process
-from workers.stack.services import START_LIMIT, STOP_LIMIT, ServiceSpec, file_appears
+from workers.stack.services import START_LIMIT, STOP_LIMIT, ServiceSpec
 from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
 
 #: Shell: waits for a signal and goes.
@@ -59,7 +59,7 @@ def make_part(home: Path) -> MakePart:
         return ServiceSpec(
             name=name,
             argv=("/bin/sh", "-c", script),
-            is_ready=file_appears(ready),
+            is_ready=ready.exists,
             env={"READY": str(ready), "NAME": name, "ORDER": str(home / "order"), "RUNS": str(home / f"{name}.runs")},
             is_beside=is_beside,
             start_limit=start_limit,
@@ -310,10 +310,9 @@ def test_what_a_killed_supervisor_left_is_ended_by_the_next(home: Path, make_par
     code = (
         "import sys, time; from pathlib import Path\n"
         "from workers.stack.services import ServiceSpec; from workers.stack.supervisor import Supervisor, take_over\n"
-        "from workers.stack.services import file_appears\n"
         "home = Path(sys.argv[1]); take_over(home)\n"
         "ready = home / 'run' / 'left.ready'\n"
-        "part = ServiceSpec(name='left', argv=('/bin/sh', '-c', sys.argv[2]), is_ready=file_appears(ready),"
+        "part = ServiceSpec(name='left', argv=('/bin/sh', '-c', sys.argv[2]), is_ready=ready.exists,"
         " env={'READY': str(ready)})\n"
         "Supervisor(home, [part], {'PATH': sys.argv[3]}).start()\n"
         "print('up', flush=True); time.sleep(600)\n"

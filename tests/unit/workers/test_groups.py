@@ -3,12 +3,11 @@ from collections import Counter
 import pytest
 
 from memcore.config.finetune import LONGEST_STAGE_SECONDS
-from memcore.errors import MemoryInputError
 from memcore.jobs.payloads import Queue
 from tasks.embedder import finetune
 from workers.app import all_jobs
-from workers.groups import GROUPS, group
-from workers.run import arguments_of
+from workers.groups import GROUPS
+from workers.run import arguments_of, main
 
 
 def test_every_queue_is_taken_by_exactly_one_group() -> None:
@@ -32,13 +31,14 @@ def test_every_job_has_a_name_of_its_own() -> None:
     assert len(names) == len(set(names)) == 14
 
 
-def test_a_group_is_found_by_its_name_and_a_wrong_name_is_told() -> None:
-    assert group("store").pool == "threads"
-    with pytest.raises(MemoryInputError, match="group: 'night-shift' is not one of store, night, llm, finetune"):
-        group("night-shift")
+def test_a_wrong_name_is_told_with_the_right_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--group", "night-shift"])
+    said = capsys.readouterr().err
+    assert all(name in said for name in GROUPS)
 
 
 def test_a_worker_is_started_for_its_queues_on_its_pool() -> None:
-    arguments = arguments_of(group("night"))
+    arguments = arguments_of(GROUPS["night"])
     assert "--queues=memory.maintenance,memory.control,memory.skills,memory.reindex" in arguments
     assert "--pool=prefork" in arguments
