@@ -131,14 +131,22 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
     if parts.place is None:
         raise MemoryConfigError("memory.backend: mem0 needs a vector store and a history, and no place was given")
     # qdrant-client alone takes a third of a second to import, which the other backends should not pay.
-    from memcore.backends.mem0.backend import build_mem0  # noqa: PLC0415  # see above
+    from memcore.backends.mem0.backend import Mem0Backend, encoder_of, plans  # noqa: PLC0415  # see above
+    from memcore.backends.mem0.collection import PointerReader  # noqa: PLC0415  # see above
 
-    return build_mem0(
-        parts.config,
+    config, followed, plan_of = parts.config, parts.followed, plans(parts.config)
+    # The backend does only the weighted fusion: linear ranks the vectors alone, and rrf fuses the lists of
+    # ``retrieve_rankings`` with those of shared memories. Sparse vectors are written whatever the strategy, so that
+    # turning keywords on later needs no reindex.
+    return Mem0Backend(
         parts.place,
         company=parts.company,
         embedder=parts.embedder,
-        followed=parts.followed,
+        encoder=encoder_of(config),
+        plan=plan_of(parts.embedder.kind, None),
+        text_template=config.storage.text_template,
+        is_sharing=config.options.shared_knowledge_base,
+        following=None if followed is None else PointerReader(row=followed, plan_of=plan_of),
         deletion=parts.deletion,
         clock=parts.clock,
     )

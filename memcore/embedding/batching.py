@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
 from threading import Event, Lock
@@ -75,15 +74,6 @@ class BatchEmbedder(ABC):
 DEFAULT_CACHED_TEXTS = 2_048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStatistics:
-    """How often the cache helped, in texts, since it was built."""
-
-    hits: int
-    misses: int
-    kept: int
-
-
 class CachedEmbedder(BatchEmbedder):
     """Embeds each text once while it is cached; it keeps hashes, not the texts.
 
@@ -102,13 +92,6 @@ class CachedEmbedder(BatchEmbedder):
         self._max_texts = max_texts
         self._kept: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
         self._lock = Lock()
-        self._hits = self._misses = 0
-
-    @property
-    def statistics(self) -> CacheStatistics:
-        """How often the cache helped."""
-        with self._lock:
-            return CacheStatistics(hits=self._hits, misses=self._misses, kept=len(self._kept))
 
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
         side, embed = (b"q", self._inner.embed_queries) if is_query else (b"d", self._inner.embed_documents)
@@ -130,9 +113,6 @@ class CachedEmbedder(BatchEmbedder):
             found = {key: self._kept[key] for key in keys if key in self._kept}
             for key in found:
                 self._kept.move_to_end(key)
-            misses = sum(key not in found for key in keys)
-            self._misses += misses
-            self._hits += len(keys) - misses
         return found
 
     def _keep(self, fresh: dict[bytes, NDArray[np.float32]]) -> None:

@@ -232,10 +232,6 @@ class StaticEmbedder:
         self._is_folding = folder is not None or pooling is Pooling.TEMPERED
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Return one row of unit length for each text, shape (len(texts), dims), float32.
-
-        MemoryInputError when a single text is given where a sequence of texts belongs.
-        """
         if isinstance(texts, str):
             raise MemoryInputError("texts", "must be a sequence of texts, not one text")
         vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
@@ -246,7 +242,6 @@ class StaticEmbedder:
         return vectors
 
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        """Return the vector of unit length of a question, shape (dims,), float32: the same as for a document."""
         vector = np.zeros(self.dims, dtype=np.float32)
         self._pool(self._tokens.ids([self._prepared(text)])[0], vector)
         return vector

@@ -64,7 +64,6 @@ class Superseded(Frozen):
     """What a proposal would take the place of.
 
     Attributes:
-        id: its id.
         content: its text when the proposal was made; never shown in a repr.
         owner: who published it; None where nobody in particular did.
     """
@@ -79,7 +78,6 @@ class Proposal(ValidatedModel):
 
     Attributes:
         action: what approving does, such as ``shared:publish``.
-        risk: how much a wrong approval would cost.
         title: one line, which lists, logs of others and the webhook may show: no text of a memory.
         content: what is proposed, in full; never shown in a repr.
         proposed_by: who proposes it, a person or a part of memtend.
@@ -105,8 +103,7 @@ class Decision(ValidatedModel):
     """A person's decision on a proposal.
 
     Attributes:
-        by: the person's name, kept with the decision.
-        reason: why; kept too.
+        by: the person's name, kept with the decision, as is the reason.
 
     Raises:
         MemoryInputError: a value breaks its limit; the message names the field.
@@ -120,19 +117,12 @@ class Approval(Frozen):
     """A proposal and what became of it.
 
     Attributes:
-        approval_id: its id.
-        proposal: what was proposed, as it was.
-        state: what became of it.
         needs: what it still waits for; None when it is settled.
         created_at: when it was filed.
         expires_at: from then on nobody can approve it.
         decided_at: when a person approved or rejected it.
-        decided_by: who did.
-        reason: why.
         effect: what the approval left, an id; None until it is carried out.
         undone_at: when a person took the approval back.
-        undone_by: who did.
-        undo_reason: why.
     """
 
     approval_id: str

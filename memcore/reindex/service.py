@@ -242,13 +242,12 @@ class ReindexService:
         if target is None:
             raise LeaseLostError("the reindex has ended")
         began, alive = self._clock(), held.keep
+        done = await self._reindex_target.page(source, target, cursor, owners=owners, alive=alive)
         if owners is None:
-            done = await self._reindex_target.page(source, target, cursor, alive=alive)
             stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING
             counts = {"looked_at": done.looked_at, "written": done.written, "passed_over": done.passed_over}
             self._save(held, stage, cursor=done.following, **counts)
         else:
-            done = await self._reindex_target.owners(source, target, owners, cursor, alive=alive)
             self._save(held, ReindexStage.CATCHING_UP, written=done.written)
         if rests:
             took = (self._clock() - began).total_seconds()

@@ -11,7 +11,7 @@ from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import RankedLists, default_dense_weight
 from memcore.backends.mem0.collection import ActiveCollection, PlanOf, PointerReader, ServingCollection
-from memcore.backends.mem0.config import Mem0Config, PointerConfig
+from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
@@ -199,7 +199,7 @@ class Mem0Backend(RecordBackend):
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id or it has expired."""
-        opened, now = self._connected(agent_id), self._clock()
+        opened, now = self._connected(), self._clock()
         return await opened.serving.read("get", lambda active: active.reader.get(agent_id, memory_id, now=now))
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
@@ -231,17 +231,17 @@ class Mem0Backend(RecordBackend):
         )
 
     async def count_where(self, where: Where) -> int:
-        opened = self._connected(where.agent_id)
+        opened = self._connected()
         return await opened.serving.read("count_where", lambda active: active.reader.count(where))
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        opened = self._connected(where.agent_id)
+        opened = self._connected()
         return await opened.serving.read("scopes", lambda active: active.reader.scopes(where, scope))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
-        opened = self._connected(where.agent_id)
+        opened = self._connected()
         return await opened.serving.read(
             "scan",
             lambda active: active.reader.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors),
@@ -309,6 +309,7 @@ class Mem0Backend(RecordBackend):
         if self._opened is None:
             raise MemoryConnectionError("the backend mem0 is not connected: call connect first")
         if agent_id is not None:
+            # Every filter checks its agent too; not so a call that ends before one is made, nor the marks of a write.
             require_agent_id(agent_id)
         return self._opened
 
@@ -318,37 +319,6 @@ class Mem0Backend(RecordBackend):
 
 def _store(records: Sequence[MemoryRecord], active: ActiveCollection) -> None:
     active.writer.store(records)
-
-
-def build_mem0(
-    config: CompanyMemoryConfig,
-    place: Mem0Config,
-    *,
-    company: str,
-    embedder: Embedder,
-    followed: PointerConfig | None = None,
-    deletion: Deletion | None = None,
-    clock: Clock,
-) -> Mem0Backend:
-    """Return a disconnected backend that searches as the policy says.
-
-    The backend does only the weighted fusion: linear ranks the vectors alone, and rrf fuses the lists of
-    ``retrieve_rankings`` with those of shared memories. Sparse vectors are written whatever the strategy, so
-    that turning keywords on later needs no reindex.
-    """
-    plan_of = plans(config)
-    return Mem0Backend(
-        place,
-        company=company,
-        embedder=embedder,
-        encoder=encoder_of(config),
-        plan=plan_of(embedder.kind, None),
-        text_template=config.storage.text_template,
-        is_sharing=config.options.shared_knowledge_base,
-        following=None if followed is None else PointerReader(row=followed, plan_of=plan_of),
-        deletion=deletion,
-        clock=clock,
-    )
 
 
 def encoder_of(config: CompanyMemoryConfig) -> Bm25Encoder:

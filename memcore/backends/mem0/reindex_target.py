@@ -195,22 +195,18 @@ class ReindexTarget:
         await self._calls.write("reindex", lambda: self._prepare(target, is_begun=is_begun))
 
     async def page(
-        self, source: ServedCollection, target: ServedCollection, start: str | None, *, alive: Callable[[], None]
-    ) -> SyncResult:
-        """Align a page of everything, from an id on."""
-        return await self._aligned(source, target, None, start, alive=alive)
-
-    async def owners(
         self,
         source: ServedCollection,
         target: ServedCollection,
-        owners: Sequence[str],
         start: str | None,
         *,
+        owners: Sequence[str] | None = None,
         alive: Callable[[], None],
     ) -> SyncResult:
-        """Align a page of the points of these owners, from an id on."""
-        return await self._aligned(source, target, of_owners(owners), start, alive=alive)
+        """Align a page of everything, or of the points of these owners, from an id on."""
+        narrowed = None if owners is None else of_owners(owners)
+        sync = CollectionSync(self._client, source.name, self._active_collection(target), alive=alive)
+        return await self._calls.write("reindex", partial(sync.page, narrowed, start))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -223,18 +219,6 @@ class ReindexTarget:
 
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
-
-    async def _aligned(
-        self,
-        source: ServedCollection,
-        target: ServedCollection,
-        narrowed: Filter | None,
-        start: str | None,
-        *,
-        alive: Callable[[], None],
-    ) -> SyncResult:
-        alignment = CollectionSync(self._client, source.name, self._active_collection(target), alive=alive)
-        return await self._calls.write("reindex", partial(alignment.page, narrowed, start))
 
     def _prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
         active_collection = self._active_collection(target)

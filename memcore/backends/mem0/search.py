@@ -152,12 +152,10 @@ class Reader:
         self._space = space
 
     def get(self, agent_id: str, memory_id: str, *, now: datetime) -> MemoryEntry | None:
-        """Return this agent's memory, or None when it has none with that id or it has expired."""
         found = self._with_ids(owned(agent_id, with_ids([memory_id]), but_not=expired(now)), 1, with_vectors=False)
         return found[0].entry if found else None
 
     def get_many(self, agent_id: str, ids: Sequence[str], *, with_vectors: bool) -> tuple[MemoryRecord, ...]:
-        """Return those of the ids that this agent has, in the order asked for, expired ones included."""
         wanted = memory_ids(ids)
         found: dict[str, MemoryRecord] = {}
         for at in range(0, len(wanted), MAX_PAGE):
@@ -172,11 +170,9 @@ class Reader:
         return newest(self._client, self._collection, narrowed, query.limit)
 
     def count(self, where: Where) -> int:
-        """Return the exact number of matches, expired ones included."""
         return self._client.count(self._collection, count_filter=of_where(where), exact=True).count
 
     def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        """Return every session, project or task that a match was stored in."""
         limit = _VALUES
         while True:
             found = self._client.facet(
@@ -188,7 +184,6 @@ class Reader:
             limit *= 8
 
     def scan(self, where: Where, *, cursor: str | None, limit: int, with_vectors: bool) -> Page:
-        """Return the next page of matches, oldest first, ties by id."""
         narrowed = partial(of_where, where)
         pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, with_vectors=with_vectors)
         after = None if cursor is None else Position.parse(cursor)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from string import Formatter
 from typing import Any, TypeVar
 
@@ -172,6 +173,8 @@ def _turns(connection: Connection, memory_ids: Iterable[str]) -> dict[str, _Turn
     return {key: _Turns.of(key, rows) for key, rows in found.items()}
 
 
+# A removal asks for the same ids in three transactions; about 1 MB when full.
+@lru_cache(maxsize=4_096)
 def _id(memory_id: str, event: str, turn: int) -> str:
     return ids.history_id(memory_id=memory_id, event=event, at=str(turn))
 

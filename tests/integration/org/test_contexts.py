@@ -4,7 +4,8 @@ import pytest
 from support.ledger_records import StoppedClock
 from support.organization_facts import GRACE, agent, request
 
-from memcore.backends.mem0.backend import Mem0Backend, build_mem0
+from memcore.backends.factory import create_memory_backend
+from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.memory import CompanyMemoryConfig, MemoryOptionsConfig
 from memcore.config.organization import OrgMemoryConfig
@@ -69,7 +70,8 @@ async def test_without_shared_knowledge_prompts_still_hold_what_the_organisation
             retrieval=MemoryRetrievalConfig(fusion_strategy=fusion),
         )
     )
-    alone = build_mem0(policy.memory, place, company=company, embedder=embedder, clock=clock)
+    alone = create_memory_backend(policy.memory, place=place, company=company, embedder=embedder, clock=clock)
+    assert isinstance(alone, Mem0Backend)
     await alone.connect()
     try:
         made = ContextInjectionStrategy.from_policy(policy, backend=alone, clock=clock)
