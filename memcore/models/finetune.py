@@ -137,6 +137,3 @@ class FineTunePlan(ValidatedModel):
     def is_gathered(self) -> bool:
         """Whether the worker gathers passages for the first stage: memories, or what a model wrote questions for."""
         return self.uses_memories or self.llm_questions > 0
-
-
-__all__ = ["STAGES", "FineTuneStage"]

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
@@ -307,6 +308,8 @@ class MemoryQuery(Frozen):
         return self
 
 
+# Every filter asks, and the agents of a process are few; a refusal is not kept.
+@lru_cache(maxsize=10_000)
 def require_agent_id(agent_id: str) -> str:
     """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved."""
     if not agent_id or agent_id != agent_id.strip():
