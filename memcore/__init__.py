@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # One line a name: type checkers follow it, and _modules reads it.
-    from .approvals.effects import ApprovalEffects as ApprovalEffects
-    from .approvals.effects import EffectRegistry as EffectRegistry
-    from .approvals.service import ApprovalService as ApprovalService
+    from .approvals import ApprovalEffects as ApprovalEffects
+    from .approvals import ApprovalService as ApprovalService
+    from .approvals import EffectRegistry as EffectRegistry
     from .backends.factory import BackendEntry as BackendEntry
     from .backends.factory import BackendParts as BackendParts
     from .backends.factory import BackendRegistry as BackendRegistry
@@ -114,11 +114,11 @@ if TYPE_CHECKING:
     from .errors import ProviderUnavailableError as ProviderUnavailableError
     from .errors import RetryExhaustedError as RetryExhaustedError
     from .errors import SkillLimitError as SkillLimitError
-    from .experience.compressor import ExperienceCompressor as ExperienceCompressor
+    from .experience import ExperienceCompressor as ExperienceCompressor
     from .finetune.deployment import ActiveEmbedderSnapshot as ActiveEmbedderSnapshot
     from .finetune.evaluate import EvalMetrics as EvalMetrics
     from .finetune.preflight import PreflightResult as PreflightResult
-    from .jobs.payloads import Use as Use
+    from .jobs import Use as Use
     from .ledger.embedders.finetune_runs import FineTuneRun as FineTuneRun
     from .llm.protocol import CompletionProvider as CompletionProvider
     from .maintenance.archival_store import ArchivalStore as ArchivalStore

@@ -7,8 +7,7 @@ from typing import Self
 from memcore.clock import Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.ingest import WriteResult
-from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
-from memcore.jobs.payloads import DistillPayload, StoreItem
+from memcore.jobs import Dead, DistillPayload, Done, Outcome, Skipped, StoreItem
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.models.base import Frozen, NotBlankStr

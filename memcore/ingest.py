@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Protocol
 
 from memcore.backends.protocol import BatchBackend
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, missing_id
 from memcore.records import Lineage, MemoryRecord

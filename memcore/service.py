@@ -31,7 +31,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
-from memcore.reindex.planning import create_reindex_target
+from memcore.reindex import create_reindex_target
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,7 +12,7 @@ from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConfigError
-from memcore.jobs.payloads import TaskName
+from memcore.jobs import TaskName
 from memcore.operational import report_error
 from workers.broker import broker_app
 from workers.logs import set_up_logs

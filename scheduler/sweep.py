@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from memcore.jobs.outcomes import Done, Outcome
-from memcore.jobs.payloads import LessonPayload, TaskName
+from memcore.jobs import Done, LessonPayload, Outcome, TaskName
 from memcore.ledger.agents import last_slot
 from memcore.models.memory import ConsolidationInterval
 from tasks.context import JobContext

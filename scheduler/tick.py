@@ -3,8 +3,7 @@
 Its cost grows with the agents that are due, not with those that exist.
 """
 
-from memcore.jobs.outcomes import Done, Outcome, Skipped
-from memcore.jobs.payloads import TaskName
+from memcore.jobs import Done, Outcome, Skipped, TaskName
 from scheduler.sweep import plan_cycle
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, Job

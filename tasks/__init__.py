@@ -1,6 +1,6 @@
 """The jobs: each has its limits, makes one call into memcore, and returns an outcome."""
 
-from tasks import distill, embedder, experience, learn, maintain, store
+from tasks import distill, embedder, learn, maintain, store
 from tasks.job import Job
 
 #: Every job of this package; a worker builds its Celery tasks from them.
@@ -9,9 +9,9 @@ JOBS: tuple[Job, ...] = (
     maintain.maintain,
     maintain.synthesize,
     store.count,
-    experience.record,
+    learn.record,
     distill.distill,
-    experience.compress,
+    learn.compress,
     learn.extract_lesson,
     learn.evolve,
     learn.count,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from memcore.clock import Clock
 from memcore.config.policy import Policy
 from memcore.ingest import WriteResult
-from memcore.jobs.outcomes import Outcome
-from memcore.jobs.payloads import LessonPayload, StoreItem
+from memcore.jobs import LessonPayload, Outcome, StoreItem
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
@@ -18,7 +17,7 @@ from memcore.llm.protocol import Model
 if TYPE_CHECKING:
     from memcore.finetune.service import Step
     from memcore.maintenance.consolidation.answers import QuestionOutcome
-    from memcore.reindex.service import Slice
+    from memcore.reindex import Slice
 
 
 class BatchWriterProtocol(Protocol):

@@ -7,8 +7,7 @@ from datetime import timedelta
 from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ingest import WriteResult
-from memcore.jobs.outcomes import Done, Outcome, Retry
-from memcore.jobs.payloads import DistillPayload, LessonPayload, StoreItem, TaskName
+from memcore.jobs import DistillPayload, Done, LessonPayload, Outcome, Retry, StoreItem, TaskName
 from tasks.context import JobContext
 from tasks.job import WRITE_LIMITS, as_job
 

@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 from memcore.errors import FineTuneRunActiveError
-from memcore.jobs.outcomes import Outcome, Skipped
-from memcore.jobs.payloads import FineTunePayload, ReindexPayload, TaskName
+from memcore.jobs import FineTunePayload, Outcome, ReindexPayload, Skipped, TaskName
 from memcore.models.finetune import FineTunePlan
 from tasks.context import JobContext
 from tasks.job import Limits, as_job

@@ -12,8 +12,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
 )
-from memcore.jobs.outcomes import Dead, Outcome, Retry, Snooze
-from memcore.jobs.payloads import QUEUE_OF, Payload, Queue, TaskName, is_newer
+from memcore.jobs import QUEUE_OF, Dead, Outcome, Payload, Queue, Retry, Snooze, TaskName, is_newer
 from tasks.context import JobContext
 
 #: Workers that may die while they run a job. One more than a chain of accidents: a harmless job may die with one that

@@ -4,9 +4,8 @@ import logging
 from datetime import timedelta
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.experience.service import wants_compression
-from memcore.jobs.outcomes import Deferred, Done, Outcome, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload, TaskName
+from memcore.experience import wants_compression
+from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload, TaskName
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from tasks.context import JobContext

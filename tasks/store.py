@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from memcore.ingest import WriteResult
-from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped
-from memcore.jobs.payloads import StoreItem, StorePayload, TaskName, UsePayload
+from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, StoreItem, StorePayload, TaskName, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
 from tasks.job import COUNT_LIMITS, WRITE_LIMITS, as_job

@@ -19,7 +19,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from memcore.backends import factory
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import Dead, Done, Outcome
+from memcore.jobs import Dead, Done, Outcome
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
 from tasks.store import write

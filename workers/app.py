@@ -9,7 +9,7 @@ from celery import Celery
 from memcore.clock import Clock, utc_now
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 from tasks import JOBS
 from tasks.job import Job
 from workers.broker import RESULT_SECONDS, broker_app

@@ -9,7 +9,7 @@ from celery.schedules import schedule as every
 
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import QUEUE_OF, TaskName
+from memcore.jobs import QUEUE_OF, TaskName
 from memcore.operational import report_error
 from workers.broker import broker_app
 from workers.health import Heartbeat

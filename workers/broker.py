@@ -10,7 +10,7 @@ from memcore.client.publisher import OwnCelery, broker_queue
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES, QUEUE_OF, Queue
+from memcore.jobs import MAX_MESSAGE_BYTES, QUEUE_OF, Queue
 from workers import transport
 from workers.groups import STORE, WorkerGroup
 

@@ -21,7 +21,7 @@ from celery.result import denied_join_result
 from memcore import errors
 from memcore.client.publisher import SNOOZED
 from memcore.free_space import is_disk_full
-from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
+from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
 from memcore.ledger.dead_letters import Attempts, NewDeadLetter
 from tasks.context import JobContext
 from tasks.job import Job, refuse_when_full

@@ -16,7 +16,7 @@ from kombu import compression
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES
+from memcore.jobs import MAX_MESSAGE_BYTES
 from memcore.models.memory import MAX_KEY_CHARS, NoNul
 from tasks.job import NEWER_DELAY
 from workers.transport.channel import broker_errors

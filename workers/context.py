@@ -13,15 +13,14 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
 from memcore.event_loop import LoopThread
-from memcore.experience.service import CompressionService
+from memcore.experience import CompressionService
 from memcore.finetune.dataset import gather
 from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import RUNS, SCRATCH
 from memcore.finetune.service import FineTuneService, Place, StageLease, Step, hostname
 from memcore.ingest import Ingestor, WriteResult
-from memcore.jobs.outcomes import Outcome, ProgressCallback, no_progress
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs import Outcome, ProgressCallback, StoreItem, no_progress
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_model
 from memcore.maintenance.consolidation.answers import QuestionOutcome, SynthesisService
@@ -31,8 +30,7 @@ from memcore.org.sync import OrgSync
 from memcore.procedural.propagation import Propagation
 from memcore.procedural.service import LearningService
 from memcore.procedural.skill_files import SkillFolders
-from memcore.reindex.planning import create_reindex_target
-from memcore.reindex.service import ReindexService, Slice
+from memcore.reindex import ReindexService, Slice, create_reindex_target
 from memcore.retrieval.filters import StoreGuard
 from memcore.skills.evolver import CycleService, SkillEvolver
 from memcore.skills.publication import create_approvals

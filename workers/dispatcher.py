@@ -7,7 +7,7 @@ from celery import Celery
 from memcore import ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import Publisher
-from memcore.jobs.payloads import (
+from memcore.jobs import (
     QUEUE_OF,
     CompressPayload,
     EvolvePayload,

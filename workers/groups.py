@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from memcore.jobs.payloads import STORE_SHARDS, Queue
+from memcore.jobs import STORE_SHARDS, Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

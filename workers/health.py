@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memcore.config.home_folder import home_folder
+from memcore.config import home_folder
 
 # Only the standard library is imported here: a health check runs every few seconds and must cost nothing.
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from memcore.client.publisher import PROGRESS, OwnCelery
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
-from memcore.jobs.outcomes import ProgressCallback, no_progress
+from memcore.jobs import ProgressCallback, no_progress
 
 #: Least time between two progress reports of one job, in seconds.
 PAUSE_SECONDS = 1.0

@@ -11,7 +11,7 @@ from typing import Any
 from celery.bootsteps import StartStopStep
 
 from memcore.clock import Clock
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES, Queue
+from memcore.jobs import MAX_MESSAGE_BYTES, Queue
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger

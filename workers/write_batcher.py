@@ -16,7 +16,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.ingest import WriteResult
-from memcore.jobs.payloads import BULK_ABOVE, StoreItem
+from memcore.jobs import BULK_ABOVE, StoreItem
 
 #: Share of the written memories that bulk loads keep while engines wait too, so that they never stop.
 BULK_SHARE = 0.25

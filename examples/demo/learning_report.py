@@ -7,7 +7,7 @@ from datetime import datetime
 from examples.demo.fleet import ITS_QUESTION, NEWCOMER, SHARED_FAILURE, traces
 from examples.demo.learning import Learning
 from examples.demo.report import shortened, show_usage
-from memcore.approvals.effects import diff_of
+from memcore.approvals import diff_of
 from memcore.ledger.learning.lessons import Lesson
 from memcore.models.approval import Approval
 from memcore.models.memory import MemoryEntry

@@ -44,7 +44,7 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.free_space import FOR_JOBS, refuse_when_low
-from memcore.jobs.payloads import (
+from memcore.jobs import (
     QUEUE_OF,
     ApplicationOutcome,
     EvolvePayload,

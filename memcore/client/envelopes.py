@@ -16,7 +16,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
 )
-from memcore.jobs.payloads import (
+from memcore.jobs import (
     MAX_PAYLOAD_BYTES,
     MAX_STORE_ITEMS,
     ApplicationOutcome,

@@ -26,7 +26,7 @@ from memcore.client.results import JobState, JobStatus, PendingJobs
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.extras import naming_extras
-from memcore.jobs.payloads import Queue, TaskName
+from memcore.jobs import Queue, TaskName
 
 #: How long RabbitMQ waits for an acknowledgement from a consumer that lives: above the hard limit of the longest job
 #: (55 minutes). Its own 30 minutes would end the channel of every worker with a long run. A consumer that is gone

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
+from memcore.config import home_folder
 from memcore.config.errors import nearest, validation_message
-from memcore.config.home_folder import home_folder
 from memcore.config.urls import (
     KEEPS_NO_RESULTS,
     Address,

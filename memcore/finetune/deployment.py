@@ -35,7 +35,7 @@ from memcore.ledger.embedders.collections import Checkpoint, CollectionPointer, 
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen
-from memcore.reindex.planning import ReindexPlanning
+from memcore.reindex import ReindexPlanning
 
 
 class ActiveEmbedderSnapshot(Frozen):
@@ -92,7 +92,7 @@ class CheckpointDeployment:
     """Deploys, rolls back and deletes a company's checkpoints.
 
     Args:
-        reindex_target: the store (memcore.reindex.planning.create_reindex_target).
+        reindex_target: the store (memcore.reindex.create_reindex_target).
         ledger: pointer, checkpoints, audit.
         company: whose checkpoints.
         load: loads an embedder.

@@ -26,7 +26,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     ProviderError,
 )
-from memcore.experience.compressor import clipped
+from memcore.experience import clipped
 from memcore.finetune.documents import Owned, Passage
 from memcore.finetune.generate import MAX_QUESTION_CHARS
 from memcore.finetune.markers import FineTuneEvent

@@ -27,7 +27,7 @@ from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
 from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RunFolder, checkpoint_of, config_of
-from memcore.jobs.outcomes import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
+from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
 from memcore.ledger.embedders.collections import Checkpoint, Verdict
 from memcore.ledger.embedders.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger

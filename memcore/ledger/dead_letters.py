@@ -13,7 +13,7 @@ from typing import Self
 from pydantic import Field
 from sqlalchemy import ColumnElement, delete, select
 
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES
+from memcore.jobs import MAX_MESSAGE_BYTES
 from memcore.ledger.database import Repository, insert_for, put
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, dele
 from sqlalchemy.exc import IntegrityError
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
-from memcore.jobs.payloads import Use
+from memcore.jobs import Use
 from memcore.ledger.archive import ArchiveTarget, drop_replaced, follow_moves, rows_to_archive, write_archive_rows
 from memcore.ledger.database import (
     RecordRow,

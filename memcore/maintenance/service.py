@@ -18,7 +18,7 @@ from memcore.errors import (
     MemoryDiskFullError,
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
-from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Skipped, Snooze
+from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, Snooze
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger

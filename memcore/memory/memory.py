@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from memcore.client.client import MemoryClient
 from memcore.client.results import AppliedReceipt, DistillReceipt, JobStatus, StoreReceipt
 from memcore.event_loop import LoopThread
-from memcore.jobs.payloads import ApplicationOutcome
+from memcore.jobs import ApplicationOutcome
 from memcore.memory.fields import (
     WAIT_SECONDS,
     Jobs,

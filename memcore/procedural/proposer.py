@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from memcore import ids
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import MalformedAnswerError, ProviderError
-from memcore.experience.compressor import clipped
+from memcore.experience import clipped
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr

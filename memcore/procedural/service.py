@@ -7,7 +7,7 @@ from memcore.backends.protocol import BatchBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import AnswerMissingError, BudgetExceededError, MaintenancePausedError
-from memcore.jobs.outcomes import Deferred, Done, Outcome, Skipped
+from memcore.jobs import Deferred, Done, Outcome, Skipped
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory

@@ -10,7 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from memcore import ids
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_USES, Use
+from memcore.jobs import MAX_USES, Use
 from memcore.retrieval.protocol import RetrievalEvent
 
 #: Memories that wait before they are sent, unless the time comes first: a job of 70 KB.

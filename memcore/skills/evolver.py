@@ -14,7 +14,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryNotFoundError,
 )
-from memcore.jobs.outcomes import Dead, Done, Outcome, ProgressCallback, Skipped, Snooze, no_progress
+from memcore.jobs import Dead, Done, Outcome, ProgressCallback, Skipped, Snooze, no_progress
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle, SkillCycles
 from memcore.ledger.ledger import Ledger
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Proposals(Protocol):
-    """Files proposals; see memcore.approvals.service."""
+    """Files proposals; see memcore.approvals."""
 
     async def propose(self, approval_id: str, proposal: Proposal, /) -> Approval:
         """File one, and return it, or what was filed under this id before."""

@@ -9,24 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from memcore.approvals.effects import (
+from memcore.approvals import (
     PUBLISHER,
     ApprovalEffects,
+    ApprovalService,
     AuditNotes,
     EffectRegistry,
     PublicationLog,
     SharedLogProvider,
     SharedPublication,
+    Webhook,
     request_of,
 )
-from memcore.approvals.service import ApprovalService
-from memcore.approvals.webhook import Webhook
 from memcore.backends.protocol import MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs.payloads import AppliedPayload
+from memcore.jobs import AppliedPayload
 from memcore.ledger.learning.skills import Skill, SkillCapacity, Skills, SkillState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import CapacityLimit

@@ -10,7 +10,7 @@ from itertools import count
 from memcore import ids
 from memcore.clock import Clock
 from memcore.config.learning import EvolverConfig
-from memcore.jobs.outcomes import ProgressCallback
+from memcore.jobs import ProgressCallback
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.patterns import Pattern, PatternKind, Window
 from memcore.ledger.learning.skill_cycles import Cycle

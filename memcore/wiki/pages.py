@@ -12,7 +12,7 @@ import yaml
 from pydantic import Field
 
 from memcore.errors import MemoryConfigError
-from memcore.experience.compressor import experience_of
+from memcore.experience import experience_of
 from memcore.models.base import Frozen
 from memcore.models.experience import CompressedExperience, DetailedExperience
 from memcore.models.memory import MemoryCategory, MemoryEntry

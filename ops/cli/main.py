@@ -38,7 +38,7 @@ MODULES = {
     "finetune": "maintenance.finetune",
     "wiki": "memory.wiki",
     "vectors": "running.databases",
-    "config": "running.config",
+    "config": "running.status",
 }
 
 

@@ -14,7 +14,7 @@ from support.stored import memory_ids
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import TaskName
+from memcore.jobs import TaskName
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState

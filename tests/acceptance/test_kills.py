@@ -20,7 +20,7 @@ from examples.demo.balance import balance
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState

@@ -12,7 +12,7 @@ from support.valkey_servers import valkey_server
 
 from memcore.client import MemoryClient
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.broker import waiting
 

@@ -11,7 +11,7 @@ from support.running_stack import clean_environ, quick_stack, wait_until
 from support.thorough import sized
 
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import TaskName
+from memcore.jobs import TaskName
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState

@@ -36,8 +36,7 @@ from memcore.backends.mem0.config import Mem0Config  # noqa: E402
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
-from memcore.jobs.outcomes import Done  # noqa: E402
-from memcore.jobs.payloads import Use  # noqa: E402
+from memcore.jobs import Done, Use  # noqa: E402
 from memcore.ledger import Ledger, NewRun  # noqa: E402
 from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
 from memcore.maintenance.enforcement import Candidate, MemoryValue, usual_value  # noqa: E402

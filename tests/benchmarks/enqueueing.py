@@ -14,7 +14,7 @@ from support.valkey_servers import valkey_server
 from memcore import ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import CHUNK_JOBS, Publisher
-from memcore.jobs.payloads import MaintenancePayload, Queue, TaskName
+from memcore.jobs import MaintenancePayload, Queue, TaskName
 from workers import transport
 
 #: Jobs in one measurement.

@@ -38,7 +38,7 @@ from memcore.clock import utc_now  # noqa: E402
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig, RetentionConfig  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
-from memcore.jobs.outcomes import Done  # noqa: E402
+from memcore.jobs import Done  # noqa: E402
 from memcore.ledger import Ledger, NewRun  # noqa: E402
 from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
 from memcore.maintenance.rules import Timeouts  # noqa: E402

@@ -15,7 +15,7 @@ _POISON = """\
 import os, signal
 from datetime import timedelta
 import tasks
-from memcore.jobs.payloads import QUEUE_OF, Queue
+from memcore.jobs import QUEUE_OF, Queue
 from tasks.job import Job, Limits
 
 def kill(_payload, _crew):

@@ -15,7 +15,7 @@ from memcore.client.publisher import JobResults
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
 from memcore.ids import new_id
-from memcore.jobs.payloads import Queue, TaskName
+from memcore.jobs import Queue, TaskName
 
 #: Mean pause between two bad jobs, in seconds.
 _PAUSE_SECONDS = 8.0

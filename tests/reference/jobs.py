@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from memcore.jobs.payloads import (
+from memcore.jobs import (
     MAX_MESSAGE_BYTES,
     MAX_PAYLOAD_BYTES,
     AppliedPayload,

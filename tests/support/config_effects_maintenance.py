@@ -8,7 +8,7 @@ from memcore import ids
 from memcore.client.envelopes import Scope, build_payload
 from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
-from memcore.jobs.outcomes import Outcome, Retry, Snooze
+from memcore.jobs import Outcome, Retry, Snooze
 from memcore.ledger import NewRun
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import RunKind

@@ -26,7 +26,7 @@ import memcore
 from memcore.config.errors import keys
 from memcore.config.policy import Policy
 from memcore.config.settings import FOREIGN, PREFIX, Settings
-from memcore.jobs.payloads import Payload, Queue, TaskName
+from memcore.jobs import Payload, Queue, TaskName
 from ops.cli.main import build
 from support.frozen import Facts
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files

@@ -8,15 +8,14 @@ from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.finetune.service import Step
 from memcore.ingest import WriteResult
-from memcore.jobs.outcomes import Done, Outcome
-from memcore.jobs.payloads import LessonPayload, StoreItem
+from memcore.jobs import Done, LessonPayload, Outcome, StoreItem
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import QuestionOutcome
-from memcore.reindex.service import Slice
+from memcore.reindex import Slice
 
 
 @dataclass

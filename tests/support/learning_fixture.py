@@ -5,7 +5,7 @@ from typing import Any
 
 from memcore.backends.protocol import BatchBackend
 from memcore.config.learning import ProceduralMemoryConfig
-from memcore.jobs.outcomes import Outcome
+from memcore.jobs import Outcome
 from memcore.ledger import Ledger
 from memcore.ledger.learning.lessons import Lesson
 from memcore.llm.protocol import Model

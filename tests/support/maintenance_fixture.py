@@ -14,7 +14,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
-from memcore.jobs.outcomes import Done, Outcome, Retry, Snooze
+from memcore.jobs import Done, Outcome, Retry, Snooze
 from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import EndKind, RunKind

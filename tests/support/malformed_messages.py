@@ -12,7 +12,7 @@ from kombu.transport.redis import Channel
 
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import MessageTemplate
-from memcore.jobs.payloads import Queue, TaskName
+from memcore.jobs import Queue, TaskName
 
 #: Stands in every payload here; only the broker and the ledger may hold it.
 SECRET = "xylophonequartz"

@@ -1,7 +1,7 @@
 """Runs that ask a model: their policies, and a fixture whose model is a fake."""
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
-from memcore.jobs.outcomes import Done
+from memcore.jobs import Done
 from memcore.ledger import Run
 from support.fake_summarizer import FakeSummarizer
 from support.maintenance_fixture import SUMMARISED, MaintenanceFixture, MakeMaintenanceFixture

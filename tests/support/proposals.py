@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from memcore.approvals.effects import EffectRegistry
-from memcore.approvals.service import ApprovalNotifier, ApprovalService
+from memcore.approvals import ApprovalNotifier, ApprovalService, EffectRegistry
 from memcore.config.learning import ApprovalsConfig
 from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.models.approval import Approval, Decision, Proposal

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from kombu.connection import Connection
 
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 
 #: The variable that names a RabbitMQ virtual host; tests fill and delete memtend's queues there.
 RABBITMQ = "MEMTEND_TEST_RABBITMQ_URL"

@@ -24,12 +24,11 @@ from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.factory import create_embedder
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
-from memcore.jobs.outcomes import ProgressCallback, no_progress
+from memcore.jobs import ProgressCallback, no_progress
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.embedders.collections import CollectionPointer
 from memcore.ledger.ledger import Ledger
-from memcore.reindex.planning import ReindexPlanning
-from memcore.reindex.service import ReindexService, Slice
+from memcore.reindex import ReindexPlanning, ReindexService, Slice
 from support.memories import NOW
 
 #: Length of the vectors of both embedders.

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from memcore.approvals.effects import EffectRegistry, PublicationLog, SharedPublication
-from memcore.approvals.service import ApprovalService
+from memcore.approvals import ApprovalService, EffectRegistry, PublicationLog, SharedPublication
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.learning import ApprovalsConfig

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from memcore.client.envelopes import build_payload
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs import StoreItem
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 from support.memories import NOW
 

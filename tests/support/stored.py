@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 
 from memcore.backends.factory import mem0_config_of
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 from workers.groups import GROUPS
 
 

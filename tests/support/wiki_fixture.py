@@ -11,7 +11,7 @@ import yaml
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.maintenance import WikiExportConfig
-from memcore.experience.compressor import record_of
+from memcore.experience import record_of
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.models.experience import CompressedExperience
 from memcore.models.memory import COMPRESSED_TAG, ConsolidationInterval, MemoryMetadata

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, RowMapping, delete, func, select, update
 
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+from memcore.jobs import MAX_PAYLOAD_BYTES
 from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, record_of, unpack
 from memcore.ledger.tables import RAW, experiences
 from memcore.models.experience import DetailedExperience

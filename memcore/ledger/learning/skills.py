@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, case, delete, exists, not_, select, true, update
 
 from memcore.errors import SkillLimitError
-from memcore.jobs.payloads import AppliedPayload
+from memcore.jobs import AppliedPayload
 from memcore.ledger.database import (
     Repository,
     count_rows,

@@ -16,7 +16,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference's name
     ProviderError,
 )
-from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
+from memcore.jobs import Dead, Done, Outcome, Skipped
 from memcore.kill_switch import KillSwitch
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answers as AnswersTable

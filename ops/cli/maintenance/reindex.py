@@ -13,7 +13,7 @@ from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.embedders.collections import CollectionPointer, Reindex, ServedCollection
 from memcore.ledger.ledger import Ledger
-from memcore.reindex.planning import ReindexPlanning, create_reindex_target
+from memcore.reindex import ReindexPlanning, create_reindex_target
 from ops.cli.console import say
 from ops.cli.session import Commands, JsonCommand
 

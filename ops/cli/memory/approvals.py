@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memcore import ids
-from memcore.approvals.effects import diff_of, shared_proposal, superseded_by_id, visible
+from memcore.approvals import diff_of, shared_proposal, superseded_by_id, visible
 from memcore.errors import MemoryNotFoundError
 from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Decision
 from memcore.skills.publication import create_approvals
@@ -16,7 +16,7 @@ from ops.cli.memory.memories import CategoryOption, Tags, standard_input, store_
 from ops.cli.session import Commands, JsonCommand
 
 if TYPE_CHECKING:
-    from memcore.approvals.service import ApprovalService
+    from memcore.approvals import ApprovalService
 
 app = Commands("approvals", "Approvals: propose, list, show, approve, reject, undo.")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memcore.approvals.effects import visible
+from memcore.approvals import visible
 from memcore.config.settings import Settings
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.agents import LENGTHS

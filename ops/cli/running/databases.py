@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memcore.config.home_folder import home_folder
+from memcore.config import home_folder
 from memcore.ledger import migrate as ledger
 from ops.cli.console import say
 from ops.cli.session import Command, Commands

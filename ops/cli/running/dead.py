@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs.payloads import StorePayload, TaskName
+from memcore.jobs import StorePayload, TaskName
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say

@@ -10,7 +10,7 @@ from typing import get_args
 
 import typer
 
-from memcore.config.home_folder import home_folder
+from memcore.config import home_folder
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.runs import RunState

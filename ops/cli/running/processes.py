@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from memcore.config.home_folder import home_folder
+from memcore.config import home_folder
 from memcore.errors import MemoryInputError
 from ops.cli.console import say
 from ops.cli.session import Command, Commands

@@ -1,9 +1,15 @@
-"""``memtend status``: running parts, queue lengths, last runs; ``pause`` and ``resume``: all maintenance."""
+"""``memtend status``: what runs and waits; ``pause``, ``resume``: all maintenance; ``config``: the policy."""
 
 import os
 from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
 
-from memcore.config.home_folder import home_folder
+import typer
+
+from memcore.config import home_folder
+from memcore.config.explain import explain
+from memcore.config.loader import effective_policy
 from memcore.ledger.runs import RunState
 from ops.cli.console import say, show_json
 from ops.cli.session import Command, Commands, JsonCommand
@@ -11,6 +17,8 @@ from workers.broker import waiting
 from workers.stack.home import StackState, read_state
 
 app = Commands()
+config = Commands("config", "Configuration: show.")
+app.add_typer(config)
 
 #: Runs shown.
 _RUNS = 5
@@ -71,3 +79,21 @@ def resume(command: Command) -> None:
         dispatcher.dispatch_runs(runs)
         dispatcher.dispatch_skill_cycles(company, cycles)
     say("maintenance goes on")
+
+
+@config.command("show")
+def show(
+    command: JsonCommand,
+    policy: Annotated[
+        Path | None, typer.Option(help="A policy file; else that of MEMTEND_POLICY_PATH, else the data folder's.")
+    ] = None,
+) -> None:
+    """Show every value of the memory policy and where it comes from; needs no running stack."""
+    named = os.environ.get("MEMTEND_POLICY_PATH")
+    own = home_folder(os.environ, command.home) / "policy.yaml"
+    loaded = effective_policy(policy or (Path(named) if named else own if own.exists() else None))
+    rows = ({"key": each.key, "value": each.value, "origin": str(each.origin)} for each in explain(loaded))
+    command.show_rows(rows, "key", "value", "origin")
+    if not command.as_json:
+        for warning in loaded.warnings:
+            say(f"warning: {warning}")

@@ -14,7 +14,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.jobs.outcomes import Done, Snooze
+from memcore.jobs import Done, Snooze
 from memcore.ledger import Ledger, NewRun
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import SynthesisService

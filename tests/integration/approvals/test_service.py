@@ -10,8 +10,7 @@ from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, proposal, service_of
 
-from memcore.approvals.effects import ApprovalEffects
-from memcore.approvals.service import ApprovalEvent
+from memcore.approvals import ApprovalEffects, ApprovalEvent
 from memcore.errors import ApprovalClosedError, MemoryCapabilityError, MemoryConnectionError, MemoryNotFoundError
 from memcore.ledger import Ledger
 from memcore.models.approval import ApprovalState

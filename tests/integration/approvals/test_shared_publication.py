@@ -8,8 +8,14 @@ from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import ADA, BOB
 
-from memcore.approvals.effects import PUBLISHER, EffectRegistry, SharedPublication, shared_proposal, superseded_by_id
-from memcore.approvals.service import ApprovalService
+from memcore.approvals import (
+    PUBLISHER,
+    ApprovalService,
+    EffectRegistry,
+    SharedPublication,
+    shared_proposal,
+    superseded_by_id,
+)
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.learning import ApprovalsConfig
 from memcore.errors import MemoryInputError, MemoryNotFoundError

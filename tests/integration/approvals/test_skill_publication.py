@@ -10,7 +10,7 @@ from support.lessons import lesson
 from support.proposals import ADA, BOB
 from support.skill_publication import SkillWorld
 
-from memcore.approvals.effects import PUBLISHER
+from memcore.approvals import PUBLISHER
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, SkillLimitError

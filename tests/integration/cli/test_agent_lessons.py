@@ -12,7 +12,7 @@ from support.lessons import CANARY
 from typer.testing import CliRunner, Result
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs.payloads import AppliedPayload
+from memcore.jobs import AppliedPayload
 from memcore.ledger import AgentSpec, Ledger, LedgerUrls
 from ops.cli.main import build
 

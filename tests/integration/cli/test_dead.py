@@ -12,7 +12,7 @@ from memcore import ids
 from memcore.client import JobState, MemoryClient
 from memcore.client.envelopes import build_payload, chunk_payloads
 from memcore.clock import utc_now
-from memcore.jobs.payloads import Queue, TaskName
+from memcore.jobs import Queue, TaskName
 from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest

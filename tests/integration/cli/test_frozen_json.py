@@ -21,7 +21,7 @@ from memcore import ids
 from memcore.clock import utc_now
 from memcore.config.learning import ApprovalsConfig
 from memcore.finetune.run_folder import RUNS
-from memcore.jobs.payloads import Queue, TaskName
+from memcore.jobs import Queue, TaskName
 from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent

@@ -10,7 +10,7 @@ from support.running_stack import StackAddress, wait_until
 from memcore import ids
 from memcore.client import MemoryClient
 from memcore.config.learning import ApprovalsConfig
-from memcore.jobs.payloads import ApplicationOutcome
+from memcore.jobs import ApplicationOutcome
 from memcore.skills.publication import ORG_PROMOTION, promotion, superseded_skill
 from ops.cli.session import ledger_of
 

@@ -6,7 +6,7 @@ from support.command_line import CommandLine
 from support.memories import new_agent
 from support.running_stack import StackAddress, wait_until
 
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 
 PARTS = ["broker", "store-server", "worker-store", "worker-night", "worker-llm", "beat", "flower"]
 

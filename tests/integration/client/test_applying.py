@@ -11,7 +11,7 @@ from support.valkey_servers import BrokerAddress
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.client.client import ClientEvent
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import AppliedPayload, Queue
+from memcore.jobs import AppliedPayload, Queue
 
 SKILL = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
 

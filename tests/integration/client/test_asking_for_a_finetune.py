@@ -9,7 +9,7 @@ from support.valkey_servers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import FineTunePayload, Queue
+from memcore.jobs import FineTunePayload, Queue
 from memcore.models.finetune import FineTunePlan
 
 PLAN = FineTunePlan(source_dir="/srv/docs", epochs=2)

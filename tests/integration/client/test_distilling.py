@@ -10,7 +10,7 @@ from support.valkey_servers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient, Scope
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import DistillPayload, Queue
+from memcore.jobs import DistillPayload, Queue
 
 
 async def test_both_clients_send_the_same_trace_under_one_id(broker: BrokerAddress) -> None:

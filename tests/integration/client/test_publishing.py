@@ -16,7 +16,7 @@ from memcore.client import AsyncMemoryClient, JobState, MemoryClient
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import CHUNK_JOBS, Publisher
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
-from memcore.jobs.payloads import MAX_STORE_ITEMS, EvolvePayload, MaintenancePayload, Queue, StorePayload, TaskName
+from memcore.jobs import MAX_STORE_ITEMS, EvolvePayload, MaintenancePayload, Queue, StorePayload, TaskName
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers import transport
 

@@ -10,7 +10,7 @@ from support.valkey_servers import BrokerAddress
 
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import ExperiencePayload, Queue
+from memcore.jobs import ExperiencePayload, Queue
 
 
 async def test_both_clients_send_the_same_experience_under_one_id(broker: BrokerAddress) -> None:

@@ -14,8 +14,7 @@ from memcore import ids
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.distillation import Capture
 from memcore.ingest import Ingestor, WriteResult
-from memcore.jobs.outcomes import Done
-from memcore.jobs.payloads import DistillPayload, StoreItem
+from memcore.jobs import DistillPayload, Done, StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 from memcore.records import Where

@@ -13,8 +13,8 @@ from support.memories import NOW
 from support.wiki_fixture import COMPANY, WikiFixture
 
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.experience.service import CompressionService
-from memcore.jobs.outcomes import Done
+from memcore.experience import CompressionService
+from memcore.jobs import Done
 from memcore.ledger import ExperienceCounts
 from memcore.llm.answer_cache import QUESTION_LEASE
 from memcore.models.memory import MemoryLevel

@@ -20,9 +20,16 @@ from memcore.errors import (
     ProviderUnavailableError,
     RetryExhaustedError,
 )
-from memcore.experience.compressor import PURPOSE, experience_of
-from memcore.experience.service import AT_A_TIME, MAX_IN_A_ROW, SLICE, CompressionService, wants_compression
-from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
+from memcore.experience import (
+    AT_A_TIME,
+    MAX_IN_A_ROW,
+    PURPOSE,
+    SLICE,
+    CompressionService,
+    experience_of,
+    wants_compression,
+)
+from memcore.jobs import Done, Outcome, Skipped, Snooze
 from memcore.ledger import AgentSpec, ExperienceCounts
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import MemoryRecord, Where

@@ -11,9 +11,8 @@ from support.wiki_fixture import COMPANY, WikiFixture
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.experience.compressor import experience_of
-from memcore.experience.service import CompressionService
-from memcore.jobs.outcomes import Done, Outcome, Snooze
+from memcore.experience import CompressionService, experience_of
+from memcore.jobs import Done, Outcome, Snooze
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.retry import Retrying

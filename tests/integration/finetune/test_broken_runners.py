@@ -17,7 +17,7 @@ from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, RunnerEvent
 from memcore.finetune.service import BEAT, FineTuneService, Place, Step
-from memcore.jobs.payloads import FineTunePayload
+from memcore.jobs import FineTunePayload
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
 from tasks.embedder import finetune

@@ -12,7 +12,7 @@ from support.ledger_records import COMPANY
 from memcore.errors import MemoryConnectionError
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.service import BEAT, MAX_TRIES
-from memcore.jobs.outcomes import Deferred, Done, Skipped
+from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.embedders.collections import Verdict
 from memcore.models.finetune import STAGES, FineTuneStage
 

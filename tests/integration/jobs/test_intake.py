@@ -10,7 +10,7 @@ from support.store_items import item
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.ingest import Ingestor
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs import StoreItem
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.journal import JournalEntry

@@ -14,8 +14,7 @@ from support.valkey_servers import valkey_server
 from memcore.client import JobState, MemoryClient
 from memcore.client.results import JobStatus
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import Done, Outcome, ProgressCallback
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Done, Outcome, ProgressCallback, Queue
 from memcore.ledger import Ledger, LedgerUrls
 from workers import app as assembling
 from workers.app import create_app

@@ -18,8 +18,7 @@ from memcore.client import JobState, MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Snooze
-from memcore.jobs.payloads import BULK_ABOVE, VERSION, MaintenancePayload, Queue, TaskName, Use, store_queue
+from memcore.jobs import BULK_ABOVE, VERSION, MaintenancePayload, Queue, Snooze, TaskName, Use, store_queue
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import RunState

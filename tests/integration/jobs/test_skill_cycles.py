@@ -18,13 +18,11 @@ from support.running_stack import wait_until
 from support.shared_failures import FAILURES, share_failures
 
 from memcore import ids
-from memcore.approvals.effects import EffectRegistry
-from memcore.approvals.service import ApprovalService
+from memcore.approvals import ApprovalService, EffectRegistry
 from memcore.config.learning import EvolverConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, ProgressCallback, Retry, Skipped, Snooze
-from memcore.jobs.payloads import EvolvePayload
+from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, ProgressCallback, Retry, Skipped, Snooze
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.skills.evolver import CycleLease, CycleService, SkillEvolver

@@ -16,7 +16,7 @@ from support.running_stack import clean_environ, wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.config.settings import Settings
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 from memcore.ledger.database import LedgerUrls
 from workers.health import Heartbeat
 

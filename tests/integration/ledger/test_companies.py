@@ -23,7 +23,7 @@ from support.thorough import examples, sized
 from memcore import ids
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, MemoryNotFoundError
-from memcore.jobs.payloads import AppliedPayload, Use
+from memcore.jobs import AppliedPayload, Use
 from memcore.ledger import Ledger
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.dead_letters import NewDeadLetter

@@ -18,7 +18,7 @@ from memcore.backends.deletion import Deletion
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.errors import MemoryStoreError
 from memcore.ingest import Ingestor, WriteResult
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs import StoreItem
 from memcore.ledger import Ledger, LedgerUrls, RunState
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 from memcore.records import MemoryRecord

@@ -8,7 +8,7 @@ from support.experiences import experience
 from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES
+from memcore.jobs import MAX_PAYLOAD_BYTES
 from memcore.ledger import ExperienceCounts, Ledger, LedgerUrls
 from memcore.ledger.database import Database
 from memcore.ledger.learning.experiences import MAX_PAGE

@@ -10,7 +10,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import ADA, proposal
 
 from memcore.errors import ApprovalClosedError, SkillLimitError
-from memcore.jobs.payloads import ApplicationOutcome, AppliedPayload
+from memcore.jobs import ApplicationOutcome, AppliedPayload
 from memcore.ledger import Ledger
 from memcore.ledger.learning.skills import MAX_PAGE, Applications, Skill, SkillCapacity, SkillState
 from memcore.models.approval import ApprovalNeed, ApprovalState

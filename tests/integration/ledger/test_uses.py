@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 
-from memcore.jobs.payloads import Use
+from memcore.jobs import Use
 from memcore.ledger import Ledger
 
 

@@ -25,7 +25,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType
 from memcore.embedding.bm25 import Bm25Encoder, SparseVector
-from memcore.jobs.outcomes import Done
+from memcore.jobs import Done
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
 from memcore.records import Lineage, MemoryRecord, Vectors
 

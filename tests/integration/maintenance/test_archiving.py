@@ -18,7 +18,7 @@ from support.maintenance_fixture import (
 )
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
-from memcore.jobs.outcomes import Dead, Done, Outcome, Skipped
+from memcore.jobs import Dead, Done, Outcome, Skipped
 from memcore.ledger import Run, RunState
 from memcore.ledger.archive import Archived
 from memcore.maintenance.consolidation.strategy import (

@@ -9,7 +9,7 @@ from support.fault_injection import Crash, Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
-from memcore.jobs.outcomes import Done, Skipped
+from memcore.jobs import Done, Skipped
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import MemoryQuery

@@ -11,7 +11,7 @@ from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import MaintenanceFixture, MakeMaintenanceFixture, memory
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
-from memcore.jobs.outcomes import Done
+from memcore.jobs import Done
 from memcore.maintenance.rules import Timeouts
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage, MemoryRecord, Page

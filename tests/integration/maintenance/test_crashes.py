@@ -10,7 +10,7 @@ from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenan
 from support.thorough import sized
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
-from memcore.jobs.outcomes import Done, Skipped
+from memcore.jobs import Done, Skipped
 from memcore.ledger import RunState
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.maintenance.service import MaintenanceService

@@ -6,7 +6,7 @@ import pytest
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
-from memcore.jobs.outcomes import Done
+from memcore.jobs import Done
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage
 

@@ -6,7 +6,7 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 from memcore.backends.deletion import Deletion
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
-from memcore.jobs.outcomes import Done, Skipped
+from memcore.jobs import Done, Skipped
 from memcore.ledger import LedgerUrls, Run
 from memcore.maintenance.provenance import MemoryState, TextLocation, trace_memory
 from memcore.maintenance.undo import SkipReason, plan_undo, undo_report

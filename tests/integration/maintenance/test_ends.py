@@ -14,7 +14,7 @@ from support.thorough import examples
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, RetentionRule
 from memcore.config.memory import MemoryOptionsConfig
-from memcore.jobs.outcomes import Done, Skipped, Snooze
+from memcore.jobs import Done, Skipped, Snooze
 from memcore.ledger import AgentSpec, RunState
 from memcore.ledger.runs import EndKind
 from memcore.maintenance.lease import LEASE_LENGTH

@@ -8,8 +8,7 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 
 from memcore import ids
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
-from memcore.jobs.outcomes import Dead, Done
-from memcore.jobs.payloads import Use
+from memcore.jobs import Dead, Done, Use
 from memcore.maintenance.enforcement import Candidate
 
 FULL = ConsolidationConfig(strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=3, max_removed_fraction=1.0)

@@ -11,7 +11,7 @@ from support.stub_llm_process import StubLLM, stub_llm
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.jobs.outcomes import Dead, Done, Outcome, Snooze
+from memcore.jobs import Dead, Done, Outcome, Snooze
 from memcore.ledger import RunState
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider

@@ -5,7 +5,7 @@ from datetime import timedelta
 from support.maintenance_fixture import AGENT, START, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
-from memcore.experience.compressor import record_of
+from memcore.experience import record_of
 from memcore.models.experience import CompressedExperience
 from memcore.models.memory import MemoryCategory
 from memcore.records import MemoryRecord

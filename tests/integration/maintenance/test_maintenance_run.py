@@ -6,7 +6,7 @@ import pytest
 from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
-from memcore.jobs.outcomes import Dead, Done, Skipped, Snooze
+from memcore.jobs import Dead, Done, Skipped, Snooze
 from memcore.ledger import AgentSpec, RunState, RunStep
 from memcore.maintenance.service import MAX_ATTEMPTS, MODEL_DELAY
 from memcore.models.memory import MemoryCategory, MemoryLevel

@@ -12,7 +12,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.jobs.outcomes import Done
+from memcore.jobs import Done
 from memcore.models.memory import MemoryCategory
 
 if TYPE_CHECKING:

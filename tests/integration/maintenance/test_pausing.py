@@ -9,7 +9,7 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
-from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
+from memcore.jobs import Dead, Done, Retry, Skipped, Snooze
 from memcore.ledger import AgentSpec, RunState
 from memcore.maintenance.service import PAUSE_DELAY
 from memcore.models.memory import MemoryCategory

@@ -23,7 +23,7 @@ from support.maintenance_fixture import (
 from support.thorough import examples
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
-from memcore.jobs.payloads import AppliedPayload, Use
+from memcore.jobs import AppliedPayload, Use
 from memcore.ledger.runs import RunState, RunStep
 from memcore.maintenance.provenance import MemoryState, TextLocation, trace_memory
 from memcore.models.memory import MemoryCategory

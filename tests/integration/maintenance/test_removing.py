@@ -7,7 +7,7 @@ from support.fault_injection import Crash, Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
-from memcore.jobs.outcomes import Done, Skipped, Snooze
+from memcore.jobs import Done, Skipped, Snooze
 from memcore.ledger import AgentSpec
 from memcore.ledger.runs import Run
 

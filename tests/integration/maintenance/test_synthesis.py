@@ -9,7 +9,7 @@ from support.model_runs import DUAL, LLM, finish, with_model
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
 from memcore.errors import MemoryRetrievalError, ProviderError, ProviderUnavailableError, RetryExhaustedError
-from memcore.jobs.outcomes import Dead, Done, Snooze
+from memcore.jobs import Dead, Done, Snooze
 from memcore.ledger import RunState
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.models.archival import ArchivalMode

@@ -14,7 +14,7 @@ from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
-from memcore.jobs.outcomes import Dead
+from memcore.jobs import Dead
 from memcore.ledger import NewRun, RunState
 from memcore.maintenance.service import FIRST_RETRY_DELAY
 from memcore.maintenance.undo import undo_report

@@ -9,7 +9,7 @@ import pytest
 from support.fault_injection import Crash, Faults
 from support.organization_facts import GRACE, request
 
-from memcore.approvals.effects import superseded_by_id
+from memcore.approvals import superseded_by_id
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import ORGANISATION, FactStore, facts_of
 from memcore.config.organization import OrgMemoryConfig

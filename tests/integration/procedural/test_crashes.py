@@ -23,8 +23,7 @@ from memcore import ids
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.distillation import Capture
 from memcore.ingest import Ingestor, WriteResult
-from memcore.jobs.outcomes import Done
-from memcore.jobs.payloads import DistillPayload, StoreItem
+from memcore.jobs import DistillPayload, Done, StoreItem
 from memcore.llm.answer_cache import QUESTION_LEASE
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 

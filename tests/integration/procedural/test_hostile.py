@@ -17,8 +17,7 @@ from support.wiki_fixture import COMPANY, WikiFixture
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
 from memcore.event_loop import LoopThread
-from memcore.jobs.outcomes import Deferred, Done, Outcome
-from memcore.jobs.payloads import LessonPayload
+from memcore.jobs import Deferred, Done, LessonPayload, Outcome
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.retry import Retrying

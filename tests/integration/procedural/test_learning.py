@@ -14,7 +14,7 @@ from support.skill_format import problems_of
 from support.wiki_fixture import COMPANY
 
 from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError, RetryExhaustedError
-from memcore.jobs.outcomes import Deferred, Done, Skipped
+from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger import AgentSpec
 from memcore.ledger.journal import JournalEntry
 from memcore.models.memory import MemoryLevel

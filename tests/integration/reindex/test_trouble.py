@@ -8,9 +8,9 @@ import pytest
 from support.memories import new_agent, record
 from support.reindex_fixture import ONE_PAGE
 
-from memcore.jobs.outcomes import Deferred, Done
+from memcore.jobs import Deferred, Done
 from memcore.ledger.embedders.collections import Phase
-from memcore.reindex.service import ReindexEvent
+from memcore.reindex import ReindexEvent
 
 from .conftest import MakeMaintenanceFixture
 
@@ -93,7 +93,7 @@ async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
     assert isinstance(slow.outcome, Done)
     assert not slow.goes_on, "the sweep rings later: writes have a while for themselves"
     assert (world.pointer.phase, world.pointer.current) == (Phase.FILLING, begun.current)
-    assert [one.msg for one in caplog.records if one.name == "memcore.reindex.service"] == [ReindexEvent.UNFROZEN]
+    assert [one.msg for one in caplog.records if one.name == "memcore.reindex"] == [ReindexEvent.UNFROZEN]
 
     await world.finish()
     assert world.pointer.current == begun.target

@@ -15,7 +15,7 @@ from memcore.client.publisher import broker_queue
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.payloads import Queue, store_queue
+from memcore.jobs import Queue, store_queue
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.broker import waiting
 from workers.transport import register, reliable_url

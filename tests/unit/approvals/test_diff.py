@@ -1,6 +1,6 @@
 from support.proposals import proposal
 
-from memcore.approvals.effects import diff_of, visible
+from memcore.approvals import diff_of, visible
 from memcore.clock import utc_now
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Superseded
 

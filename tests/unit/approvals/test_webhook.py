@@ -8,8 +8,7 @@ import pytest
 from support.proposals import proposal
 from support.webhook_server import PATH, Listener, listening
 
-from memcore.approvals.service import ApprovalEvent
-from memcore.approvals.webhook import Webhook
+from memcore.approvals import ApprovalEvent, Webhook
 from memcore.clock import utc_now
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Superseded
 
@@ -47,7 +46,7 @@ async def test_a_bad_answer_is_logged_and_nobodys_error(
 ) -> None:
     listener.status = status
     await Webhook(listener.url).notify(approval())
-    (record,) = [each for each in caplog.records if each.name == "memcore.approvals.webhook"]
+    (record,) = [each for each in caplog.records if each.name == "memcore.approvals"]
     assert (record.msg, vars(record)["problem"]) == (ApprovalEvent.WEBHOOK_FAILED, f"status {status}")
     assert len(listener.heard) == 1
 

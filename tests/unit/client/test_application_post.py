@@ -7,7 +7,7 @@ from support.memories import NOW
 
 from memcore.client.envelopes import build_application_payload
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import AppliedPayload
+from memcore.jobs import AppliedPayload
 
 SKILL = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
 

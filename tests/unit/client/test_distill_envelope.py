@@ -8,7 +8,7 @@ from support.memories import NOW
 from memcore.client import MemoryClient
 from memcore.client.envelopes import Scope, build_trace_payload
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, DistillPayload
+from memcore.jobs import MAX_PAYLOAD_BYTES, DistillPayload
 from memcore.models.execution import ExecutionTrace
 
 

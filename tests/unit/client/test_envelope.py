@@ -9,7 +9,7 @@ from support.store_items import item
 
 from memcore.client.envelopes import ImportRecord, Scope, build_payload, chunk_payloads
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StorePayload, is_newer
+from memcore.jobs import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StorePayload, is_newer
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
 
 

@@ -6,7 +6,7 @@ from support.memories import NOW
 
 from memcore.client.envelopes import ExperienceFields, build_experience_payload
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, ExperiencePayload
+from memcore.jobs import MAX_PAYLOAD_BYTES, ExperiencePayload
 from memcore.models.memory import DETAILED_TAG, MAX_KEY_CHARS, MemoryMetadata
 
 

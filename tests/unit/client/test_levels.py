@@ -9,7 +9,7 @@ from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.client.envelopes import REMEMBERED_SECONDS, LevelChecker, Scope, build_payload
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs import StoreItem
 from memcore.ledger import AgentSpec, Ledger, LedgerUrls
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryStoreRequest
 

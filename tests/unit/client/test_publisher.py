@@ -12,7 +12,7 @@ from memcore.client.publisher import CHUNK_BYTES, CHUNK_JOBS, Publisher, chunks
 from memcore.config.settings import Settings
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_JOBS
-from memcore.jobs.payloads import TaskName
+from memcore.jobs import TaskName
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import StoppedClock
 
-from memcore.jobs.payloads import BULK_ABOVE, BURST, MAX_AGENTS, PER_SECOND, Queue, StoreRateLimiter, store_queue
+from memcore.jobs import BULK_ABOVE, BURST, MAX_AGENTS, PER_SECOND, Queue, StoreRateLimiter, store_queue
 
 SHARD = store_queue("ada")
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from memcore.config import settings
-from memcore.config.home_folder import home_folder
+from memcore.config import home_folder, settings
 from memcore.config.settings import Settings, stack_path, write_stack
 from memcore.config.urls import masked
 from memcore.errors import MemoryConfigError

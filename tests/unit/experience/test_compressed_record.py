@@ -4,7 +4,7 @@ import pytest
 from support.memories import record
 from support.wiki_fixture import compressed
 
-from memcore.experience.compressor import experience_of, record_of
+from memcore.experience import experience_of, record_of
 from memcore.models.memory import COMPRESSED_TAG, MemoryCategory
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memcore.experience.compressor import ExperienceLesson
+from memcore.experience import ExperienceLesson
 
 
 @pytest.mark.parametrize(

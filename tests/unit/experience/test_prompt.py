@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.experiences import experience
 
-from memcore.experience.compressor import (
+from memcore.experience import (
     OUTPUT_CHARS,
     PROMPT_CHARS,
     TAG_EXPERIENCE,

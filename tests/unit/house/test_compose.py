@@ -17,7 +17,7 @@ from memcore.config.settings import Settings
 from memcore.finetune.execution.docker import CHECKPOINTS, DATA
 from memcore.finetune.runner import DEFAULT_HOST, DEFAULT_PORT
 from memcore.finetune.runner_config import DEFAULT_CONFIG
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 from memcore.programs import program_argv
 from ops.cli.main import build
 from workers.broker import SOFT_SHUTDOWN_SECONDS

@@ -18,7 +18,7 @@ from support.valkey_servers import valkey_server
 import memcore
 from memcore.errors import MissingExtraError
 from memcore.extras import EXTRAS, naming_extras, require_extra
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 
 #: The most that an engine which only stores may cost.
 STORE_ONLY_PACKAGES, STORE_ONLY_MB = 30, 60

@@ -9,8 +9,8 @@ from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 #: Lines of a source file: what nine in ten may have at most, and the longest.
 NINE_IN_TEN, LONGEST = 400, 700
 
-#: A file below so many lines is a paragraph of its neighbour, and this is the share that may be; the aim is 12 %.
-SMALL, SMALL_SHARE = 40, 0.15
+#: A file below so many lines is a paragraph of its neighbour, and this is the share that may be.
+SMALL, SMALL_SHARE = 40, 0.12
 
 #: Modules that one folder may hold, beside its __init__.
 IN_A_FOLDER = 20

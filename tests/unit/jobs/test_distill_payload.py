@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from support.execution_traces import TRACES, trace
 from support.memories import NOW
 
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, DistillPayload, is_newer
+from memcore.jobs import MAX_PAYLOAD_BYTES, DistillPayload, is_newer
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.models.execution import ExecutionTrace
 

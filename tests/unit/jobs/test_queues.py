@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from memcore.jobs.payloads import BULK_ABOVE, STORE_SHARDS, Queue, store_queue
+from memcore.jobs import BULK_ABOVE, STORE_SHARDS, Queue, store_queue
 
 
 def test_an_agent_always_waits_in_the_same_shard() -> None:

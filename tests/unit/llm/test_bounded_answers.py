@@ -21,7 +21,7 @@ from support.hostile_server import (
 )
 from support.proposals import proposal
 
-from memcore.approvals.webhook import Webhook
+from memcore.approvals import Webhook
 from memcore.clock import utc_now
 from memcore.embedding.remote import ATTEMPTS, JsonPost
 from memcore.errors import (
@@ -94,7 +94,7 @@ def notify(url: str) -> str:
         def emit(self, record: logging.LogRecord) -> None:
             problems.append(str(vars(record)["problem"]))
 
-    log, handler = logging.getLogger("memcore.approvals.webhook"), Remember()
+    log, handler = logging.getLogger("memcore.approvals"), Remember()
     log.addHandler(handler)
     try:
         asyncio.run(Webhook(url, timeout=LIMIT).notify(approval))

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from memcore.client import MemoryClient, Scope
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import Use
+from memcore.jobs import Use
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import Decision

@@ -10,7 +10,7 @@ from support.memories import NOW
 from support.running_stack import wait_until
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.payloads import Use
+from memcore.jobs import Use
 from memcore.retrieval.usage import BufferedUseRecorder, UseRecorder
 
 #: Longer than any test: only the count, or closing, hands a batch on.

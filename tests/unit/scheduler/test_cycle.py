@@ -10,7 +10,7 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.config.policy import Policy
-from memcore.jobs.outcomes import Done, Skipped
+from memcore.jobs import Done, Skipped
 from scheduler.sweep import CYCLES_REDISPATCHED, KEPT_AT_LEAST, REDISPATCH_AFTER, sweep
 from scheduler.tick import tick
 

@@ -9,7 +9,7 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.config.policy import Policy
-from memcore.jobs.payloads import AppliedPayload, LessonPayload
+from memcore.jobs import AppliedPayload, LessonPayload
 from memcore.ledger.learning.trajectories import Trajectory
 from scheduler import sweep as sweeping_services
 from scheduler.sweep import UNDRAWN_TOO_LONG, sweep, sweep_lessons

@@ -7,7 +7,7 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.ledger.embedders.collections import ReindexKind
-from memcore.reindex.service import LEASE
+from memcore.reindex import LEASE
 from scheduler.sweep import REINDEX_REDISPATCH_AFTER, sweep
 
 A_SECOND = timedelta(seconds=1)

@@ -7,8 +7,7 @@ from support.ledger_records import StoppedClock, make_record
 
 from memcore.config.policy import Policy
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
-from memcore.jobs.outcomes import Done, Skipped
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Done, Queue, Skipped
 from memcore.ledger.agents import AgentSpec, Tick
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import RunState

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.running_stack import wait_until
 
-from memcore.config.home_folder import home_folder
+from memcore.config import home_folder
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.ledger.ledger import Ledger

@@ -8,10 +8,9 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryRetrievalError
-from memcore.jobs.outcomes import Done, Outcome, Skipped, Snooze
-from memcore.jobs.payloads import CompressPayload, MaintenancePayload
+from memcore.jobs import CompressPayload, Done, MaintenancePayload, Outcome, Skipped, Snooze
 from memcore.ledger.runs import RunKind
-from tasks.experience import compress
+from tasks.learn import compress
 from tasks.maintain import maintain
 
 

@@ -9,8 +9,7 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock, make_fact
 
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Done, Retry, Snooze
-from memcore.jobs.payloads import AppliedPayload
+from memcore.jobs import AppliedPayload, Dead, Done, Retry, Snooze
 from tasks.learn import count
 
 LESSON = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"

@@ -6,9 +6,8 @@ import pytest
 from support.job_contexts import ScriptedContext
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Dead, Done, Outcome, Retry, Snooze
-from memcore.jobs.payloads import CompressPayload
-from tasks.experience import compress
+from memcore.jobs import CompressPayload, Dead, Done, Outcome, Retry, Snooze
+from tasks.learn import compress
 
 
 def payload(**changed: object) -> str:

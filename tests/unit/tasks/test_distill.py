@@ -12,8 +12,7 @@ from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.ingest import WriteResult
-from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
-from memcore.jobs.payloads import DistillPayload
+from memcore.jobs import Dead, DistillPayload, Done, Retry, Skipped, Snooze
 from memcore.ledger import AgentSpec
 from memcore.models.execution import TerminationReason
 from memcore.models.memory import MemoryLevel

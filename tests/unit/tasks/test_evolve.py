@@ -9,8 +9,7 @@ from support.memories import NOW
 
 from memcore import ids
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Snooze
-from memcore.jobs.payloads import EvolvePayload
+from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, Retry, Snooze
 from memcore.ledger.learning.skill_cycles import Cycle
 from tasks.learn import evolve
 

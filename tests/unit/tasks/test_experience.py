@@ -10,11 +10,10 @@ from support.job_contexts import ScriptedContext
 from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MAX_PAYLOAD_BYTES, ExperiencePayload
+from memcore.jobs import MAX_PAYLOAD_BYTES, Dead, Done, ExperiencePayload, Retry, Skipped, Snooze
 from memcore.ledger import AgentSpec
 from memcore.models.memory import MemoryLevel
-from tasks.experience import record
+from tasks.learn import record
 
 
 @pytest.fixture(autouse=True)

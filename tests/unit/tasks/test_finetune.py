@@ -9,8 +9,7 @@ from support.ledger_records import COMPANY, StoppedClock
 
 from memcore import ids
 from memcore.finetune.service import Step
-from memcore.jobs.outcomes import Dead, Deferred, Done, Skipped, Snooze
-from memcore.jobs.payloads import FineTunePayload
+from memcore.jobs import Dead, Deferred, Done, FineTunePayload, Skipped, Snooze
 from memcore.models.finetune import FineTunePlan, FineTuneStage
 from scheduler.sweep import FINETUNE_REDISPATCH_AFTER, sweep
 from tasks.embedder import finetune

@@ -11,8 +11,7 @@ from support.memories import NOW
 
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Snooze
-from memcore.jobs.payloads import DistillPayload, LessonPayload
+from memcore.jobs import Dead, Deferred, DistillPayload, Done, LessonPayload, Outcome, Retry, Snooze
 from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryLevel
 from tasks.distill import distill

@@ -8,8 +8,7 @@ from support.job_contexts import ScriptedContext
 from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
-from memcore.jobs.payloads import VERSION, MaintenancePayload
+from memcore.jobs import VERSION, Dead, Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze
 from memcore.ledger.runs import NewRun, RunState
 from tasks.maintain import maintain
 from workers.celery_task import MAX_COUNTDOWN

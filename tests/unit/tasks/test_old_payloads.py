@@ -8,11 +8,11 @@ import pytest
 from support.job_contexts import ScriptedContext
 from support.repository import ROOT
 
-from memcore.jobs.outcomes import Done
-from memcore.jobs.payloads import (
+from memcore.jobs import (
     AppliedPayload,
     CompressPayload,
     DistillPayload,
+    Done,
     EvolvePayload,
     ExperiencePayload,
     FineTunePayload,
@@ -29,9 +29,8 @@ from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from tasks.distill import distill
 from tasks.embedder import finetune
-from tasks.experience import record
 from tasks.learn import count as count_application
-from tasks.learn import evolve, extract_lesson
+from tasks.learn import evolve, extract_lesson, record
 from tasks.maintain import maintain
 from tasks.store import count, write
 

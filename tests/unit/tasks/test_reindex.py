@@ -5,9 +5,8 @@ import json
 import pytest
 from support.job_contexts import ScriptedContext
 
-from memcore.jobs.outcomes import Dead, Deferred, Done, Snooze
-from memcore.jobs.payloads import ReindexPayload
-from memcore.reindex.service import Slice
+from memcore.jobs import Dead, Deferred, Done, ReindexPayload, Snooze
+from memcore.reindex import Slice
 from tasks.embedder import reindex
 
 

@@ -8,8 +8,7 @@ from support.store_items import item
 from memcore.client.envelopes import chunk_payloads
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError, MemoryInputError, MemoryStoreError
 from memcore.ingest import WriteResult
-from memcore.jobs.outcomes import Dead, Done, Retry, Skipped, Snooze
-from memcore.jobs.payloads import VERSION
+from memcore.jobs import VERSION, Dead, Done, Retry, Skipped, Snooze
 from tasks import store
 from tasks.job import FULL_DELAY, Limits
 from workers.celery_task import MAX_COUNTDOWN

@@ -9,8 +9,7 @@ from support.ledger_records import StoppedClock
 from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
-from memcore.jobs.payloads import MaintenancePayload, SynthesisPayload
+from memcore.jobs import Dead, Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
 from memcore.ledger.llm_answers import Synthesis, SynthesisState
 from memcore.ledger.runs import NewRun, Run
 from memcore.maintenance.consolidation.answers import QuestionOutcome

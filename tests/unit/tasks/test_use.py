@@ -8,8 +8,7 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Done, Retry, Snooze
-from memcore.jobs.payloads import Use, UsePayload
+from memcore.jobs import Dead, Done, Retry, Snooze, Use, UsePayload
 from tasks.store import count
 
 

@@ -12,7 +12,7 @@ from support.thorough import examples
 
 from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.ingest import WriteResult
-from memcore.jobs.payloads import StoreItem
+from memcore.jobs import StoreItem
 from workers.write_batcher import BatchWriter
 
 if TYPE_CHECKING:

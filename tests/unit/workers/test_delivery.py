@@ -12,7 +12,7 @@ from support.malformed_messages import SECRET, valid, written
 
 from memcore.client.envelopes import OutgoingJob, build_payload, chunk_payloads
 from memcore.errors import MemoryInputError
-from memcore.jobs.payloads import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MAX_USES, DistillPayload, Use, UsePayload
+from memcore.jobs import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MAX_USES, DistillPayload, Use, UsePayload
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
 from workers.consumer import check_message, refuse_compressed
 

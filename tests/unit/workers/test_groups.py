@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from memcore.config.finetune import LONGEST_STAGE_SECONDS
-from memcore.jobs.payloads import Queue
+from memcore.jobs import Queue
 from tasks.embedder import finetune
 from workers.app import all_jobs
 from workers.groups import GROUPS

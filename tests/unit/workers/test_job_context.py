@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memcore.event_loop import LoopThread
-from memcore.jobs.outcomes import ProgressCallback
+from memcore.jobs import ProgressCallback
 from workers import context as manning
 from workers.context import WorkerContext
 

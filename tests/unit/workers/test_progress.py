@@ -10,7 +10,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from redis.exceptions import ConnectionError as RedisLostError
 
 from memcore.config.settings import Settings
-from memcore.jobs.outcomes import no_progress
+from memcore.jobs import no_progress
 from workers.progress import AWAY_SECONDS, PAUSE_SECONDS, TaskProgress
 
 

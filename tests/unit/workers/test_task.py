@@ -17,8 +17,7 @@ from support.job_contexts import ScriptedContext
 
 from memcore.client.publisher import SNOOZED
 from memcore.errors import MemoryConnectionError
-from memcore.jobs.outcomes import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
-from memcore.jobs.payloads import TaskName
+from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, TaskName
 from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits

@@ -1,1 +1,0 @@
-"""Approvals: a person decides, and the decision takes effect once."""
