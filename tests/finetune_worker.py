@@ -7,7 +7,7 @@ from support.ledger_records import COMPANY, sqlite_urls
 
 from memcore.clock import utc_now
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
-from memcore.finetune.service import FineTuneService, Place, hostname
+from memcore.finetune.service import FineTuneService, hostname
 from memcore.ledger import Ledger
 
 
@@ -18,7 +18,9 @@ def main(ledger: str, runs: str, python: str, run_id: str) -> None:
         gather=lambda _plan, _path, _renew_interval: None,
         reap=end_by_name,
         company=COMPANY,
-        place=Place(runs=Path(runs), host=hostname(), timeout_seconds=600.0),
+        folder=Path(runs),
+        host=hostname(),
+        timeout_seconds=600.0,
         clock=utc_now,
     ).run(run_id)
 

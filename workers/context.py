@@ -18,7 +18,7 @@ from memcore.finetune.dataset import gather
 from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import RUNS, SCRATCH
-from memcore.finetune.service import FineTuneService, Place, StageLease, Step, hostname
+from memcore.finetune.service import FineTuneService, StageLease, Step, hostname
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import Outcome, ProgressCallback, StoreItem, no_progress
 from memcore.ledger.ledger import Ledger
@@ -142,7 +142,9 @@ class WorkerContext:
             gather=self._gather,
             reap=end_by_name,
             company=settings.company,
-            place=Place(runs=settings.home / RUNS, host=hostname(), timeout_seconds=execution.timeout_seconds),
+            folder=settings.home / RUNS,
+            host=hostname(),
+            timeout_seconds=execution.timeout_seconds,
             clock=clock,
         )
         self._open_reindex_target = partial(create_reindex_target, settings, policy)

@@ -4,9 +4,10 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from tokenizers import Tokenizer
 
@@ -20,9 +21,6 @@ from memcore.finetune.evaluate import EvalReport
 from memcore.ledger.embedders.collections import Checkpoint
 from memcore.models.base import Frozen
 from memcore.models.finetune import DEFAULT_STATIC
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: The plan's word for the kind.
 STATIC = "static"
@@ -41,7 +39,7 @@ def load_static(base_model: str | None = None) -> Any:
     return static_of(model.table, model.tokenizer)
 
 
-def static_of(table: "NDArray[np.float32]", tokenizer: Tokenizer) -> Any:
+def static_of(table: NDArray[np.float32], tokenizer: Tokenizer) -> Any:
     """Return the model of a table of token vectors; FineTuneDependencyError when its library is missing."""
     library = needed("sentence_transformers")
     modules = needed("sentence_transformers.sentence_transformer.modules")
@@ -50,10 +48,8 @@ def static_of(table: "NDArray[np.float32]", tokenizer: Tokenizer) -> Any:
     )
 
 
-#: The folder's name in the stage's output.
+#: The folder in the stage's output, and the manifest in it; written last, so that a folder with it is whole.
 CHECKPOINT = "checkpoint"
-
-#: The manifest's file; written last, so that a folder with it is whole.
 MANIFEST_FILE = "memtend.json"
 
 #: The base model by default.
@@ -138,7 +134,13 @@ def _save_static(model: Any, folder: Path) -> int:
 def _save_transformer(model: Any, folder: Path) -> int:
     model.save_pretrained(str(folder), create_model_card=False)
     _export(model, folder / "model.onnx")
-    _compare(model, folder)
+    files = OnnxFolder.read(folder)
+    embedder = OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=files.name, max_tokens=files.max_tokens)
+    exported = embedder.embed_documents(list(_PROBES))
+    expected = model.encode(list(_PROBES), normalize_embeddings=True, show_progress_bar=False)
+    worst = float(np.abs(np.asarray(exported) - np.asarray(expected)).max())
+    if worst > _TOLERANCE:
+        raise FineTuneStageError(f"the exported model differs from the trained one by {worst:.2g} in a value")
     return int(model.get_embedding_dimension())
 
 
@@ -170,16 +172,6 @@ def _export(model: Any, target: Path) -> None:
         opset_version=17,
         dynamo=False,
     )
-
-
-def _compare(model: Any, folder: Path) -> None:
-    files = OnnxFolder.read(folder)
-    embedder = OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=files.name, max_tokens=files.max_tokens)
-    exported = embedder.embed_documents(list(_PROBES))
-    expected = model.encode(list(_PROBES), normalize_embeddings=True, show_progress_bar=False)
-    worst = float(np.abs(np.asarray(exported) - np.asarray(expected)).max())
-    if worst > _TOLERANCE:
-        raise FineTuneStageError(f"the exported model differs from the trained one by {worst:.2g} in a value")
 
 
 def require_whole(checkpoint: Checkpoint) -> None:

@@ -22,10 +22,8 @@ from memcore.records import LESSON_KEY, MemoryRecord, Where
 # These questions have words of their own, where questions made of a passage repeat its words; a model trained on
 # both finds what the words alone do not.
 
-#: Shortest question, in words: shorter ones ("And you?") ask for nothing in particular.
+#: Shortest question, in words ("And you?" asks for nothing in particular), and longest, in characters.
 MIN_WORDS = 4
-
-#: Longest question, in characters; what is longer is no question but a speech.
 MAX_CHARS = 200
 
 #: Shortest answer, in characters: "Yes, thanks!" tells nothing that somebody would look for.
@@ -101,8 +99,10 @@ def chosen(memories: Iterable[Owned], documents: Iterable[Owned], *, most: int, 
     for owned in sorted(memories, key=lot):
         of_agents[owned.agent_id].append(owned)
     agents = (of_agents[agent_id] for agent_id in sorted(of_agents))
-    turns = _by_turns(heapq.nsmallest(most, documents, key=lot), _by_turns(*agents))
-    return list(islice(_each_text_once(turns), most))
+    unique: dict[str, Owned] = {}
+    for owned in _by_turns(heapq.nsmallest(most, documents, key=lot), _by_turns(*agents)):
+        unique.setdefault(owned.passage.text, owned)
+    return list(islice(unique.values(), most))
 
 
 def _by_turns(*rows: Iterable[Owned]) -> Iterator[Owned]:
@@ -110,19 +110,9 @@ def _by_turns(*rows: Iterable[Owned]) -> Iterator[Owned]:
         yield from (owned for owned in turn if owned is not None)
 
 
-def _each_text_once(every: Iterable[Owned]) -> Iterator[Owned]:
-    seen: set[str] = set()
-    for owned in every:
-        if owned.passage.text not in seen:
-            seen.add(owned.passage.text)
-            yield owned
-
-
-#: Newest memories of an agent that are taken, and most passages in all.
+#: Newest memories of an agent that are taken, most passages in all, and newest tasks whose titles are questions.
 MEMORIES_OF_AGENT = 1_000
 PASSAGES = 50_000
-
-#: Newest tasks whose titles are known as questions.
 TASKS = 2_000
 
 _AGENTS = 1_000
@@ -145,9 +135,7 @@ async def gather(
 
     These are what its agents remember; and, where the plan has a model write questions, the passages for which it
     did, documents too, with what it wrote. A passage may come twice: the one with more questions counts.
-
-    Raises OSError; MemoryInputError: source_dir names no folder; MemoryError when store or ledger cannot be read; what
-    ``alive`` raises.
+    Raises OSError, MemoryError (source_dir names no folder; store or ledger cannot be read), what ``alive`` raises.
     """
     gathering = Gathering(backend, ledger, company=company, alive=alive)
     memories = [each async for each in gathering.passages(chunk_words=plan.chunk_words)] if plan.uses_memories else []

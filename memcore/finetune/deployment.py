@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
 
 from memcore import errors
 from memcore.backends.factory import followed_row
@@ -57,25 +56,21 @@ class ActiveEmbedderSnapshot(Frozen):
     collection: str
     dense_weight: float | None
 
-    @classmethod
-    def of(cls, served: ServedCollection) -> Self:
-        """Return the snapshot of what serves."""
-        return cls(
-            provider=served.choice.provider,
-            model=served.choice.model or served.identity.name,
-            checkpoint_id=served.checkpoint_id,
-            dims=served.identity.dims,
-            collection=served.name,
-            dense_weight=served.dense_weight,
-        )
-
 
 def active_embedder(ledger: Ledger, company: str) -> ActiveEmbedderSnapshot:
     """Return the embedder that serves a company. Raises MemoryNotFoundError before anybody has connected."""
     pointer = ledger.collection_pointers.get(company)
     if pointer is None:
         raise MemoryNotFoundError("no embedder serves yet: nobody has connected to the store")
-    return ActiveEmbedderSnapshot.of(pointer.current)
+    served = pointer.current
+    return ActiveEmbedderSnapshot(
+        provider=served.choice.provider,
+        model=served.choice.model or served.identity.name,
+        checkpoint_id=served.checkpoint_id,
+        dims=served.identity.dims,
+        collection=served.name,
+        dense_weight=served.dense_weight,
+    )
 
 
 _log = logging.getLogger(__name__)
@@ -91,12 +86,7 @@ _IN_USE = {
 class CheckpointDeployment:
     """Deploys, rolls back and deletes a company's checkpoints.
 
-    Args:
-        reindex_target: the store (memcore.reindex.create_reindex_target).
-        ledger: pointer, checkpoints, audit.
-        company: whose checkpoints.
-        load: loads an embedder.
-        dense_weight: the policy's share of the vectors; None leaves it to the kind of the embedder.
+    ``dense_weight`` is the policy's share of the vectors; None leaves it to the kind of the embedder.
     """
 
     def __init__(
@@ -119,12 +109,9 @@ class CheckpointDeployment:
     ) -> CollectionPointer:
         """Begin to fill a collection with the checkpoint, if forced against the gate's verdict.
 
-        Raises:
-            CheckpointNotFoundError: the id names none.
-            CheckpointConflictError: the gate rejected it, it is in use, a reindex is under way, or an old collection is
-                kept.
-            CheckpointCorruptError: its folder is gone, or not what was registered.
-            MemoryConfigError: this machine lacks what its embedder needs.
+        Raises CheckpointNotFoundError; CheckpointConflictError when the gate rejected it, it is in use, a reindex is
+        under way, or an old collection is kept; CheckpointCorruptError when its folder is gone, or not what was
+        registered; MemoryConfigError when this machine lacks what its embedder needs.
         """
         with self._logged(CheckpointEvent.DEPLOY_BEGUN, CheckpointEvent.DEPLOY_FAILED, checkpoint_id):
             checkpoint = self._found(checkpoint_id)
@@ -132,10 +119,14 @@ class CheckpointDeployment:
             if not is_promoted and not is_forced:
                 found = f"the gate rejected {checkpoint_id}: {checkpoint.reason}"
                 raise CheckpointConflictError(f"{found}; --force deploys it")
+            pointer = self._ledger.collection_pointers.get(self._company)
+            if pointer is not None and (use := pointer.use_of(checkpoint)) is not None:
+                raise CheckpointConflictError(f"{checkpoint_id} cannot be deployed: {_IN_USE[use]}")
             with _conflict(CheckpointConflictError):
-                current = self._ready(checkpoint).current
+                current = self._planning.ready().current
             choice = choice_of(checkpoint)
-            embedder = await asyncio.to_thread(self._loaded, checkpoint, choice)
+            await asyncio.to_thread(require_whole, checkpoint)
+            embedder = await asyncio.to_thread(self._load, choice)
             action = "finetune.deploy" if is_promoted else "finetune.deploy_forced"
             usual = default_dense_weight(embedder.kind) if self._dense_weight is None else self._dense_weight
             with _conflict(CheckpointConflictError):
@@ -152,10 +143,8 @@ class CheckpointDeployment:
     async def rollback(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
         """Begin to bring the previous collection, of this checkpoint if one is named, up to date to serve again.
 
-        Raises:
-            CheckpointNotFoundError: the id names none.
-            CheckpointRollbackUnavailableError: nothing is kept, or not this checkpoint, or a reindex is under way.
-            CheckpointRollbackCorruptError: the embedder of what is kept is gone, or not what it was.
+        Raises CheckpointNotFoundError; CheckpointRollbackUnavailableError when nothing is kept, or not this checkpoint,
+        or a reindex is under way; CheckpointRollbackCorruptError when the embedder of what is kept is not what it was.
         """
         with self._logged(CheckpointEvent.ROLLBACK_BEGUN, CheckpointEvent.ROLLBACK_FAILED, checkpoint_id):
             wanted = None if checkpoint_id is None else self._found(checkpoint_id)
@@ -180,9 +169,7 @@ class CheckpointDeployment:
     async def delete(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
         """Delete a checkpoint's row, then its folder, and return what it was.
 
-        Raises:
-            CheckpointNotFoundError: the id names none.
-            CheckpointConflictError: its collection serves, is being filled, or is kept.
+        Raises CheckpointNotFoundError, and CheckpointConflictError when its collection serves, is filled, or is kept.
         """
         note = confirmation.note("finetune.delete", checkpoint_id)
         with self._logged(CheckpointEvent.DELETED, CheckpointEvent.DELETE_FAILED, checkpoint_id):
@@ -191,25 +178,11 @@ class CheckpointDeployment:
             _log.warning(CheckpointEvent.FILES_LEFT, extra={"company": self._company, "checkpoint_id": checkpoint_id})
         return gone
 
-    def active(self) -> ActiveEmbedderSnapshot:
-        """Return the embedder that serves. Raises MemoryNotFoundError before anybody has connected to the store."""
-        return active_embedder(self._ledger, self._company)
-
     def _found(self, checkpoint_id: str) -> Checkpoint:
         found = self._ledger.checkpoints.get(self._company, checkpoint_id)
         if found is None:
             raise CheckpointNotFoundError
         return found
-
-    def _ready(self, checkpoint: Checkpoint) -> CollectionPointer:
-        pointer = self._ledger.collection_pointers.get(self._company)
-        if pointer is not None and (use := pointer.use_of(checkpoint)) is not None:
-            raise CheckpointConflictError(f"{checkpoint.checkpoint_id} cannot be deployed: {_IN_USE[use]}")
-        return self._planning.ready()
-
-    def _loaded(self, checkpoint: Checkpoint, choice: EmbedderChoice) -> Embedder:
-        require_whole(checkpoint)
-        return self._load(choice)
 
     def _require_as_it_was(self, kept: ServedCollection) -> None:
         """Check that a kept collection's embedder still works: after the switch it would be too late."""

@@ -35,10 +35,8 @@ class Owned:
     passage: Passage
 
 
-#: File endings that are read.
+#: File endings that are read, and the largest file, in bytes: what is larger is a log or a dump.
 SUFFIXES = frozenset({".txt", ".md", ".rst"})
-
-#: Largest file that is read, in bytes: what is larger is a log or a dump.
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
@@ -118,10 +116,7 @@ def _whole(path: Path) -> Iterator[IO[str]]:
 
 
 def read_lines(path: Path, model: type[Row]) -> Iterator[Row]:
-    """Yield the rows of a file.
-
-    Raises MemoryInputError: the file is missing, or a line is none of these; the message names file and line.
-    """
+    """Yield the rows of a file. Raises MemoryInputError, naming file and line, when one is none of these."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):

@@ -4,15 +4,13 @@ import logging
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memcore.errors import FineTuneDependencyError, MemoryInputError
 from memcore.finetune.markers import FineTuneEvent
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: The transformer that is trained when none is named.
 DEFAULT_TRANSFORMER = "all-MiniLM-L6-v2"
@@ -90,15 +88,15 @@ class Encoder:
         self._model = model
         self._prepared = prepared
 
-    def passages(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+    def passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit row for each passage."""
         return self._encode(texts, PASSAGE_TOKENS)
 
-    def queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+    def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit row for each question."""
         return self._encode(texts, QUERY_TOKENS)
 
-    def _encode(self, texts: Sequence[str], tokens: int) -> "NDArray[np.float32]":
+    def _encode(self, texts: Sequence[str], tokens: int) -> NDArray[np.float32]:
         long = sum(len(text.split()) * _TOKENS_PER_WORD > tokens for text in texts)
         if long:
             _log.warning(FineTuneEvent.TRUNCATION_LIKELY, extra={"texts": long, "of": len(texts), "tokens": tokens})

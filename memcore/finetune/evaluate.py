@@ -8,9 +8,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, computed_field
 
 from memcore.embedding.bm25 import Tokenizer
@@ -19,9 +19,6 @@ from memcore.finetune.documents import Pair, read_lines
 from memcore.finetune.encoder import Encoder
 from memcore.finetune.markers import StageProgress
 from memcore.models.base import Frozen
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Places of a ranking that count.
 DEPTH = 10
@@ -42,33 +39,31 @@ class EvalMetrics(Frozen):
     @property
     def improvement_ndcg(self) -> float:
         """Relative change of NDCG; 0.0 when the base has none."""
-        return _relative(self.ndcg_at_10, self.base_ndcg_at_10)
+        base = self.base_ndcg_at_10
+        return (self.ndcg_at_10 - base) / base if base else 0.0
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic's own way
     @property
     def improvement_recall(self) -> float:
         """Relative change of recall; 0.0 when the base has none."""
-        return _relative(self.recall_at_10, self.base_recall_at_10)
+        base = self.base_recall_at_10
+        return (self.recall_at_10 - base) / base if base else 0.0
 
 
-def ndcg_of(ranks: "NDArray[np.int64]") -> "NDArray[np.float64]":
+def ndcg_of(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return each question's NDCG@10, given the rank of its one passage (0 is first)."""
     return np.where(ranks < DEPTH, 1.0 / np.log2(ranks + 2.0), 0.0)
 
 
-def recall_of(ranks: "NDArray[np.int64]") -> "NDArray[np.float64]":
+def recall_of(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return 1.0 for each question whose passage stands among the first ten, else 0.0."""
     return np.asarray(ranks < DEPTH, dtype=np.float64)
 
 
-def ranks_of(scores: "NDArray[np.float32]", gold: "NDArray[np.int64]") -> "NDArray[np.int64]":
+def ranks_of(scores: NDArray[np.float32], gold: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rank of each row's gold column; those of equal score stand before it."""
     own = np.take_along_axis(scores, gold[:, None], axis=1)
     return np.asarray((scores >= own).sum(axis=1) - 1, dtype=np.int64)
-
-
-def _relative(value: float, base: float) -> float:
-    return (value - base) / base if base else 0.0
 
 
 #: The usual values (Robertson and Zaragoza 2009).
@@ -97,7 +92,7 @@ class WordScores:
             for term, where in rows.items()
         }
 
-    def scores(self, queries: Sequence[str]) -> "NDArray[np.float32]":
+    def scores(self, queries: Sequence[str]) -> NDArray[np.float32]:
         """Return a row for each question and a column for each passage."""
         found = np.zeros((len(queries), self._texts), dtype=np.float32)
         for row, query in enumerate(queries):
@@ -117,11 +112,9 @@ REPORT_FILE = "eval_metrics.json"
 #: Weights of meaning that are tried in the fused search.
 WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 
-#: Resamples of the bootstrap, and the share of them inside of the interval.
+#: Resamples of the bootstrap, the percentiles that bound the interval, and questions scored at a time.
 _RESAMPLES = 2_000
 _INTERVAL = (2.5, 97.5)
-
-#: Questions scored at a time.
 _BLOCK = 256
 
 
@@ -134,15 +127,9 @@ class Improvement(Frozen):
 
 
 class EvalReport(Frozen):
-    """The evaluation's report.
+    """The evaluation's report: by meaning alone, and fused, where each model has its own best weight of meaning.
 
-    Attributes:
-        metrics: by meaning alone.
-        fused_ndcg_at_10: fused, at the weight of meaning that is best for the checkpoint.
-        base_fused_ndcg_at_10: the same of the base, at its own best weight.
-        fusion_weight: the checkpoint's best weight of meaning, 0 to 1.
-        dense_lead, fused_lead: of the checkpoint over the base.
-        passages: how many were searched, those of the training among them.
+    The leads are the checkpoint's over its base; those of the training are among the passages that were searched.
     """
 
     metrics: EvalMetrics
@@ -210,7 +197,7 @@ class _Judged:
         queries: Sequence[str],
         texts: Sequence[str],
         words: WordScores,
-        gold: "NDArray[np.int64]",
+        gold: NDArray[np.int64],
         watch: StageProgress,
         begun: float,
     ) -> None:
@@ -235,13 +222,13 @@ class _Judged:
         self.fused = by_weight[self.weight]
 
 
-def _scaled(scores: "NDArray[np.float32]") -> "NDArray[np.float32]":
+def _scaled(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """Divide each row by its best, as the product's weighted fusion does."""
     best = scores.max(axis=1, keepdims=True)
     return np.asarray(scores / np.where(best > 0.0, best, 1.0), dtype=np.float32)
 
 
-def compare(new: "NDArray[np.float64]", old: "NDArray[np.float64]", *, seed: int) -> Improvement:
+def compare(new: NDArray[np.float64], old: NDArray[np.float64], *, seed: int) -> Improvement:
     """Return the mean difference and its 95 % interval by paired bootstrap (Efron 1979)."""
     chance = np.random.default_rng(seed)
     difference = new - old

@@ -36,14 +36,14 @@ def generate(
     every = sorted({each.text: each for each in sorted(passages, key=_place)}.values(), key=_place)
     chance = random.Random(config.seed)  # noqa: S311  # chance for training, no secret
     chance.shuffle(every)
-    questions = TemplateQuestions(KeywordExtractor(each.text for each in every), seed=config.seed)
+    keywords = KeywordExtractor(each.text for each in every)
     asked: list[tuple[list[Pair], list[Pair]]] = []
     for number, passage in enumerate(every):
         watch.done(number / len(every))
         known = {question[:MAX_QUESTION_CHARS] for question in passage.questions}
         pairs = [
             Pair(query=query, positive_passage=passage.text)
-            for query in questions.of(passage, count=config.queries_per_passage)
+            for query in template_questions(passage, keywords, count=config.queries_per_passage, seed=config.seed)
         ]
         asked.append(
             ([each for each in pairs if each.query in known], [each for each in pairs if each.query not in known])
@@ -52,11 +52,7 @@ def generate(
         raise FineTuneTrainingDataError(
             f"{len(asked)} passages are too few: it takes {MIN_PAIRS}, one to train on and one to measure by"
         )
-    _write(asked, config, output)
-
-
-def _write(asked: list[tuple[list[Pair], list[Pair]]], config: GeneratingConfig, output: Path) -> None:
-    """Split by passage: no training passage is used for validation. Known questions are kept first."""
+    # Split by passage: no training passage is used for validation. Known questions are kept first.
     held_out = min(max(round(len(asked) * config.validation_split), 1), len(asked) - 1)
     validation = [pair for known, made in asked[:held_out] for pair in (*known, *made)]
     known_ones = [pair for known, _ in asked[held_out:] for pair in known]
@@ -124,10 +120,8 @@ def names_of(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-#: Longest question, in characters.
+#: Longest question, in characters, and words of which questions are made.
 MAX_QUESTION_CHARS = 200
-
-#: Words of which questions are made.
 _KEYWORDS = 8
 
 _SENTENCE = re.compile(r"(?<=[.!?。])\s+")
@@ -156,25 +150,18 @@ def extractive_question(text: str) -> str:
     return f"find information about {first}"[:MAX_QUESTION_CHARS]
 
 
-class TemplateQuestions:
-    """Makes questions of a passage's rare words and names; the same passage and seed give the same ones."""
-
-    def __init__(self, keywords: KeywordExtractor, *, seed: int) -> None:
-        self._keywords = keywords
-        self._seed = seed
-
-    def of(self, passage: Passage, *, count: int) -> tuple[str, ...]:
-        """Return at most ``count`` different questions; those that are known come first."""
-        questions = dict.fromkeys(question[:MAX_QUESTION_CHARS] for question in passage.questions)
-        # By the text, not by its place: a passage more does not change the questions of the others.
-        chance = random.Random(f"{self._seed}|{passage.text}")  # noqa: S311  # chance for training, no secret
-        words = self._keywords.of(passage.text, most=_KEYWORDS)
-        names = names_of(passage.text)
-        tries = count * 4 if words else 0
-        while len(questions) < count and tries:
-            questions[_filled(chance, words, names)] = None
-            tries -= 1
-        return tuple(questions)[:count] or (extractive_question(passage.text),)
+def template_questions(passage: Passage, keywords: KeywordExtractor, *, count: int, seed: int) -> tuple[str, ...]:
+    """Return at most ``count`` different questions, those that are known first, then of its rare words and names."""
+    questions = dict.fromkeys(question[:MAX_QUESTION_CHARS] for question in passage.questions)
+    # By the text, not by its place: a passage more does not change the questions of the others.
+    chance = random.Random(f"{seed}|{passage.text}")  # noqa: S311  # chance for training, no secret
+    words = keywords.of(passage.text, most=_KEYWORDS)
+    names = names_of(passage.text)
+    tries = count * 4 if words else 0
+    while len(questions) < count and tries:
+        questions[_filled(chance, words, names)] = None
+        tries -= 1
+    return tuple(questions)[:count] or (extractive_question(passage.text),)
 
 
 def _filled(chance: random.Random, words: Sequence[str], names: Sequence[str]) -> str:

@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.documents import Pair, Triple, read_lines, write_lines
 from memcore.finetune.encoder import Encoder
 from memcore.finetune.markers import StageProgress
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: The file that the stage leaves.
 TRIPLES_FILE = "training_triples.jsonl"
@@ -55,7 +52,7 @@ def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: S
     write_lines(output / TRIPLES_FILE, triples)
 
 
-def _hardest(similar: "NDArray[np.float32]", own: int, answers: set[int], top_k: int) -> Sequence[int]:
+def _hardest(similar: NDArray[np.float32], own: int, answers: set[int], top_k: int) -> Sequence[int]:
     """Return the nearest that are far enough from the answer, the nearest first; of equals the earlier."""
     order = np.argsort(-similar, kind="stable")
     limit = TOO_NEAR * float(similar[own])

@@ -16,11 +16,9 @@ from memcore.finetune.encoder import is_here, needed
 from memcore.models.base import Frozen
 from memcore.models.finetune import FineTunePlan
 
-#: Texts below which a run is refused, and below which there is a warning.
+#: Texts, and free bytes, below which a run is refused, and below which there is a warning.
 FEWEST_TEXTS = 10
 FEW_TEXTS = 50
-
-#: Free bytes below which a run is refused, and below which there is a warning.
 LEAST_SPACE = 10**9
 LITTLE_SPACE = 5 * 10**9
 
@@ -68,14 +66,10 @@ def preflight(
     execution: FineTuneExecutionConfig | None = None,
     gpu_gib: Callable[[], float | None] | None = None,
 ) -> PreflightResult:
-    """Check whether a run of a plan can go well on this machine.
+    """Check whether a run of a plan, or of its fields as somebody wrote them, can go well on this machine.
 
-    Args:
-        requested: a plan, or its fields as somebody wrote them.
-        runs: the folder of this machine's runs.
-        memories: takes how many are enough, and returns how many memories there are.
-        execution: where its stages run; by default as processes of this machine.
-        gpu_gib: memory of the GPU, 0 without one, None without torch; asks torch by default.
+    ``memories`` takes how many are enough, and returns how many there are; ``gpu_gib`` returns the GPU's memory, 0
+    without one, None without torch. By default torch is asked, and stages are processes of this machine.
     """
     try:
         plan = requested if isinstance(requested, FineTunePlan) else FineTunePlan.model_validate(dict(requested))

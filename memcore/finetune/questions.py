@@ -42,16 +42,12 @@ from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 #: Raise it with any change of the instructions: the same passage is then another question.
 VERSION = "finetune-questions-v1"
 
-#: The fence around the passage.
+#: The fence around the passage, and how many of its characters the model reads: its beginning and its end.
 TAG_PASSAGE = "passage"
-
-#: Most characters of a passage that the model reads; what is longer keeps its beginning and its end.
 PASSAGE_CHARS = 4_000
 
-#: Most questions of one answer, as a plan allows.
+#: Most questions of one answer, as a plan allows, and its longest length in tokens: the JSON, and each question.
 MAX_QUESTIONS = 8
-
-#: Longest answer, in tokens: the JSON around them, and each question.
 _TOKENS = 128
 _TOKENS_OF_QUESTION = 128
 
@@ -102,13 +98,9 @@ def request_for(passage: Passage, *, count: int, model: str | None) -> Completio
 #: The purpose that the account names.
 PURPOSE = "system:memory:finetune_questions"
 
-#: Longest time for all questions to the model.
+#: Longest time for all questions; failures in a row after which no more are asked; questions at a time.
 LONGEST = timedelta(minutes=30)
-
-#: Failed questions in a row after which no more are asked.
 FAILED_ATTEMPT = 8
-
-#: Questions at a time.
 AT_ONCE = 4
 
 #: Seconds between two renewals while the model thinks.
@@ -154,17 +146,10 @@ _ERROR_OUTCOMES: tuple[tuple[type[Exception], QuestionOutcome | None], ...] = (
 
 
 class QuestionWriter:
-    """Asks a model for questions to the passages of one run.
+    """Asks a model, if one is connected, for ``count`` questions to each of the passages of one run.
 
-    Args:
-        model: answers; None when none is connected.
-        ledger: keeps the answers.
-        company: whose passages.
-        run_id: names the run.
-        model_name: None takes the provider's default.
-        count: questions that a passage shall have.
-        alive: called at least every second; what it raises ends the asking.
-        clock: tells the time.
+    It calls ``alive`` at least every second; what that raises ends the asking. Without a ``model_name`` the provider's
+    default answers.
     """
 
     def __init__(
@@ -193,9 +178,7 @@ class QuestionWriter:
     async def write(self, chosen: Sequence[Owned]) -> list[Owned]:
         """Return the passages for which questions were written, with them behind their earlier ones.
 
-        Raises:
-            MemoryConnectionError, MemoryStoreError: the ledger is in passing trouble; the answers that came are kept.
-            What ``alive`` raises.
+        Raises what ``alive`` raises, and MemoryError when the ledger is in trouble; the answers that came are kept.
         """
         became: dict[int, Owned | QuestionOutcome] = {}
         if self._model is not None:

@@ -90,9 +90,7 @@ LEAVES = {
 def config_of(run: FineTuneRun, plan: FineTunePlan, folder: RunFolder, output: Path) -> RunnerConfig:
     """Return the configuration of a leased run's next stage, whose attempt writes to the output.
 
-    Raises:
-        FineTuneStageError: a stage before it left no such file.
-        MemoryInputError: a value breaks a limit of the stage.
+    Raises FineTuneStageError when a stage before it left no such file, MemoryInputError when a value breaks a limit.
     """
 
     def left(stage: FineTuneStage, name: str) -> str:

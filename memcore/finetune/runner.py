@@ -116,7 +116,6 @@ def _one_way(threads: int) -> None:
 #: The variables of the health endpoint's address; a container sets the host to 0.0.0.0.
 PORT = "MEMTEND_FINE_TUNE_HEALTH_PORT"
 HOST = "MEMTEND_FINE_TUNE_HEALTH_HOST"
-
 DEFAULT_PORT = 15_002
 DEFAULT_HOST = "127.0.0.1"
 
@@ -174,10 +173,8 @@ def _handler(begun: float) -> type[BaseHTTPRequestHandler]:
     return Health
 
 
-#: The variable in which an executor passes its own process id.
+#: The variable in which an executor passes its own process id, and the seconds between two looks at it.
 PARENT = "MEMTEND_FINE_TUNE_PARENT"
-
-#: Seconds between two checks.
 _POLL = 1.0
 
 

@@ -135,10 +135,7 @@ def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: dat
 
 
 def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
-    """Remove the checkpoint of each run of this machine that is complete and has none in the ledger.
-
-    A run's end and its checkpoint's row are written together, so only a deletion parts them.
-    """
+    """Remove the files of checkpoints that were deleted: a run's end and its row are written together."""
     for folder in runs.glob("*"):
         run = ledger.finetune_runs.get(company, folder.name)
         if run is None or run.stage is not FineTuneStage.COMPLETE:
@@ -167,32 +164,11 @@ class Step:
     goes_on: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The machine where stages run.
-
-    Attributes:
-        runs: the folder of this machine's runs.
-        host: this machine's name; what another one runs cannot be ended from here.
-        timeout_seconds: limit of each stage.
-    """
-
-    runs: Path
-    host: str
-    timeout_seconds: float
-
-
 class FineTuneService:
-    """Carries a company's fine-tune run on.
+    """Carries a company's fine-tune run on, in the folder of this machine's runs.
 
-    Args:
-        ledger: the run.
-        executor: carries out stages.
-        gather: writes the fleet's memories, and a model's questions, to a file.
-        reap: ends a running stage by its name, if it still runs on this machine.
-        company: whose run it is.
-        place: where stages run.
-        clock: tells the time.
+    ``gather`` writes the fleet's memories, and a model's questions, to a file. ``reap`` ends a running stage by its
+    name, if it runs on this ``host``: what another machine runs cannot be ended from here.
     """
 
     def __init__(
@@ -203,7 +179,9 @@ class FineTuneService:
         gather: Gather,
         reap: Callable[[str], object],
         company: str,
-        place: Place,
+        folder: Path,
+        host: str,
+        timeout_seconds: float,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
@@ -212,7 +190,9 @@ class FineTuneService:
         self._gather = gather
         self._reap = reap
         self._company = company
-        self._place = place
+        self._folder = folder
+        self._host = host
+        self._timeout_seconds = timeout_seconds
         self._clock = clock
 
     def run(self, run_id: str, *, on_progress: ProgressCallback = no_progress) -> Step:
@@ -253,20 +233,20 @@ class FineTuneService:
     def _continued(self, run: FineTuneRun, token: str, stage_lease: StageLease) -> Step:
         if run.holder is not None:
             # Before anything begins: no stage runs twice at once.
-            if run.host == self._place.host:
+            if run.host == self._host:
                 self._reap(run.holder)
             self._runs.record_holder(self._company, run.run_id, token, holder=None, host=None)
         stage_lease.check()
         if run.tries > MAX_TRIES:
             reason = f"{run.stage} failed: {MAX_TRIES} workers died over it"
             return self._ended(run, token, FineTuneStage.FAILED, reason)
-        folder = RunFolder(self._place.runs, run.run_id)
+        folder = RunFolder(self._folder, run.run_id)
         run = self._from_what_is_there(run, token, folder)
         _log.info(FineTuneEvent.STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
         output = folder.open(run.stage, run.attempt)
         if run.stage is STAGES[0]:
             folder.drop_others(_TEXTS)
-            cleanup_orphans(self._place.runs, self._ledger, company=self._company)
+            cleanup_orphans(self._folder, self._ledger, company=self._company)
         outcome = self._performed(run, token, folder, output, stage_lease)
         if outcome.end is StageEnd.CANCELLED:
             return self._ended(run, token, FineTuneStage.CANCELLED, outcome.reason or "a person cancelled the run")
@@ -301,10 +281,10 @@ class FineTuneService:
         if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
             self._gather(plan, output / PASSAGES_FILE, stage_lease)
         config = config_of(run, plan, folder, output)
-        job = StageJob(run_id=run.run_id, config=config, timeout_seconds=self._place.timeout_seconds)
+        job = StageJob(run_id=run.run_id, config=config, timeout_seconds=self._timeout_seconds)
 
         def born(name: str) -> None:
-            self._runs.record_holder(self._company, run.run_id, token, holder=name, host=self._place.host)
+            self._runs.record_holder(self._company, run.run_id, token, holder=name, host=self._host)
 
         return self._executor.run(job, on_event=stage_lease.renew, cancelled=stage_lease.cancelled, born=born)
 
@@ -323,7 +303,7 @@ class FineTuneService:
         run = self._runs.get(self._company, run_id)
         if run is not None and run.stage is FineTuneStage.COMPLETE:
             for stage in _TEXTS:
-                RunFolder(self._place.runs, run_id).drop(stage, before=run.attempt + 1)
+                RunFolder(self._folder, run_id).drop(stage, before=run.attempt + 1)
             self._ledger.answers.forget(self._company, run_id)
 
     def _ended(self, run: FineTuneRun, token: str, stage: FineTuneStage, reason: str) -> Step:

@@ -19,7 +19,7 @@ from memcore.finetune.runner_config import (
     RunnerConfig,
     TrainingConfig,
 )
-from memcore.finetune.service import LEASE, FineTuneService, Place, StageLease, Step
+from memcore.finetune.service import LEASE, FineTuneService, StageLease, Step
 from memcore.ledger import Ledger
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import FineTunePlan
@@ -124,7 +124,9 @@ class FineTuneFleet:
             gather=self._gather,
             reap=self.reaped.append,
             company=COMPANY,
-            place=Place(runs=self.runs, host=host, timeout_seconds=60.0),
+            folder=self.runs,
+            host=host,
+            timeout_seconds=60.0,
             clock=self.clock,
         )
 

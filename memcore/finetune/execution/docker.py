@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,9 @@ from memcore.finetune.execution.protocol import GRACE, POLL, RunnerOutput, Stage
 from memcore.finetune.markers import FineTuneEvent, RunnerEvent
 from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, checked_config
 
-#: Where the container sees the documents.
+#: Where the container sees the documents, the folder of each run, and all else that the stage reads.
 DATA = "/data"
-
-#: Where it sees the folder of each run.
 CHECKPOINTS = "/checkpoints"
-
-#: Where it sees all else that the stage reads.
 INPUTS = "/inputs"
 
 #: The fields that name a stage's inputs.
@@ -47,65 +43,50 @@ class Bind:
         return self.target if below == "." else f"{self.target}/{below}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerPaths:
-    """A container's configuration, with its own paths, and the mounts behind them."""
+def inside_container(job: StageJob) -> tuple[RunnerConfig, tuple[Bind, ...]]:
+    """Return a job's configuration with the container's paths, and the mounts behind them.
 
-    config: RunnerConfig
-    binds: tuple[Bind, ...]
-
-    @classmethod
-    def of(cls, job: StageJob) -> "ContainerPaths":
-        """Translate a job's paths; the folder of its output is made if missing.
-
-        Documents go to ``/data`` and the output to ``/checkpoints/<run>``; files in that output are found there, and
-        every other input gets a place of its own. A base model that is no folder here is a name there.
-
-        Raises:
-            MemoryInputError: run_id: it cannot stand in a path; or an input is missing.
-        """
-        if not _RUN.fullmatch(job.run_id):
-            raise MemoryInputError("run_id", "must be letters, digits, dots, dashes and underscores, 128 at most")
-        fields = job.config.model_dump(mode="json")
-        binds: list[Bind] = []
-        if "output_dir" in fields:
-            folder = Path(fields["output_dir"]).resolve()
-            folder.mkdir(parents=True, exist_ok=True)
-            binds.append(Bind(source=folder, target=f"{CHECKPOINTS}/{job.run_id}", is_writable=True))
-            fields["output_dir"] = binds[0].target
-        for field in _READ:
-            path = fields.get(field)
-            if path is None or (field == "base_model" and not Path(path).is_dir()):
-                continue
-            source = Path(path).resolve()
-            if not source.exists():
-                raise MemoryInputError(field, "names nothing that is there")
-            bind = _bind_of(field, source, binds)
-            if bind not in binds:
-                binds.append(bind)
-            fields[field] = bind.inside(source)
-        return cls(config=checked_config(fields), binds=tuple(binds))
+    Documents go to ``/data`` and the output, made if missing, to ``/checkpoints/<run>``; files in that output are found
+    there, and every other input gets a place of its own. A base model that is no folder here is a name there.
+    Raises MemoryInputError: the run's id cannot stand in a path, or an input is missing.
+    """
+    if not _RUN.fullmatch(job.run_id):
+        raise MemoryInputError("run_id", "must be letters, digits, dots, dashes and underscores, 128 at most")
+    fields = job.config.model_dump(mode="json")
+    binds: list[Bind] = []
+    if "output_dir" in fields:
+        folder = Path(fields["output_dir"]).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        binds.append(Bind(source=folder, target=f"{CHECKPOINTS}/{job.run_id}", is_writable=True))
+        fields["output_dir"] = binds[0].target
+    for field in _READ:
+        path = fields.get(field)
+        if path is None or (field == "base_model" and not Path(path).is_dir()):
+            continue
+        source = Path(path).resolve()
+        if not source.exists():
+            raise MemoryInputError(field, "names nothing that is there")
+        if field == "source_dir":
+            # Also where it lies in the output: no stage changes documents.
+            bind = Bind(source=source, target=DATA)
+        else:
+            around = (bind for bind in binds if source.is_relative_to(bind.source))
+            bind = next(around, Bind(source=source, target=f"{INPUTS}/{field}/{source.name}"))
+        if bind not in binds:
+            binds.append(bind)
+        fields[field] = bind.inside(source)
+    return checked_config(fields), tuple(binds)
 
 
-def _bind_of(field: str, source: Path, binds: list[Bind]) -> Bind:
-    if field == "source_dir":
-        # Also where it lies in the output: no stage changes documents.
-        return Bind(source=source, target=DATA)
-    around = (bind for bind in binds if source.is_relative_to(bind.source))
-    return next(around, Bind(source=source, target=f"{INPUTS}/{field}/{source.name}"))
-
-
-#: Labels of our containers: that memtend owns them, and what for.
+#: Labels of our containers: that memtend owns them, what for, and of which run and stage.
 MANAGED = "memtend.managed"
 COMPONENT = "memtend.component"
 RUN = "memtend.run_id"
 STAGE = "memtend.stage"
 FINE_TUNE = "fine-tune"
 
-#: Most processes and threads of a stage.
+#: Most processes and threads of a stage, and its scratch space, in memory.
 PIDS = 256
-
-#: Its scratch space, in memory.
 TMPFS = {"/tmp": "rw,nosuid,nodev,size=1g,mode=1777"}  # noqa: S108  # the container's own
 
 #: How long the engine may take to say how an ended container ended, in seconds.
@@ -118,15 +99,9 @@ _log = logging.getLogger(__name__)
 
 
 class DockerExecutor:
-    """Runs stages in containers of one image, whose entry point is the stage runner.
+    """Runs stages in containers of one image, which the engine must have; its entry point is the stage runner.
 
-    Args:
-        scratch: a folder for the runners' configurations, which the engine can mount.
-        image: the reference, taken as it is; the engine must have it.
-        gpu_enabled: whether the container gets the GPUs.
-        memory_limit: of the container, as Docker writes it, such as ``8g``.
-        grace: seconds from the request to stop until it is killed.
-        environment: names the engine (see memcore.finetune.execution.docker_engine); this process's own by default.
+    The engine must be able to mount the scratch folder; the environment names it (see docker_engine).
     """
 
     def __init__(
@@ -154,19 +129,19 @@ class DockerExecutor:
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
-        """Carry out a stage (see memcore.finetune.execution.protocol.StageExecutor)."""
+        """Carry out a stage."""
         try:
-            paths = ContainerPaths.of(job)
+            translated, binds = inside_container(job)
             self._scratch.mkdir(parents=True, exist_ok=True)
             config = self._scratch.resolve() / f"{job.config.stage}.container.json"
-            write_text(config, paths.config.model_dump_json())
+            write_text(config, translated.model_dump_json())
         except MemoryInputError as error:
             return _failed(job, str(error))
         except OSError as error:
             return _failed(job, error.strerror or type(error).__name__)
         try:
             with docker_engine(self._environment) as engine:
-                options = self._options(job, paths, config)
+                options = self._options(job, binds, config)
                 return self._ran(engine, job, options, RunnerOutput(job, on_event), cancelled, born)
         except (FineTuneDependencyError, FineTuneStageError) as error:
             return _failed(job, str(error))
@@ -188,7 +163,8 @@ class DockerExecutor:
         try:
             born(f"container:{container.id}")
             # Before it runs, so that no output is missed.
-            with Frames(container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})) as frames:
+            socket = container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})
+            with contextlib.closing(Frames(socket)) as frames:
                 container.start()
                 stopped = output.follow(
                     lambda: None if frames.is_over else frames.read(POLL),
@@ -215,9 +191,9 @@ class DockerExecutor:
             return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=exit_code)
         return output.outcome(exit_code)
 
-    def _options(self, job: StageJob, paths: ContainerPaths, config: Path) -> dict[str, Any]:
+    def _options(self, job: StageJob, binds: Sequence[Bind], config: Path) -> dict[str, Any]:
         types = docker_library().types
-        mounts = [(str(bind.source), bind.target, not bind.is_writable) for bind in paths.binds]
+        mounts = [(str(bind.source), bind.target, not bind.is_writable) for bind in binds]
         mounts.append((str(config), str(DEFAULT_CONFIG), True))
         gpus = [types.DeviceRequest(count=-1, capabilities=[["gpu"]])] if self._gpu_enabled else None
         return {
@@ -243,12 +219,7 @@ class DockerExecutor:
 
 
 def end_container(name: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Remove the container of that name, running or not; return whether there was one of ours.
-
-    Raises:
-        FineTuneDependencyError: the library is not installed.
-        FineTuneStageError: no engine answers, or it refuses.
-    """
+    """Remove the container of that name, running or not; return whether there was one of ours."""
     kind, _, found = name.partition(":")
     if kind != "container" or not found:
         return False

@@ -9,16 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
 
 from memcore.errors import FineTuneDependencyError, FineTuneStageError
 from memcore.finetune.execution.protocol import CHUNK, Chunks
 from memcore.finetune.markers import FineTuneEvent
 
-#: How long the engine may take for an answer, in seconds.
+#: How long the engine may take for an answer, in seconds; attempts to reach it; the first pause, which then doubles.
 API_TIMEOUT = 30
-
-#: Attempts to reach it, and the first pause, which then doubles.
 ATTEMPTS = 3
 _FIRST_PAUSE = 0.5
 
@@ -45,9 +43,7 @@ def docker_errors() -> tuple[type[Exception], ...]:
 def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], None] = time.sleep) -> Iterator[Any]:
     """Connect within the block to the engine that DOCKER_HOST, DOCKER_TLS_VERIFY ... name, as Docker's own commands do.
 
-    Raises:
-        FineTuneDependencyError: the library is not installed.
-        FineTuneStageError: no engine answers, or it refuses something; the message is one sentence.
+    Raises FineTuneDependencyError without the library, and FineTuneStageError when no engine answers, or it refuses.
     """
     troubles = docker_errors()
     client = _connected(troubles, environment, pause)
@@ -118,11 +114,7 @@ class FrameParser:
 
 
 class Frames:
-    """Reads an attached container without waiting for it; use it as a context manager.
-
-    Args:
-        socket: the connection as the engine's library hands it out: a socket, or a file of one.
-    """
+    """Reads an attached container without waiting for it; the library hands out a socket, or a file of one."""
 
     def __init__(self, socket: Any) -> None:
         self._socket = socket
@@ -149,10 +141,8 @@ class Frames:
         self.is_over = not chunk
         return self._parser.feed(chunk)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
+        """Close the connection."""
         self._selector.close()
         # The library hangs the response on its socket, and that holds the connection.
         with contextlib.suppress(OSError):

@@ -49,8 +49,6 @@ def create_executor(
 def end_by_name(name: str, *, environment: Mapping[str, str] | None = None) -> bool:
     """End a running stage by its name (``process:...``, ``container:...``); return whether there was one.
 
-    Raises:
-        FineTuneDependencyError: it is a container, and the Docker library is not installed.
-        FineTuneStageError: it is a container, and no engine answers, or it refuses.
+    Of a container it raises FineTuneDependencyError without the library, and FineTuneStageError from the engine.
     """
     return end_process(name) or end_container(name, environment)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from memcore.finetune.documents import write_text
 from memcore.finetune.execution.protocol import CHUNK, GRACE, POLL, Chunks, RunnerOutput, StageJob, StageOutcome
@@ -22,14 +22,7 @@ _LAST_WORDS = 1.0
 
 
 class ProcessExecutor:
-    """Runs stages with this Python, or another.
-
-    Args:
-        scratch: a folder for the runners' configurations.
-        python: the interpreter; this one by default.
-        environment: of the runner, beside this process's own.
-        grace: seconds from the request to stop until it is killed.
-    """
+    """Runs stages with this Python, or another; the environment comes on top of this process's own."""
 
     def __init__(
         self,
@@ -52,7 +45,7 @@ class ProcessExecutor:
         cancelled: Callable[[], bool],
         born: Callable[[str], None],
     ) -> StageOutcome:
-        """Carry out a stage (see memcore.finetune.execution.protocol.StageExecutor)."""
+        """Carry out a stage."""
         self._scratch.mkdir(parents=True, exist_ok=True)
         config = self._scratch / f"{job.config.stage}.json"
         write_text(config, job.config.model_dump_json())
@@ -67,7 +60,7 @@ class ProcessExecutor:
         output = RunnerOutput(job, on_event)
         try:
             born(name_of(process.pid))
-            with _Pipes(process) as pipes:
+            with contextlib.closing(_Pipes(process)) as pipes:
                 stopped = output.follow(
                     lambda: pipes.read(POLL) if process.poll() is None else None,
                     lambda number: _signal_group(process, number),
@@ -121,10 +114,8 @@ class _Pipes:
             found += chunks
         return found
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
+        """Close the selector; the streams are the process's."""
         self._selector.close()
 
 

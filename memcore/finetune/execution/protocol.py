@@ -11,10 +11,8 @@ from typing import Protocol
 from memcore.finetune.markers import LogLine, MarkerParser, RunnerEvent, StageComplete
 from memcore.finetune.runner_config import RunnerConfig
 
-#: How long a stage that is asked to stop may take, in seconds, before it is killed.
+#: Seconds that a stage may take which is asked to stop, before it is killed; and between two looks at its time.
 GRACE = 10.0
-
-#: Interval of the checks of cancellation and time, in seconds.
 POLL = 0.2
 
 #: Most bytes that are read of an output at once.
@@ -35,27 +33,18 @@ class StageEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcome:
-    """The outcome of a stage.
-
-    Attributes:
-        reason: why it is not complete, in one sentence; None when it is.
-        exit_code: of the runner; below 0 the number of the signal that ended it; None where it never ran.
-    """
+    """The outcome of a stage."""
 
     end: StageEnd
+    #: Why it is not complete, in one sentence.
     reason: str | None = None
+    #: Of the runner; below 0 the number of the signal that ended it; None where it never ran.
     exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageJob:
-    """A stage to carry out.
-
-    Attributes:
-        run_id: the run; it names containers.
-        timeout_seconds: after this it is stopped.
-        labels: of a container, beside its own.
-    """
+    """A stage to carry out, stopped after its timeout; ``labels`` are a container's, beside its own."""
 
     run_id: str
     config: RunnerConfig
@@ -76,12 +65,9 @@ class StageExecutor(Protocol):
     ) -> StageOutcome:
         """Carry out a stage to its end, and leave nothing of it running; complete only when the runner has said so.
 
-        Args:
-            job: the stage.
-            on_event: takes each marker and line as it comes; what it raises ends the stage, as a cancellation does.
-            cancelled: asked several times a second; True stops the stage.
-            born: takes the name of the running thing (``process:<group>:<start>``, ``container:<id>``), once, before
-                any event.
+        ``born`` takes the running thing's name (``process:<group>:<start>``, ``container:<id>``) before any event.
+        ``on_event`` takes each marker and line; what it raises ends the stage, as ``cancelled``, asked several times a
+        second, does.
         """
         ...
 
@@ -93,12 +79,7 @@ MAX_REASON_CHARS = 500
 
 
 class RunnerOutput:
-    """Reads a runner's outputs: its markers, and the last ``ERROR: `` line, which says why it failed.
-
-    Args:
-        job: what it carries out; a marker of another stage does not count.
-        on_event: takes each marker and line.
-    """
+    """Reads a runner's outputs: the markers of its job's stage, and the last ``ERROR: `` line: why it failed."""
 
     def __init__(self, job: StageJob, on_event: Callable[[RunnerEvent], None]) -> None:
         self._job = job
@@ -118,14 +99,8 @@ class RunnerOutput:
     ) -> StageOutcome | None:
         """Read until the runner has ended; a cancelled or late one is asked to stop, and killed after the grace.
 
-        Args:
-            read: waits for at most POLL seconds, and returns None when the runner has ended.
-            stop: sends the runner a signal.
-            cancelled: whether somebody has cancelled the stage.
-            grace: seconds from the request to stop until it is killed.
-
-        Returns:
-            The outcome of a stage that was stopped; None of one that ended by itself.
+        ``read`` waits for at most POLL seconds, and returns None when the runner has ended. Returns the outcome of a
+        stage that was stopped; None of one that ended by itself.
         """
         stage, deadline = self._job.config.stage, time.monotonic() + self._job.timeout_seconds
         stopped: StageOutcome | None = None

@@ -16,7 +16,7 @@ from support.stage_executors import is_gone
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, RunnerEvent
-from memcore.finetune.service import BEAT, FineTuneService, Place, Step
+from memcore.finetune.service import BEAT, FineTuneService, Step
 from memcore.jobs import FineTunePayload
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
@@ -123,7 +123,9 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
         gather=fleet._gather,
         reap=end_by_name,
         company=COMPANY,
-        place=Place(runs=fleet.runs, host=HOST, timeout_seconds=2.0 if manner == "" and "waits" in name else 60.0),
+        folder=fleet.runs,
+        host=HOST,
+        timeout_seconds=2.0 if manner == "" and "waits" in name else 60.0,
         clock=fleet.clock,
     )
     run_id = fleet.start(PLAN)

@@ -19,7 +19,7 @@ from memcore.clock import utc_now
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import RunnerEvent
-from memcore.finetune.service import FineTuneService, Place, hostname
+from memcore.finetune.service import FineTuneService, hostname
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
@@ -45,7 +45,9 @@ def after_the_lease(ledger: Ledger, folder: Path, executor: StageExecutor) -> Fi
         gather=lambda _plan, _path, _renew_interval: None,
         reap=end_by_name,
         company=COMPANY,
-        place=Place(runs=folder / "runs", host=hostname(), timeout_seconds=60.0),
+        folder=folder / "runs",
+        host=hostname(),
+        timeout_seconds=60.0,
         clock=lambda: utc_now() + timedelta(minutes=2),
     )
 

@@ -9,7 +9,7 @@ from support.ledger_records import COMPANY
 from memcore.clock import utc_now
 from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
-from memcore.finetune.service import FineTuneService, Place, hostname
+from memcore.finetune.service import FineTuneService, hostname
 from memcore.ledger import Ledger, LedgerUrls
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
@@ -32,7 +32,9 @@ def test_documents_become_a_checkpoint_that_is_measured(sqlite_ledger: LedgerUrl
         gather=lambda _plan, _path, _renew_interval: pytest.fail("nothing of the fleet is wanted"),
         reap=end_by_name,
         company=COMPANY,
-        place=Place(runs=tmp_path / "runs", host=hostname(), timeout_seconds=300.0),
+        folder=tmp_path / "runs",
+        host=hostname(),
+        timeout_seconds=300.0,
         clock=utc_now,
     )
     while service.run(run_id).goes_on:

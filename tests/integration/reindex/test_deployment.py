@@ -20,7 +20,7 @@ from memcore.errors import (
     MemoryNotFoundError,
 )
 from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files
-from memcore.finetune.deployment import CheckpointDeployment
+from memcore.finetune.deployment import CheckpointDeployment, active_embedder
 from memcore.finetune.markers import CheckpointEvent
 from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, Phase, Verdict
 from memcore.ledger.organization.audit import Confirmation
@@ -57,14 +57,14 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
     agent = new_agent()
     await backend.store_many([record(agent, text) for text in TEXTS])
     old, weight, deployed = world.pointer.current, backend.dense_weight, deployment(world)
-    assert deployed.active().model_dump() == {
+    assert active_embedder(world.ledger, world.company).model_dump() == {
         "provider": "even", "model": "even", "checkpoint_id": None, "dims": 64, "collection": old.name,
         "dense_weight": None,
     }  # fmt: skip
 
     begun = await deployed.deploy(checkpoint.checkpoint_id, ADA)
     assert (begun.phase, begun.current, begun.use_of(checkpoint)) == (Phase.FILLING, old, CollectionUse.FILLING)
-    assert deployed.active().checkpoint_id is None
+    assert active_embedder(world.ledger, world.company).checkpoint_id is None
     (line,) = world.ledger.audit.page(world.company)
     assert (line.actor, line.action, line.subject, line.reason) == (
         "person:ada",
@@ -77,7 +77,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
     )
     await world.finish()
 
-    active = deployed.active()
+    active = active_embedder(world.ledger, world.company)
     assert (active.provider, active.model, active.checkpoint_id) == (
         "static",
         checkpoint.model_path,
@@ -98,7 +98,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
     assert back.use_of(checkpoint) is CollectionUse.SERVES
     await world.finish()
     world.clock.now += timedelta(seconds=3)
-    assert deployed.active().collection == old.name
+    assert active_embedder(world.ledger, world.company).collection == old.name
     assert world.pointer.use_of(checkpoint) is CollectionUse.KEPT
     assert await backend.count(agent) == 4
     assert (await backend.retrieve(agent, MemoryQuery(text="tidy queue", limit=1)))[0].content == "the tidy queue"
@@ -110,7 +110,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
 
     await deployed.rollback(checkpoint.checkpoint_id, ADA)
     await world.finish()
-    assert deployed.active().checkpoint_id == checkpoint.checkpoint_id
+    assert active_embedder(world.ledger, world.company).checkpoint_id == checkpoint.checkpoint_id
     assert actions(world)[-1] == ("finetune.rollback", checkpoint.checkpoint_id)
 
 
@@ -239,7 +239,7 @@ async def test_a_cancelled_deploy_leaves_what_served_and_can_be_begun_again(
     assert (world.pointer.current, world.pointer.target) == (before, None)
     await deployed.deploy(checkpoint.checkpoint_id, ADA)
     await world.finish()
-    assert deployed.active().checkpoint_id == checkpoint.checkpoint_id
+    assert active_embedder(world.ledger, world.company).checkpoint_id == checkpoint.checkpoint_id
 
 
 async def test_a_checkpoint_is_deleted_with_its_folder_once_nothing_uses_it(
@@ -296,4 +296,4 @@ def test_a_row_that_names_any_other_folder_deletes_nothing_there(checkpoint: Che
 
 def test_nothing_is_active_before_anybody_has_connected(world: ReindexWorld) -> None:
     with pytest.raises(MemoryNotFoundError, match="nobody has connected"):
-        deployment(world).active()
+        active_embedder(world.ledger, world.company)

@@ -3,30 +3,36 @@ from pathlib import Path
 import pytest
 
 from memcore.errors import MemoryInputError
-from memcore.finetune.execution.docker import Bind, ContainerPaths
+from memcore.finetune.execution.docker import Bind, inside_container
 from memcore.finetune.execution.protocol import StageJob
-from memcore.finetune.runner_config import DeployingConfig, EvaluatingConfig, GeneratingConfig, MiningConfig
+from memcore.finetune.runner_config import (
+    DeployingConfig,
+    EvaluatingConfig,
+    GeneratingConfig,
+    MiningConfig,
+    RunnerConfig,
+)
 from memcore.models.finetune import FineTuneStage
 
 MINING = FineTuneStage.MINING_NEGATIVES
 
 
-def of(config: object, run_id: str = "run-1") -> ContainerPaths:
-    return ContainerPaths.of(StageJob(run_id=run_id, config=config, timeout_seconds=1.0))  # type: ignore[arg-type]
+def of(config: object, run_id: str = "run-1") -> tuple[RunnerConfig, tuple[Bind, ...]]:
+    return inside_container(StageJob(run_id=run_id, config=config, timeout_seconds=1.0))  # type: ignore[arg-type]
 
 
 def test_documents_are_read_only_also_where_they_lie_in_the_output(tmp_path: Path) -> None:
     source = tmp_path / "out" / "docs"
     source.mkdir(parents=True)
-    paths = of(
+    translated, binds = of(
         GeneratingConfig(
             stage=FineTuneStage.GENERATING_DATA, source_dir=str(source), output_dir=str(tmp_path / "out"), seed=7
         )
     )
-    assert paths.config == GeneratingConfig(
+    assert translated == GeneratingConfig(
         stage=FineTuneStage.GENERATING_DATA, source_dir="/data", output_dir="/checkpoints/run-1", seed=7
     )
-    assert paths.binds == (
+    assert binds == (
         Bind(source=tmp_path / "out", target="/checkpoints/run-1", is_writable=True),
         Bind(source=source, target="/data"),
     )
@@ -35,21 +41,21 @@ def test_documents_are_read_only_also_where_they_lie_in_the_output(tmp_path: Pat
 def test_what_earlier_stages_left_in_the_output_is_found_there(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "training.jsonl").touch()
-    paths = of(
+    translated, binds = of(
         MiningConfig(
             stage=MINING, training_data_path=str(tmp_path / "data" / "training.jsonl"), output_dir=str(tmp_path)
         )
     )
-    assert isinstance(paths.config, MiningConfig)
-    assert paths.config.training_data_path == "/checkpoints/run-1/data/training.jsonl"
-    assert len(paths.binds) == 1
+    assert isinstance(translated, MiningConfig)
+    assert translated.training_data_path == "/checkpoints/run-1/data/training.jsonl"
+    assert len(binds) == 1
 
 
 def test_what_lies_elsewhere_gets_a_place_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "tuned").mkdir()
     (tmp_path / "base").mkdir()
     (tmp_path / "questions.jsonl").touch()
-    paths = of(
+    translated, binds = of(
         EvaluatingConfig(
             stage=FineTuneStage.EVALUATING,
             checkpoint_path=str(tmp_path / "tuned"),
@@ -59,14 +65,14 @@ def test_what_lies_elsewhere_gets_a_place_of_its_own(tmp_path: Path) -> None:
             output_dir=str(tmp_path / "out"),
         )
     )
-    assert paths.config.model_dump(mode="json", exclude={"stage", "kind", "seed", "threads"}) == {
+    assert translated.model_dump(mode="json", exclude={"stage", "kind", "seed", "threads"}) == {
         "checkpoint_path": "/inputs/checkpoint_path/tuned",
         "base_model": "/inputs/base_model/base",
         "validation_data_path": "/inputs/training_data_path/questions.jsonl",
         "training_data_path": "/inputs/training_data_path/questions.jsonl",
         "output_dir": "/checkpoints/run-1",
     }
-    assert [bind.is_writable for bind in paths.binds] == [True, False, False, False]
+    assert [bind.is_writable for bind in binds] == [True, False, False, False]
 
 
 def test_a_model_by_name_is_a_name_in_the_container(tmp_path: Path) -> None:
@@ -77,7 +83,7 @@ def test_a_model_by_name_is_a_name_in_the_container(tmp_path: Path) -> None:
         base_model="all-MiniLM-L6-v2",
         output_dir=str(tmp_path),
     )
-    found = of(config).config
+    found, _ = of(config)
     assert isinstance(found, MiningConfig)
     assert found.base_model == "all-MiniLM-L6-v2"
 
@@ -85,8 +91,8 @@ def test_a_model_by_name_is_a_name_in_the_container(tmp_path: Path) -> None:
 def test_links_are_followed_before_they_are_mounted(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    paths = of(DeployingConfig(stage=FineTuneStage.DEPLOYING, checkpoint_path=str(tmp_path / "link")))
-    assert paths.binds == (Bind(source=tmp_path / "real", target="/inputs/checkpoint_path/real"),)
+    _, binds = of(DeployingConfig(stage=FineTuneStage.DEPLOYING, checkpoint_path=str(tmp_path / "link")))
+    assert binds == (Bind(source=tmp_path / "real", target="/inputs/checkpoint_path/real"),)
 
 
 def test_what_is_not_there_is_named_before_anything_is_mounted(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from memcore.finetune.generate import (
     TRAINING_FILE,
     VALIDATION_FILE,
     KeywordExtractor,
-    TemplateQuestions,
     extractive_question,
     generate,
     names_of,
+    template_questions,
 )
 from memcore.finetune.markers import StageProgress
 from memcore.finetune.runner_config import GeneratingConfig
@@ -100,7 +100,7 @@ def test_a_cancelled_stage_writes_nothing(tmp_path: Path) -> None:
 
 def test_questions_that_are_known_come_first_and_the_rest_is_made_of_the_passages_words() -> None:
     passage = Passage(text="The turbine of Lisbon needs oil every spring.", source="task", questions=("Oil when?",))
-    asked = TemplateQuestions(KeywordExtractor([passage.text, "Other words."]), seed=0).of(passage, count=3)
+    asked = template_questions(passage, KeywordExtractor([passage.text, "Other words."]), count=3, seed=0)
     assert asked[0] == "Oil when?"
     assert len(set(asked)) == 3
     assert all(
@@ -110,7 +110,7 @@ def test_questions_that_are_known_come_first_and_the_rest_is_made_of_the_passage
 
 def test_a_passage_without_words_is_asked_for_as_in_the_reference() -> None:
     passage = Passage(text="42. 17 of 3.", source="document")
-    assert TemplateQuestions(KeywordExtractor([passage.text]), seed=0).of(passage, count=2) == (
+    assert template_questions(passage, KeywordExtractor([passage.text]), count=2, seed=0) == (
         "find information about 42.",
     )
     assert extractive_question("x" * 500).startswith("find information about x")
