@@ -31,10 +31,8 @@ from memcore.operational import sentence_of
 #: The option that every reading command takes.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
-#: Invisible characters that a text may contain: they lay out lines.
+#: Invisible characters that a text may contain (they lay out lines), and a line's width where there is no terminal.
 KEPT = "\n\t"
-
-#: Characters of a line where the output is no terminal.
 PLAIN_WIDTH = 200
 
 

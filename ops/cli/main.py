@@ -7,52 +7,38 @@ import typer
 
 from memcore.operational import report_error
 
-#: The module of each command. Only the requested one is imported: all together take a second.
+#: The commands of each module. Only the requested one is imported: all together take a second.
 MODULES = {
-    "up": "running.processes",
-    "worker": "running.processes",
-    "beat": "running.processes",
-    "migrate": "running.databases",
-    "status": "running.status",
-    "doctor": "running.doctor",
-    "store": "memory.memories",
-    "search": "memory.memories",
-    "maintain": "maintenance.maintain",
-    "end": "memory.end",
-    "pause": "running.status",
-    "resume": "running.status",
-    "import": "memory.transfer",
-    "export": "memory.transfer",
-    "agents": "memory.agents",
-    "runs": "maintenance.runs",
-    "why": "memory.why",
-    "dead": "running.dead",
-    "shared": "memory.shared",
-    "approvals": "memory.approvals",
-    "skills": "memory.skills",
-    "org": "memory.org",
-    "audit": "running.usage",
-    "usage": "running.usage",
-    "archive": "memory.archive",
-    "reindex": "maintenance.reindex",
-    "finetune": "maintenance.finetune",
-    "wiki": "memory.wiki",
-    "vectors": "running.databases",
-    "config": "running.status",
+    "running.processes": ("up", "worker", "beat"),
+    "running.databases": ("migrate", "vectors"),
+    "running.status": ("status", "pause", "resume", "config"),
+    "running.doctor": ("doctor",),
+    "memory.memories": ("store", "search"),
+    "maintenance.maintain": ("maintain",),
+    "memory.end": ("end",),
+    "memory.transfer": ("import", "export"),
+    "memory.agents": ("agents",),
+    "maintenance.runs": ("runs",),
+    "memory.why": ("why",),
+    "running.dead": ("dead",),
+    "memory.shared": ("shared",),
+    "memory.approvals": ("approvals",),
+    "memory.skills": ("skills",),
+    "memory.org": ("org",),
+    "running.usage": ("audit", "usage"),
+    "memory.archive": ("archive",),
+    "maintenance.reindex": ("reindex",),
+    "maintenance.finetune": ("finetune",),
+    "memory.wiki": ("wiki",),
 }
 
 
 def build(command: str | None = None) -> typer.Typer:
     """Return the command line with the module of one command, or with all modules for anything else."""
-    app = typer.Typer(
-        name="memtend",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
+    app = typer.Typer(name="memtend", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
     # The callback keeps the command's name on the line even when it is the only command.
     app.callback()(_nothing)
-    for place in dict.fromkeys([MODULES[command]] if command in MODULES else MODULES.values()):
+    for place in [place for place, names in MODULES.items() if command in names] or MODULES:
         app.add_typer(import_module(f"ops.cli.{place}").app)
     return app
 

@@ -175,18 +175,15 @@ def one_sentence() -> Iterator[None]:
         raise MemoryInputError.of(error) from None
 
 
-#: How long a command waits until stored memories can be found, in seconds.
+#: How long a command waits until stored memories can be found, and for a run (the longest it may take), in seconds.
 STORE_SECONDS = 60.0
-
-#: How long a command waits for a run, in seconds (one hour, the longest a run may take).
 RUN_SECONDS = 3_600.0
 
 
 def await_stored(client: MemoryClient, receipt: StoreReceipt) -> None:
     """Wait until every job of the receipt has written its memories.
 
-    Raises:
-        MemoryStoreError: a job was given up, stored nothing because of the agent's level, or did not finish in time.
+    Raises MemoryStoreError: a job was given up, stored nothing because of the agent's level, or took too long.
     """
     _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
 

@@ -2,21 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from memcore import ids
-from memcore.approvals import diff_of, shared_proposal, superseded_by_id, visible
+from memcore.approvals import ApprovalService, diff_of, shared_proposal, superseded_by_id, visible
 from memcore.errors import MemoryNotFoundError
 from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Decision
 from memcore.skills.publication import create_approvals
 from ops.cli.console import draw, plain, show_json
 from ops.cli.memory.memories import CategoryOption, Tags, standard_input, store_request
 from ops.cli.session import Commands, JsonCommand
-
-if TYPE_CHECKING:
-    from memcore.approvals import ApprovalService
 
 app = Commands("approvals", "Approvals: propose, list, show, approve, reject, undo.")
 
@@ -90,8 +87,7 @@ def show(command: JsonCommand, approval_id: ApprovalArgument) -> None:
 @app.command("approve")
 def approve(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Approve a proposal and carry it out; if somebody decided before, name them and exit 1."""
-    word = Decision(by=by, reason=reason)
-    _execute(command, lambda service: service.approve(approval_id, word))
+    _execute(command, lambda service: service.approve(approval_id, Decision(by=by, reason=reason)))
 
 
 @app.command("reject")
@@ -128,7 +124,7 @@ def _facts(approval: Approval) -> dict[str, Any]:
     }
 
 
-def _execute(command: JsonCommand, deed: Callable[["ApprovalService"], Coroutine[Any, Any, Approval]]) -> None:
+def _execute(command: JsonCommand, deed: Callable[[ApprovalService], Coroutine[Any, Any, Approval]]) -> None:
     with command.ledger() as ledger, command.backend() as (backend, runner):
         service = create_approvals(command.settings, command.policy, ledger, backend=backend)
         approval = runner.run(deed(service))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,9 +23,6 @@ from memcore.org.service import LedgerOrgMemory
 from ops.cli.console import warn
 from ops.cli.memory.memories import Tags, moment, short
 from ops.cli.session import Commands, JsonCommand, one_sentence
-
-if TYPE_CHECKING:
-    from memcore.backends.protocol import MemoryBackend
 
 app = Commands("org", "The organisation's facts: list, search, show, write, retract, log.")
 
@@ -135,20 +132,16 @@ def log(
 def _memory(command: JsonCommand, *, by_meaning: bool = False) -> Iterator[tuple[LedgerOrgMemory, asyncio.Runner]]:
     config = command.policy.org_memory
     with command.ledger() as ledger, ExitStack() as opened:
-        runner, backend = _with_store(command, opened) if by_meaning else (None, None)
+        backend, runner = None, None
+        if by_meaning:
+            try:
+                backend, runner = opened.enter_context(command.backend())
+            except MemoryConnectionError as error:
+                warn(f"memtend: found by words alone: {error}")
         runner = runner or opened.enter_context(asyncio.Runner())
         memory = LedgerOrgMemory(ledger.org, config, company=command.company, backend=backend)
         runner.run(memory.connect())
         yield memory, runner
-
-
-def _with_store(command: JsonCommand, opened: ExitStack) -> "tuple[asyncio.Runner, MemoryBackend] | tuple[None, None]":
-    try:
-        backend, runner = opened.enter_context(command.backend())
-    except MemoryConnectionError as error:
-        warn(f"memtend: found by words alone: {error}")
-        return None, None
-    return runner, backend
 
 
 def _author(name: str) -> OrgFactAuthor:

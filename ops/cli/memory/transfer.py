@@ -37,7 +37,8 @@ def import_memories(
     is_silent = command.as_json or not sys.stderr.isatty()
     with command.client() as client, Progress(disable=is_silent) as progress:
         bar = progress.add_task("importing", total=len(records))
-        for part in _rounds(records):
+        for start in range(0, len(records), LINES_PER_ROUND):
+            part = records[start : start + LINES_PER_ROUND]
             receipt = client.import_many(part)
             await_stored(client, receipt)
             ids.update(receipt.memory_ids)
@@ -79,11 +80,7 @@ def export_memories(
 
 
 def parse(lines: Iterable[bytes], *, now: datetime) -> Iterator[ImportRecord]:
-    """Yield each line's record, dated now where it has no date of its own.
-
-    Raises:
-        MemoryInputError: naming the line, the field and the limit.
-    """
+    """Yield each line's record, dated now where it has no date. Raises MemoryInputError, naming line and field."""
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
@@ -98,29 +95,17 @@ def parse(lines: Iterable[bytes], *, now: datetime) -> Iterator[ImportRecord]:
 def line(record: MemoryRecord) -> str:
     """Return a memory as one line of an import file."""
     entry = record.entry
-    return (
-        escaped_json(
-            json.dumps(
-                {
-                    "agent_id": entry.agent_id,
-                    "category": str(entry.category),
-                    "namespace": entry.namespace,
-                    "content": entry.content,
-                    "metadata": entry.metadata.model_dump(mode="json"),
-                    "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
-                    "created_at": entry.created_at.isoformat(),
-                    **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
-                },
-                ensure_ascii=False,
-            )
-        )
-        + "\n"
-    )
-
-
-def _rounds(records: list[ImportRecord]) -> Iterator[list[ImportRecord]]:
-    for start in range(0, len(records), LINES_PER_ROUND):
-        yield records[start : start + LINES_PER_ROUND]
+    fields = {
+        "agent_id": entry.agent_id,
+        "category": str(entry.category),
+        "namespace": entry.namespace,
+        "content": entry.content,
+        "metadata": entry.metadata.model_dump(mode="json"),
+        "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
+        "created_at": entry.created_at.isoformat(),
+        **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
+    }
+    return escaped_json(json.dumps(fields, ensure_ascii=False)) + "\n"
 
 
 def _lines(file: Path) -> list[bytes]:

@@ -76,7 +76,10 @@ def replay(
                 letter = ledger.dead_letters.get(job_id)
                 # Another person may have replayed or deleted it just now.
                 if letter is not None and letter.job != UNREADABLE:
-                    _send(sender, letter)
+                    # Its outcome says that it died, and an outcome that is final is never written over.
+                    sender.forget(job_id)
+                    name, queue = TaskName(letter.job), letter.queue
+                    sender.send(name, letter.payload, queue=queue, job_id=job_id, summary="replayed", track=True)
                     ledger.dead_letters.remove(letter)
                     sent += 1
         finally:
@@ -138,17 +141,8 @@ def _readable(payload: str) -> Any:
         return payload
 
 
-def _send(sender: Any, letter: DeadLetter) -> None:
-    # Its outcome says that it died, and an outcome that is final is never written over.
-    sender.forget(letter.job_id)
-    sender.send(
-        TaskName(letter.job), letter.payload, queue=letter.queue, job_id=letter.job_id, summary="replayed", track=True
-    )
-
-
 def _found(ledger: Ledger, company: str, job_id: str) -> DeadLetter:
     letter = ledger.dead_letters.get(job_id)
     if letter is None or letter.company != company:
-        msg = f"job_id: {job_id!r} names no dead letter; see `memtend dead list`"
-        raise MemoryNotFoundError(msg)
+        raise MemoryNotFoundError(f"job_id: {job_id!r} names no dead letter; see `memtend dead list`")
     return letter

@@ -16,7 +16,6 @@ from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.client.publisher import OwnCelery
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
-from memcore.embedding.protocol import Embedder
 from memcore.errors import (
     MemoryConnectionError,
     MemoryError,  # noqa: A004  # the reference fixes the name
@@ -25,7 +24,6 @@ from memcore.errors import (
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
 from memcore.ledger.database import Database, parse_url
-from memcore.ledger.embedders.collections import ServedCollection
 from memcore.llm.accounting import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
@@ -139,7 +137,14 @@ def embedder(settings: Settings) -> Iterator[CheckResult]:
         pointer = ledger.collection_pointers.get(settings.company)
     now = None if pointer is None else pointer.current
     if now is not None and now.checkpoint_id is not None:
-        yield _deployed(now, followed_row(settings, policy).load(now.choice))
+        here = followed_row(settings, policy).load(now.choice)
+        here.embed_query("is anybody there")
+        same = (here.name, here.dims) == (now.identity.name, now.identity.dims)
+        seen = f"checkpoint {now.checkpoint_id} serves, {now.identity.label}" + (
+            "" if same else f"; here is {here.name}"
+        )
+        repair = f"put {now.choice.model} back as it was, or `memtend finetune rollback`"
+        yield CheckResult(check="embedder", ok=same, seen=seen, mend=repair)
         return
     if (server := embedder_choice(settings, policy).url) is not None:
         require_answer(server)
@@ -177,18 +182,6 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
             ok=True,
             seen=f"{pointer.previous.name} is kept for `memtend reindex --rollback`; `--drop-old` frees its space",
         )
-
-
-def _deployed(now: ServedCollection, here: Embedder) -> CheckResult:
-    here.embed_query("is anybody there")
-    same = (here.name, here.dims) == (now.identity.name, now.identity.dims)
-    return CheckResult(
-        check="embedder",
-        ok=same,
-        seen=f"checkpoint {now.checkpoint_id} serves, {now.identity.label}"
-        + ("" if same else f"; here is {here.name}"),
-        mend=f"put {now.choice.model} back as it was, or `memtend finetune rollback`",
-    )
 
 
 #: PostgreSQL's port where a URL names none.
