@@ -72,10 +72,10 @@ _B = 0.75
 
 
 class WordScores:
-    """Scores passages by the words (of a tokenizer, by default the product's own) that they share with a question."""
+    """Scores passages by the words, as the product takes them apart, that they share with a question."""
 
-    def __init__(self, texts: Sequence[str], *, tokenizer: Tokenizer | None = None) -> None:
-        self._tokenizer = tokenizer or Tokenizer()
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._tokenizer = Tokenizer()
         self._texts = len(texts)
         counts = [Counter(self._tokenizer.terms(text)) for text in texts]
         lengths = np.array([sum(count.values()) for count in counts], dtype=np.float32)
@@ -149,13 +149,12 @@ def evaluate(
     base: Encoder,
     *,
     seed: int,
-    watch: StageProgress | None = None,
+    watch: StageProgress,
 ) -> EvalReport:
     """Compare the checkpoint with its base on the validation's questions; the training's passages are searched too.
 
     Raises FineTuneTrainingDataError when there is no question, MemoryInputError, FineTuneCancelledError.
     """
-    watch = watch or StageProgress()
     pairs = list(read_lines(validation, Pair))
     if not pairs:
         raise FineTuneTrainingDataError("there are no questions to measure by")

@@ -69,9 +69,8 @@ def _place(passage: Passage) -> tuple[str, int, str]:
     return passage.text, len(passage.questions), passage.model_dump_json()
 
 
+#: A word, and the shortest keyword, in characters.
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
-
-#: Shortest keyword, in characters.
 _LETTERS = 3
 
 

@@ -14,7 +14,6 @@ from memcore.models.finetune import STAGES, FineTuneStage
 MAX_LINE_CHARS = 8_192
 
 _MARKER = re.compile(r"(STAGE_START|STAGE_COMPLETE|PROGRESS):(\S+)")
-
 _STAGES = {str(stage): stage for stage in STAGES}
 
 

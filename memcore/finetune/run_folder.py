@@ -15,10 +15,8 @@ from memcore.finetune.runner_config import RunnerConfig, checked_config
 from memcore.ledger.embedders.finetune_runs import Files, FineTuneRun
 from memcore.models.finetune import FineTunePlan, FineTuneStage
 
-#: Where the runs of a machine lie, under its data folder.
+#: Where a machine's runs lie, under its data folder, and where their runners find their configurations.
 RUNS = Path("fine-tune") / "runs"
-
-#: Where the runners of a machine find their configurations.
 SCRATCH = Path("fine-tune") / "scratch"
 
 

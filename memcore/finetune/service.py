@@ -33,10 +33,8 @@ from memcore.ledger.embedders.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
-#: How long a dead worker's lease blocks a run.
+#: How long a dead worker's lease blocks a run, and the least time between two heartbeats, which report the progress.
 LEASE = timedelta(seconds=45)
-
-#: Least time between two heartbeats, and so between two reports of the progress.
 BEAT = timedelta(seconds=1)
 
 
@@ -147,7 +145,7 @@ def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
 #: Tries of a stage whose workers die, before the run fails.
 MAX_TRIES = 4
 
-#: Files with agents' texts, needed only until a run is complete.
+#: Stages whose files hold agents' texts, needed only until a run is complete.
 _TEXTS = (FineTuneStage.GENERATING_DATA, FineTuneStage.MINING_NEGATIVES)
 
 _log = logging.getLogger(__name__)

@@ -20,10 +20,8 @@ from memcore.finetune.runner_config import TrainingConfig
 #: The defaults: the reference's for a transformer; a table of words needs more.
 LEARNING_RATES = {"transformer": 1e-5, STATIC: 1e-3}
 
-#: Share of the steps in which the learning rate rises.
+#: Share of the steps in which the learning rate rises, and of the stage that is training; the export is the rest.
 _WARM_UP = 0.1
-
-#: The training itself is most of the stage; the export of the checkpoint is the rest.
 _TRAINED = 0.95
 
 

@@ -26,10 +26,8 @@ app = Commands("finetune", "Train the embedder on the fleet's own texts.")
 #: What the audit says where a person gives no reason: that they typed it.
 TYPED = "asked for by a command"
 
-#: Share of a stage after which another line is written.
+#: Share of a stage after which another line is written, and seconds between two looks at a run that is watched.
 _STEP = 0.25
-
-#: Pause between two looks at a run that is watched, in seconds.
 _POLL_INTERVAL_SECONDS = 0.5
 
 
@@ -308,7 +306,10 @@ def _ended(command: JsonCommand, run_id: str) -> FineTuneRun:
 
 @contextmanager
 def run_bars(*, is_silent: bool) -> Iterator[Callable[[FineTuneRun], None]]:
-    """Yield what takes the run's state again and again, and draws or writes it unless it is to be silent."""
+    """Yield what takes the run's state again and again, unless it is to be silent.
+
+    It draws bars on a terminal, and else writes a line for each quarter of a stage, for logs and pipes.
+    """
     if is_silent:
         yield lambda _run: None
     elif sys.stderr.isatty():
@@ -321,22 +322,16 @@ def run_bars(*, is_silent: bool) -> Iterator[Callable[[FineTuneRun], None]]:
 
             yield draw
     else:
-        yield StageLines().write
+        written: dict[FineTuneStage, int] = {}
 
+        def write(run: FineTuneRun) -> None:
+            for stage in STAGES:
+                reached = int(_done(run, stage) / _STEP)
+                if reached > written.get(stage, 0):
+                    written[stage] = reached
+                    warn(f"{stage}: {reached * _STEP:.0%}")
 
-class StageLines:
-    """Write a line to the standard error for each quarter of a stage, for logs and pipes."""
-
-    def __init__(self) -> None:
-        self._written: dict[FineTuneStage, int] = {}
-
-    def write(self, run: FineTuneRun) -> None:
-        """Write what has been reached since the last look."""
-        for stage in STAGES:
-            reached = int(_done(run, stage) / _STEP)
-            if reached > self._written.get(stage, 0):
-                self._written[stage] = reached
-                warn(f"{stage}: {reached * _STEP:.0%}")
+        yield write
 
 
 def _done(run: FineTuneRun, stage: FineTuneStage) -> float:

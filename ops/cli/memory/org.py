@@ -97,7 +97,7 @@ def write(
     """Write a fact or its next version; word search finds it at once, search by meaning after the next sweep."""
     with one_sentence():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
-    author = _author(by)
+        author = OrgFactAuthor(is_human=True, name=by)
     with _memory(command) as (memory, runner):
         written = runner.run(memory.write(request, author=author, fact_id=fact_id))
     command.show_facts({"id": written})
@@ -106,7 +106,8 @@ def write(
 @app.command("retract")
 def retract(command: JsonCommand, fact_id: FactArgument, by: ByOption) -> None:
     """Retract a fact; the log keeps it."""
-    author = _author(by)
+    with one_sentence():
+        author = OrgFactAuthor(is_human=True, name=by)
     with _memory(command) as (memory, runner):
         if not runner.run(memory.retract(fact_id, author=author)):
             raise _unknown(fact_id)
@@ -142,11 +143,6 @@ def _memory(command: JsonCommand, *, by_meaning: bool = False) -> Iterator[tuple
         memory = LedgerOrgMemory(ledger.org, config, company=command.company, backend=backend)
         runner.run(memory.connect())
         yield memory, runner
-
-
-def _author(name: str) -> OrgFactAuthor:
-    with one_sentence():
-        return OrgFactAuthor(is_human=True, name=name)
 
 
 def _categories(names: list[str] | None) -> frozenset[OrgFactCategory] | None:

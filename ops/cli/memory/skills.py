@@ -62,7 +62,7 @@ def show_skill(
             "memory_id": lines[-1].memory_id if lines and lines[-1].kind == "publish" else None,
             "supersedes": _supersedes(ledger, company, approval),
         }
-    lesson = _lesson(skill)
+    lesson = LessonText.model_validate_json(skill.text)
     if command.as_json:
         show_json({**facts, "lesson": lesson.model_dump(mode="json")})
         return
@@ -76,7 +76,7 @@ def show_skill(
 def _skill_row(
     command: JsonCommand, skill: Skill, counts: Applications | None, approval: Approval | None
 ) -> dict[str, Any]:
-    lesson = _lesson(skill)
+    lesson = LessonText.model_validate_json(skill.text)
     details: dict[str, Any] = approval.proposal.details if approval else {}
     return {
         "id": skill.skill_id,
@@ -103,10 +103,6 @@ def _supersedes(ledger: Ledger, company: str, approval: Approval | None) -> list
     old = (each.id for each in approval.proposal.supersedes) if approval else ()
     lines = ((memory_id, ledger.shared_log.history(company, memory_id)) for memory_id in old)
     return [known[0].memory_id if known else memory_id for memory_id, known in lines]
-
-
-def _lesson(skill: Skill) -> LessonText:
-    return LessonText.model_validate_json(skill.text)
 
 
 @app.command("evolve")

@@ -33,19 +33,16 @@ from ops.cli.session import Commands, JsonCommand, ledger_of, policy_of
 from workers.groups import GROUPS
 from workers.stack.home import read_state
 
-#: Columns of a terminal; no line is longer.
+#: Columns of a terminal (no line is longer), and how many of them are for what was seen of a well group.
 _COLUMNS = 80
-
-#: Characters that are left of a line for what was seen of a well group.
 _SUMMARY = _COLUMNS - 20
 
 #: An agent overdue by more than this, beyond some ticks, means that scheduler or workers are down.
 _LATE = timedelta(minutes=5)
 
-#: Ticks that may be missed before the doctor warns: one may have waited behind a long run.
+#: Ticks that may be missed (one may have waited behind a long run), and the age that the last one may have at least,
+#: however short the interval: a stack that starts needs some of it.
 _MISSED_TICKS = 3
-
-#: How old the last tick may be at least, however short the interval: a stack that starts needs some of it.
 _NO_TICK = timedelta(minutes=1)
 
 #: How old the supervisor's last state may be while it runs.

@@ -121,9 +121,8 @@ def stage_containers(settings: Settings) -> Iterator[CheckResult]:
     if execution.backend == "docker":
         require_executor(execution)
         with docker_engine(os.environ):
-            yield CheckResult(
-                check="stage containers", ok=True, seen=f"an engine answers; stages run in {execution.image}", mend=""
-            )
+            seen = f"an engine answers; stages run in {execution.image}"
+            yield CheckResult(check="stage containers", ok=True, seen=seen)
 
 
 #: How long an active reindex may have no worker: a dead worker's lease and two sweeps.
@@ -187,10 +186,8 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
 #: PostgreSQL's port where a URL names none.
 _POSTGRES_PORT = 5432
 
-#: How a server says that it answers, and that it wants another key.
+#: How the store says that it answers, and that it wants another key; longer answers, in bytes, are none of ours.
 _OK, _REFUSED = 200, (401, 403)
-
-#: Bytes of an answer of the store that are read; a longer one is none of ours.
 _LARGEST_ANSWER = 1_048_576
 
 
@@ -293,9 +290,8 @@ def _answering(app: OwnCelery, *, limit: int | None) -> set[str]:
 def _database(name: str, url: str) -> CheckResult:
     parsed = parse_url(url, name=name)
     if parsed.get_backend_name() == "sqlite":
-        seen = _file_error(Path(parsed.database or ""))
         repair = "put it back from a backup (docs/how-to/operate.md#restore), or give it to the user who runs memtend"
-        if seen:
+        if seen := _file_error(Path(parsed.database or "")):
             return CheckResult(check=name, ok=False, seen=seen, mend=repair)
     else:
         repair = "start it, or see its log; `memtend migrate` makes its tables"

@@ -55,9 +55,8 @@ def _run(path: Path, also: Sequence[str]) -> None:
     try:
         _say(f"memtend is up in {path}; stop with Ctrl-C")
         # The address can be clicked on; a password in it would stay in the terminal, in its log and in the browser.
-        _say(
-            f"Flower: http://{url.hostname}:{url.port}/ (user {url.username}, password: flower_password in {addresses})"
-        )
+        user = f"user {url.username}, password: flower_password in {addresses}"
+        _say(f"Flower: http://{url.hostname}:{url.port}/ ({user})")
         stack.supervisor.watch()
     finally:
         _say("stopping ...")

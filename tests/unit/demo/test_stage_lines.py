@@ -6,7 +6,7 @@ import pytest
 
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
 from memcore.models.finetune import FineTuneStage
-from ops.cli.maintenance.finetune import StageLines, run_bars
+from ops.cli.maintenance.finetune import run_bars
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -19,10 +19,10 @@ def run(stage: FineTuneStage, progress: float | None, *finished: FineTuneStage) 
 
 
 def test_each_quarter_is_told_once_and_a_finished_stage_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = StageLines()
-    for progress in (None, 0.1, 0.3, 0.3, 0.74):
-        lines.write(run(FineTuneStage.GENERATING_DATA, progress))
-    lines.write(run(FineTuneStage.MINING_NEGATIVES, 0.0, FineTuneStage.GENERATING_DATA))
+    with run_bars(is_silent=False) as seen:
+        for progress in (None, 0.1, 0.3, 0.3, 0.74):
+            seen(run(FineTuneStage.GENERATING_DATA, progress))
+        seen(run(FineTuneStage.MINING_NEGATIVES, 0.0, FineTuneStage.GENERATING_DATA))
     assert capsys.readouterr().err.splitlines() == [
         "generating_data: 25%", "generating_data: 50%", "generating_data: 100%"
     ]  # fmt: skip
