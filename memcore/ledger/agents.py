@@ -20,7 +20,6 @@ from memcore.ledger.database import (
     insert_one,
     put,
     record_of,
-    rows_with,
     unnest_values,
 )
 from memcore.ledger.runs import NewRun, Run, new_row
@@ -221,8 +220,7 @@ class Agents(Repository):
         wanted = sorted({checked_key("agent_id", agent_id) for agent_id in agent_ids})
         # An agent stores often and is new once: the read keeps every later store away from the write lock.
         query = select(agents.c.agent_id).where(agents.c.company == company)
-        with self._database.read() as connection:
-            known = {row["agent_id"] for row in rows_with(connection, query, agents.c.agent_id, wanted)}
+        known = {row["agent_id"] for row in self._database.rows_with(query, agents.c.agent_id, wanted)}
         missing = [agent_id for agent_id in wanted if agent_id not in known]
         if not missing:
             return 0
@@ -256,9 +254,8 @@ class Agents(Repository):
         """Return the levels of those of the agents that have one of their own."""
         query = select(agents.c.agent_id, agents.c.level)
         query = query.where(agents.c.company == company, agents.c.level.is_not(None))
-        with self._database.read() as connection:
-            rows = rows_with(connection, query, agents.c.agent_id, agent_ids)
-            return {row["agent_id"]: MemoryLevel(row["level"]) for row in rows}
+        rows = self._database.rows_with(query, agents.c.agent_id, agent_ids)
+        return {row["agent_id"]: MemoryLevel(row["level"]) for row in rows}
 
     def like(
         self, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int
@@ -273,10 +270,12 @@ class Agents(Repository):
         # Nothing equals NULL: an agent without a role has no peers by it.
         own = select(shared).where(_is(company, agent_id)).scalar_subquery()
         keeps = agents.c.level == str(MemoryLevel.PERSISTENT)
+        if level is MemoryLevel.PERSISTENT:
+            keeps = keeps | agents.c.level.is_(None)
         query = (
             select(agents.c.agent_id)
             .where(agents.c.company == company, shared == own, agents.c.agent_id != agent_id)
-            .where(agents.c.paused.is_(False), keeps | agents.c.level.is_(None) if _is_kept(level) else keeps)
+            .where(agents.c.paused.is_(False), keeps)
             .order_by(agents.c.agent_id)
             .limit(limit)
         )
@@ -334,10 +333,6 @@ class Agents(Repository):
 
 def _is(company: str, agent_id: str) -> ColumnElement[bool]:
     return equals(agents, company=company, agent_id=agent_id)
-
-
-def _is_kept(level: MemoryLevel) -> bool:
-    return level is MemoryLevel.PERSISTENT
 
 
 def _new_row(company: str, agent_id: str, now: datetime, due: datetime | None) -> Row:

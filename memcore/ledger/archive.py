@@ -3,9 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Subquery, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, func, select, update
 
 from memcore import ids
 from memcore.embedding.bm25 import DEFAULT_K1, Bm25Encoder
@@ -141,12 +140,8 @@ def write_archive_rows(connection: Connection, target: ArchiveTarget) -> None:
 def _archived(row: RowMapping) -> Archived:
     """Return the entry of a row, without vectors where the query did not ask for them."""
     return Archived(
-        archival_id=row["archival_id"],
+        **{name: row[name] for name in ("archival_id", "archived_at", "run_id", "returned_at", "vector_space")},
         mode=ArchivalMode(row["mode"]),
-        archived_at=row["archived_at"],
-        run_id=row["run_id"],
-        returned_at=row["returned_at"],
-        vector_space=row["vector_space"],
         record=decode(RecordRow(*(row.get(name) for name in RecordRow._fields))),  # type: ignore[arg-type]
     )
 
@@ -164,22 +159,6 @@ _MAX_TERMS = 1_000
 
 #: No term weighs as much as this in any text: the limit that the weight nears as the term is repeated.
 _HEAVIEST = DEFAULT_K1 + 1.0
-
-
-def _matching(company: str, agent_id: str, query: MemoryQuery) -> Select[Any] | None:
-    """Return the statement that finds what is out and matches; None when nothing can match."""
-    if len(query.tags) > MAX_TAGS:
-        return None
-    if query.text is None:
-        found = select(*_COLUMNS).where(_of(company, agent_id), OUT, *_filters(query))
-        return found.order_by(archive.c.created_at.desc(), archive.c.archival_id).limit(query.limit)
-    terms = Bm25Encoder().encode_query(query.text).indices[:_MAX_TERMS]
-    if not terms:
-        # The question says nothing that a text could be found by.
-        return None
-    best = _best(company, agent_id, query, terms)
-    order = (best.c.relevance.desc(), archive.c.created_at.desc(), archive.c.archival_id)
-    return select(*_COLUMNS).join(best, best.c.archival_id == archive.c.archival_id).order_by(*order)
 
 
 def _best(company: str, agent_id: str, query: MemoryQuery, terms: Sequence[int]) -> Subquery:
@@ -257,8 +236,19 @@ class Archive(Repository):
         How well a text matches is the sum of the weights of the question's terms in it (memcore.embedding.bm25), as a
         share of the highest sum there can be; ``min_relevance`` is held against that share.
         """
-        statement = _matching(company, agent_id, query)
-        return () if statement is None else tuple(map(_archived, self._database.rows(statement)))
+        if len(query.tags) > MAX_TAGS:
+            return ()
+        order = (archive.c.created_at.desc(), archive.c.archival_id)
+        if query.text is None:
+            found = select(*_COLUMNS).where(_of(company, agent_id), OUT, *_filters(query))
+            found = found.order_by(*order).limit(query.limit)
+        elif terms := Bm25Encoder().encode_query(query.text).indices[:_MAX_TERMS]:
+            best = _best(company, agent_id, query, terms)
+            found = select(*_COLUMNS).join(best, best.c.archival_id == archive.c.archival_id)
+            found = found.order_by(best.c.relevance.desc(), *order)
+        else:
+            return ()  # the question says nothing that a text could be found by
+        return tuple(map(_archived, self._database.rows(found)))
 
     def count(self, company: str, agent_id: str) -> int:
         """Return how many of the agent's memories are out."""

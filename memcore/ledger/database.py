@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,12 +22,14 @@ from sqlalchemy import (
     Delete,
     Dialect,
     Engine,
+    Executable,
     RowMapping,
     Select,
     Table,
     Update,
     and_,
     bindparam,
+    case,
     column,
     create_engine,
     event,
@@ -169,25 +171,16 @@ class Database:
         pid = os.getpid()
         return self._engines.get(pid) or self._engines.setdefault(pid, create_database_engine(self._url))
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """Open a transaction that only reads.
 
         Raises:
             MemoryConnectionError: the database cannot be reached.
             MemoryRetrievalError: it refused the read.
         """
-        try:
-            with self.engine().begin() as connection:
-                yield connection
-        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-            self._refuse_full_disk(error)
-            raise MemoryConnectionError(f"the {self._name} cannot be read: {_cause(error)}") from error
-        except DBAPIError as error:
-            raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
+        return self._begun(writes=False)
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> AbstractContextManager[Connection]:
         """Open a transaction that may write; all of it is committed, or on any error nothing.
 
         Raises:
@@ -195,14 +188,21 @@ class Database:
             MemoryConnectionError: the database cannot be reached, or another writer held it for BUSY_TIMEOUT.
             MemoryStoreError: it refused the write.
         """
+        return self._begun(writes=True)
+
+    @contextmanager
+    def _begun(self, *, writes: bool) -> Iterator[Connection]:
         try:
-            with self.engine().execution_options(**{_WRITES: True}).begin() as connection:
+            with self.engine().execution_options(**{_WRITES: writes}).begin() as connection:
                 yield connection
         except (OperationalError, InterfaceError, PoolTimeoutError) as error:
             self._refuse_full_disk(error)
-            raise MemoryConnectionError(f"the {self._name} cannot be written: {_cause(error)}") from error
+            done = "written" if writes else "read"
+            raise MemoryConnectionError(f"the {self._name} cannot be {done}: {_cause(error)}") from error
         except DBAPIError as error:
-            raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
+            if writes:
+                raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
+            raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
 
     def rows(self, query: Select[*tuple[Any, ...]]) -> Sequence[RowMapping]:
         """Return the rows that a query finds; raises as :meth:`read` does, and so do the next ones."""
@@ -220,8 +220,8 @@ class Database:
 
     def record(self, model: "type[_Model]", query: Select[*tuple[Any, ...]]) -> "_Model | None":
         """Return the one row that a query finds as its record, if it finds one."""
-        row = self.row(query)
-        return record_of(model, row) if row else None
+        with self.read() as connection:
+            return one_record(connection, model, query)
 
     def value(self, query: Select[*tuple[Any, ...]]) -> Any:
         """Return the one value that a query finds; None when it finds no row."""
@@ -232,6 +232,13 @@ class Database:
         """Return how many rows of a table meet the conditions."""
         with self.read() as connection:
             return count_rows(connection, table, *which)
+
+    def rows_with(
+        self, query: Select[*tuple[Any, ...]], which: ColumnElement[str], ids: Iterable[str]
+    ) -> list[RowMapping]:
+        """Return the query's rows that have one of the ids in a column; its order holds only within 500 of them."""
+        with self.read() as connection:
+            return rows_with(connection, query, which, ids)
 
     def changed(self, model: "type[_Model]", statement: Update) -> "_Model | None":
         """Update at most one row, and return it as it is then; None when there was none to update."""
@@ -290,6 +297,11 @@ def equals(table: FromClause, **values: Any) -> ColumnElement[bool]:
     return and_(*(table.c[name] == value for name, value in values.items()))
 
 
+def later_of(time: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return the later of two times, in the words that both databases know."""
+    return case((time > other, time), else_=other)
+
+
 def newest_first(
     query: Select[*tuple[Any, ...]],
     at: ColumnElement[datetime],
@@ -307,7 +319,12 @@ def newest_first(
 
 def changed(connection: Connection, model: type[_Model], statement: Update) -> _Model | None:
     """Update at most one row, and return it as it is then; None when there was none to update."""
-    row = connection.execute(statement.returning(*statement.table.c)).mappings().one_or_none()
+    return one_record(connection, model, statement.returning(*statement.table.c))
+
+
+def one_record(connection: Connection, model: type[_Model], query: Executable) -> _Model | None:
+    """Return the one row of a query as its record, if there is one."""
+    row = connection.execute(query).mappings().one_or_none()
     return record_of(model, row) if row else None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
@@ -27,6 +27,7 @@ from memcore.ledger.database import (
     id_chunks,
     insert_for,
     insert_one,
+    later_of,
     put,
     rows_with,
 )
@@ -219,9 +220,9 @@ class Journal(Repository):
             connection.execute(delete(holds).where(equals(holds, **owner), holds.c.until <= self._clock()))
             if rows:
                 insert = insert_for(connection, holds)
-                longer = case((insert.excluded.until > holds.c.until, insert.excluded.until), else_=holds.c.until)
+                longer = {"until": later_of(insert.excluded.until, holds.c.until)}
                 keys = list(holds.primary_key)
-                connection.execute(insert.on_conflict_do_update(index_elements=keys, set_={"until": longer}), rows)
+                connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=longer), rows)
 
     def protected_by_undo(self, company: str, agent_id: str) -> frozenset[str]:
         """Return the agent's memories that are protected now."""
@@ -257,8 +258,8 @@ class Journal(Repository):
     def removed_by_run(self, run_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of the ids that settled entries of the run have removed."""
         query = moves_with().where(booking_records.c.kind == "removed", bookings.c.run_id == run_id, ~OPEN)
-        with self._database.read() as connection:
-            return frozenset(row["memory_id"] for row in rows_with(connection, query, booking_records.c.memory_id, ids))
+        rows = self._database.rows_with(query, booking_records.c.memory_id, ids)
+        return frozenset(row["memory_id"] for row in rows)
 
     def removals(self, ids: Collection[str]) -> tuple[Removal, ...]:
         """Return the entries that remove any of the ids, or have removed them, oldest first."""
@@ -291,9 +292,8 @@ class Journal(Repository):
             .order_by(bookings.c.prepared_at.desc(), bookings.c.seq.desc())
         )
         moved: dict[str, list[RowMapping]] = {}
-        with self._database.read() as connection:
-            for row in rows_with(connection, query, booking_records.c.memory_id, ids):
-                moved.setdefault(row["memory_id"], []).append(row)
+        for row in self._database.rows_with(query, booking_records.c.memory_id, ids):
+            moved.setdefault(row["memory_id"], []).append(row)
         return frozenset(memory_id for memory_id, rows in moved.items() if _remaining_moves(rows))
 
     def totals(self, run_id: str) -> Counter[tuple[str, str]]:
@@ -523,9 +523,8 @@ class Uses(Repository):
         """Return how often this agent was shown each of these memories; one that it was never shown is left out."""
         query = select(*(memory_use.c[name] for name in Use.model_fields))
         query = query.where(equals(memory_use, company=company, agent_id=agent_id))
-        with self._database.read() as connection:
-            rows = rows_with(connection, query, memory_use.c.memory_id, ids)
-            return {row["memory_id"]: Use.model_construct(**row) for row in rows}
+        rows = self._database.rows_with(query, memory_use.c.memory_id, ids)
+        return {row["memory_id"]: Use.model_construct(**row) for row in rows}
 
 
 def _summed(company: str, uses: Sequence[Use]) -> list[Row]:
@@ -543,8 +542,6 @@ def _summed(company: str, uses: Sequence[Use]) -> list[Row]:
 
 def _add(connection: Connection, rows: list[Row]) -> None:
     table, fresh = memory_use.c, insert_for(connection, memory_use)
-    newest = case(
-        (fresh.excluded.last_used_at > table.last_used_at, fresh.excluded.last_used_at), else_=table.last_used_at
-    )
+    newest = later_of(fresh.excluded.last_used_at, table.last_used_at)
     sums = {"uses": table.uses + fresh.excluded.uses, "last_used_at": newest}
     connection.execute(fresh.on_conflict_do_update(index_elements=list(memory_use.primary_key), set_=sums), rows)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import RowMapping, func, select
 
-from memcore.ledger.database import Database, RecordRow, decode, equals, rows_with
+from memcore.ledger.database import Database, RecordRow, decode, equals
 from memcore.ledger.journal import EntryReason, RecordKind, moves_with
 from memcore.ledger.tables import OUT, archive, booking_records, bookings, model_calls
 from memcore.records import MemoryRecord
@@ -93,16 +93,14 @@ class LineageReader:
         found: dict[str, list[Move]] = {}
         query = _MOVES.where(equals(bookings, company=company, agent_id=agent_id))
         query = query.order_by(bookings.c.prepared_at, bookings.c.seq, booking_records.c.kind)
-        with self._journal.read() as connection:
-            for row in rows_with(connection, query, booking_records.c.memory_id, ids):
-                found.setdefault(row["memory_id"], []).append(_move(row))
+        for row in self._journal.rows_with(query, booking_records.c.memory_id, ids):
+            found.setdefault(row["memory_id"], []).append(_move(row))
         return {memory_id: tuple(moves) for memory_id, moves in found.items()}
 
     def exchanges(self, entry_ids: Collection[str]) -> Mapping[str, Exchange]:
         """Return the ids that each of the entries moved."""
-        with self._journal.read() as connection:
-            rows = rows_with(connection, _MOVES.order_by(*_PLACES), bookings.c.booking_id, entry_ids)
-            return {each.booking_id: each for each in _exchanges(rows)}
+        rows = self._journal.rows_with(_MOVES.order_by(*_PLACES), bookings.c.booking_id, entry_ids)
+        return {each.booking_id: each for each in _exchanges(rows)}
 
     def of_run(self, run_id: str) -> tuple[Exchange, ...]:
         """Return the ids that the run's entries moved, in the order in which they were decided."""
@@ -111,9 +109,7 @@ class LineageReader:
     def archived(self, company: str, agent_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of an agent's memories that lie in the archive and are not in the store."""
         query = select(archive.c.original_id).where(equals(archive, company=company, agent_id=agent_id), OUT)
-        with self._journal.read() as connection:
-            rows = rows_with(connection, query, archive.c.original_id, ids)
-            return frozenset(row["original_id"] for row in rows)
+        return frozenset(row["original_id"] for row in self._journal.rows_with(query, archive.c.original_id, ids))
 
     def record(self, booking_id: str, memory_id: str) -> MemoryRecord | None:
         """Return a memory as the entry wrote it down; None when it holds none, or its content has expired."""

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Repository, Row, UtcDateTime, changed, equals, insert_one, record_of, rows_with
+from memcore.ledger.database import Repository, Row, UtcDateTime, changed, equals, insert_one, record_of
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import ACTIVE, agents, runs
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
@@ -375,9 +375,7 @@ class Runs(Repository):
             .where(runs.c.state == RunState.DONE, ~undone)
             .group_by(runs.c.scope_id)
         )
-        with self._database.read() as connection:
-            rows = rows_with(connection, query, runs.c.scope_id, scope_ids)
-            return {row["scope_id"]: row["at"] for row in rows}
+        return {row["scope_id"]: row["at"] for row in self._database.rows_with(query, runs.c.scope_id, scope_ids)}
 
     def stale(self, company: str, *, queued_for: timedelta, limit: int) -> "tuple[Run, ...]":
         """Return a company's runs whose message may be lost: queued longer than that, or running under an ended lease.

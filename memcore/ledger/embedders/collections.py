@@ -20,6 +20,7 @@ from memcore.ledger.database import (
     equals,
     insert_one,
     newest_first,
+    one_record,
     put,
     record_of,
 )
@@ -211,8 +212,7 @@ class CollectionPointer(Frozen):
 
 def read_serving(connection: Connection, company: str) -> CollectionPointer | None:
     """Return the company's pointer; None before the first connection."""
-    row = connection.execute(select(pointer).where(pointer.c.company == company)).mappings().one_or_none()
-    return record_of(CollectionPointer, row) if row else None
+    return one_record(connection, CollectionPointer, select(pointer).where(pointer.c.company == company))
 
 
 #: Most checkpoints of a page.
@@ -268,10 +268,10 @@ class Checkpoints(Repository):
 def hold_checkpoint(connection: Connection, company: str, checkpoint_id: str) -> Checkpoint:
     """Lock a checkpoint until the transaction ends, and return it. Raises CheckpointNotFoundError."""
     query = select(finetune_checkpoints).where(_named(company, checkpoint_id)).with_for_update()
-    row = connection.execute(query).mappings().one_or_none()
-    if row is None:
+    found = one_record(connection, Checkpoint, query)
+    if found is None:
         raise CheckpointNotFoundError
-    return record_of(Checkpoint, row)
+    return found
 
 
 def add_checkpoint(connection: Connection, company: str, checkpoint: Checkpoint) -> None:
@@ -325,20 +325,9 @@ class CollectionPointers(Repository):
             CheckpointNotFoundError: the target's checkpoint was deleted.
         """
         now = self._clock()
-        row = {
-            "reindex_id": ids.new_id(),
-            "kind": kind.value,
-            "stage": ReindexStage.COPYING.value,
-            "cursor": None,
-            **dict.fromkeys(("looked_at", "written", "passed_over", "freezes"), 0),
-            "total": total,
-            "token": None,
-            "lease_until": None,
-            "rung_at": now,
-            "started_at": now,
-            "finished_at": None,
-            "trouble": None,
-        }
+        stage = ReindexStage.COPYING
+        new_reindex = Reindex(reindex_id=ids.new_id(), kind=kind, stage=stage, total=total, rung_at=now, started_at=now)
+        row = {"company": company, **new_reindex.model_dump(), "kind": kind.value, "stage": stage.value}
         with self._database.write() as connection:
             if target.checkpoint_id is not None:
                 # First, as a removal does: the second of the two sees what the other one did.
@@ -348,7 +337,7 @@ class CollectionPointers(Repository):
             if changed is None:
                 raise MemoryInputError("reindex", "another one is under way, or has just ended: see `--status`")
             connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
-            put(connection, reindexes, [{"company": company, **row}])
+            put(connection, reindexes, [row])
             if note is not None:
                 append(connection, company, note, at=now)
         return changed

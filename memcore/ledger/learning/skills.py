@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, case, delete, exists, not_, select, true, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, exists, not_, select, true, update
 
 from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
@@ -15,9 +15,9 @@ from memcore.ledger.database import (
     equals,
     insert_for,
     insert_one,
+    later_of,
     newest_first,
     record_of,
-    rows_with,
 )
 from memcore.ledger.organization.shared_log import lock_shared_head
 from memcore.ledger.tables import approvals, skill_applications, skill_counts, skills
@@ -162,13 +162,13 @@ class Skills(Repository):
                 successes=int(payload.outcome == "success"),
                 last_applied_at=at,
             )
-            table, newest = skill_counts.c, fresh.excluded.last_applied_at
+            table = skill_counts.c
             statement = fresh.on_conflict_do_update(
                 index_elements=["company", "skill_id"],
                 set_={
                     "applications": table.applications + 1,
                     "successes": table.successes + fresh.excluded.successes,
-                    "last_applied_at": case((newest > table.last_applied_at, newest), else_=table.last_applied_at),
+                    "last_applied_at": later_of(fresh.excluded.last_applied_at, table.last_applied_at),
                 },
             )
             connection.execute(statement)
@@ -177,9 +177,8 @@ class Skills(Repository):
     def applications(self, company: str, skill_ids: Collection[str]) -> dict[str, Applications]:
         """Return how often each was applied; one that never was is left out."""
         query = select(skill_counts).where(skill_counts.c.company == company)
-        with self._database.read() as connection:
-            rows = rows_with(connection, query, skill_counts.c.skill_id, skill_ids)
-            return {row["skill_id"]: record_of(Applications, row) for row in rows}
+        rows = self._database.rows_with(query, skill_counts.c.skill_id, skill_ids)
+        return {row["skill_id"]: record_of(Applications, row) for row in rows}
 
     def expire_applications(self, company: str, *, before: datetime) -> int:
         """Forget single applications before then, which stay counted, and return how many there were."""

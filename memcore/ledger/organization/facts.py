@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Select,
     and_,
     case,
     delete,
@@ -34,6 +33,7 @@ from memcore.ledger.database import (
     checked_time,
     equals,
     insert_for,
+    later_of,
     pack,
     record_of,
     unpack,
@@ -127,64 +127,6 @@ def _published_facts(company: str, categories: Collection[OrgFactCategory] | Non
     return found if categories is None else found & org_facts.c.category.in_(sorted(categories))
 
 
-def _best_facts(
-    company: str, worth: Mapping[int, float], *, categories: Collection[OrgFactCategory] | None, limit: int
-) -> Select[*tuple[Any, ...]]:
-    """Return the statement that ranks facts by the sum of their terms' weights, each times what the term is worth."""
-    relevance = func.sum(org_terms.c.weight * case(dict(worth), value=org_terms.c.term, else_=0.0))
-    of_fact = and_(org_terms.c.company == org_facts.c.company, org_terms.c.fact_id == org_facts.c.fact_id)
-    order = (org_facts.c.created_at.desc(), org_facts.c.fact_id)
-    hits = (
-        select(org_facts.c.fact_id, relevance.label("relevance"))
-        .join_from(org_terms, org_facts, of_fact)
-        .where(org_terms.c.company == company, org_terms.c.term.in_(worth), _published_facts(company, categories))
-        .group_by(org_facts.c.fact_id, org_facts.c.created_at)
-        .order_by(relevance.desc(), *order)
-        .limit(limit)
-        .subquery()
-    )
-    return (
-        select(org_facts, hits.c.relevance)
-        .join_from(hits, org_facts, hits.c.fact_id == org_facts.c.fact_id)
-        .where(org_facts.c.company == company)
-        .order_by(hits.c.relevance.desc(), *order)
-    )
-
-
-def _facts_as_of(company: str, at: datetime, *, after: str, limit: int) -> Select[*tuple[Any, ...]]:
-    """Return the statement that reads off the log how each fact stood at a time, by fact id."""
-    version = org_log.c.version
-    ends = (
-        select(
-            org_log.c.fact_id,
-            func.max(version).label("version"),
-            func.max(version).filter(_PUBLISHED).label("published"),
-            func.min(org_log.c.at).label("created_at"),
-        )
-        .where(org_log.c.company == company, org_log.c.at <= at, org_log.c.fact_id > after)
-        .group_by(org_log.c.fact_id)
-        .order_by(org_log.c.fact_id)
-        .limit(limit)
-        .subquery()
-    )
-    last, text = org_log.alias("last"), org_log.alias("text")
-    retracted_at = case((last.c.operation == "RETRACT", last.c.at), else_=literal_column("NULL"))
-    return (
-        select(
-            ends.c.fact_id,
-            ends.c.version,
-            ends.c.created_at,
-            retracted_at.label("retracted_at"),
-            text.c.category,
-            text.c.body,
-        )
-        .join_from(ends, last, and_(last.c.fact_id == ends.c.fact_id, last.c.version == ends.c.version))
-        .join(text, and_(text.c.fact_id == ends.c.fact_id, text.c.version == ends.c.published))
-        .where(last.c.company == company, text.c.company == company)
-        .order_by(ends.c.fact_id)
-    )
-
-
 #: Most rows of a page: their texts are at most 64 KiB each.
 MAX_PAGE = 256
 
@@ -233,7 +175,8 @@ class OrgLog(Repository):
     def retract(self, company: str, fact_id: str, *, author: OrgFactAuthor) -> OperationLogEntry | None:
         """Take back a fact and return the line; None, and nothing is written, when there is none that stands."""
         with self._database.write() as connection:
-            at = _not_before(literal(self._clock(), UtcDateTime), org_facts.c.changed_at)
+            # Clocks of machines differ: without this a version could be older than the one that it follows.
+            at = later_of(literal(self._clock(), UtcDateTime), org_facts.c.changed_at)
             query = (
                 update(org_facts)
                 .where(_is(org_facts, company, fact_id), org_facts.c.retracted_at.is_(None))
@@ -303,7 +246,25 @@ class OrgLog(Repository):
         """
         if not worth:
             return ()
-        found = self._database.rows(_best_facts(company, worth, categories=categories, limit=min(limit, MAX_PAGE)))
+        relevance = func.sum(org_terms.c.weight * case(dict(worth), value=org_terms.c.term, else_=0.0))
+        of_fact = and_(org_terms.c.company == org_facts.c.company, org_terms.c.fact_id == org_facts.c.fact_id)
+        order = (org_facts.c.created_at.desc(), org_facts.c.fact_id)
+        hits = (
+            select(org_facts.c.fact_id, relevance.label("relevance"))
+            .join_from(org_terms, org_facts, of_fact)
+            .where(org_terms.c.company == company, org_terms.c.term.in_(worth), _published_facts(company, categories))
+            .group_by(org_facts.c.fact_id, org_facts.c.created_at)
+            .order_by(relevance.desc(), *order)
+            .limit(min(limit, MAX_PAGE))
+            .subquery()
+        )
+        query = (
+            select(org_facts, hits.c.relevance)
+            .join_from(hits, org_facts, hits.c.fact_id == org_facts.c.fact_id)
+            .where(org_facts.c.company == company)
+            .order_by(hits.c.relevance.desc(), *order)
+        )
+        found = self._database.rows(query)
         return tuple((row["relevance"], _fact(row)) for row in found)
 
     def snapshot_at(
@@ -314,9 +275,37 @@ class OrgLog(Repository):
         ``after`` is the last fact id of the page before.
         """
         checked_time("at", at)
-        return tuple(
-            map(_snapshot, self._database.rows(_facts_as_of(company, at, after=after, limit=min(limit, MAX_PAGE))))
+        version = org_log.c.version
+        ends = (
+            select(
+                org_log.c.fact_id,
+                func.max(version).label("version"),
+                func.max(version).filter(_PUBLISHED).label("published"),
+                func.min(org_log.c.at).label("created_at"),
+            )
+            .where(org_log.c.company == company, org_log.c.at <= at, org_log.c.fact_id > after)
+            .group_by(org_log.c.fact_id)
+            .order_by(org_log.c.fact_id)
+            .limit(min(limit, MAX_PAGE))
+            .subquery()
         )
+        last, text = org_log.alias("last"), org_log.alias("text")
+        retracted_at = case((last.c.operation == "RETRACT", last.c.at), else_=literal_column("NULL"))
+        query = (
+            select(
+                ends.c.fact_id,
+                ends.c.version,
+                ends.c.created_at,
+                retracted_at.label("retracted_at"),
+                text.c.category,
+                text.c.body,
+            )
+            .join_from(ends, last, and_(last.c.fact_id == ends.c.fact_id, last.c.version == ends.c.version))
+            .join(text, and_(text.c.fact_id == ends.c.fact_id, text.c.version == ends.c.published))
+            .where(last.c.company == company, text.c.company == company)
+            .order_by(ends.c.fact_id)
+        )
+        return tuple(map(_snapshot, self._database.rows(query)))
 
     def operations(
         self, company: str, fact_id: str, *, after: int = 0, limit: int = MAX_PAGE
@@ -350,7 +339,7 @@ class OrgLog(Repository):
                 "version": org_facts.c.version + 1,
                 "author": new.author,
                 "body": new.body,
-                "changed_at": _not_before(new.changed_at, org_facts.c.changed_at),
+                "changed_at": later_of(new.changed_at, org_facts.c.changed_at),
                 "retracted_at": None,
             },
             where=org_facts.c.category == new.category,
@@ -385,8 +374,3 @@ def _actor(author: OrgFactAuthor) -> str:
 
 def _is(table: Any, company: str, fact_id: str) -> ColumnElement[bool]:
     return equals(table, company=company, fact_id=fact_id)
-
-
-def _not_before(time: ColumnElement[Any], earlier: ColumnElement[Any]) -> ColumnElement[Any]:
-    # Clocks of machines differ: without this a version could be older than the one that it follows.
-    return case((time > earlier, time), else_=earlier)

@@ -62,17 +62,15 @@ class SharedLog(Repository):
 
         A fact that was retracted, or has expired, is published anew, under an id of its own.
 
-        Args:
-            company: the company.
-            record: of the publisher, without vectors, under the id of its fact (:func:`memcore.ids.fact_id`).
-            once: whatever became of its last publication, leave it at that.
-
-        Raises MemoryStoreError, MemoryConnectionError.
+        The record is the publisher's, without vectors, under the id of its fact (:func:`memcore.ids.fact_id`).
+        ``once``: whatever became of its last publication, leave it at that.
         """
         fact_id, agent_id = record.entry.id, checked_key("agent_id", record.entry.agent_id)
         with self._database.write() as connection:
             last = lock_shared_head(connection, company).last
-            before = self._publications(connection, company, fact_id)
+            published = equals(shared_log, company=company, fact_id=fact_id, kind="publish")
+            query = select(shared_log).where(published).order_by(shared_log.c.version)
+            before = connection.execute(query).mappings().all()
             if before and (once or self._is_published(connection, company, before[-1])):
                 return _entry(before[-1])
             if before:
@@ -160,10 +158,6 @@ class SharedLog(Repository):
         connection.execute(update(shared_heads).where(shared_heads.c.company == company).values(last=row["version"]))
         return _entry(row)
 
-    def _publications(self, connection: Connection, company: str, fact_id: str) -> list[RowMapping]:
-        query = select(shared_log).where(equals(shared_log, company=company, fact_id=fact_id, kind="publish"))
-        return list(connection.execute(query.order_by(shared_log.c.version)).mappings())
-
     def _is_published(self, connection: Connection, company: str, publication: RowMapping) -> bool:
         retraction = equals(shared_log, company=company, memory_id=publication["memory_id"], kind="retract")
         if count_rows(connection, shared_log, retraction):
@@ -184,15 +178,8 @@ def lock_shared_head(connection: Connection, company: str) -> LogPosition:
 
 
 def _entry(row: "RowMapping | dict[str, Any]") -> SharedEntry:
-    kind: SharedKind = row["kind"]
-    return SharedEntry(
-        version=row["version"],
-        kind=kind,
-        memory_id=row["memory_id"],
-        agent_id=row["agent_id"],
-        at=row["at"],
-        record=None if row["body"] is None else _record(row["body"]),
-    )
+    columns = {name: row[name] for name in ("version", "kind", "memory_id", "agent_id", "at")}
+    return SharedEntry(**columns, record=None if row["body"] is None else _record(row["body"]))
 
 
 def _record(body: bytes) -> MemoryRecord:
