@@ -171,14 +171,6 @@ class NearDuplicates:
         )
 
 
-async def find_near_duplicates(found: AsyncIterator[tuple[MemoryRecord, ...]]) -> frozenset[str]:
-    """Return the ids of memories that a newer one repeats; the pages come oldest first."""
-    repeats = NearDuplicates()
-    async for page in found:
-        repeats.add(page)
-    return repeats.found()
-
-
 class MemoryScorer:
     """Scores one agent's memories by the rule; the first call looks for near duplicates."""
 
@@ -196,7 +188,11 @@ class MemoryScorer:
         """
         snapshot = self._snapshot
         if self._repeated is None:
-            self._repeated = await find_near_duplicates(pages(snapshot.backend, snapshot.free))
+            repeats = NearDuplicates()
+            # Pages come oldest first.
+            async for page in pages(snapshot.backend, snapshot.free):
+                repeats.add(page)
+            self._repeated = repeats.found()
         ids = [record.entry.id for record in records]
         uses = snapshot.ledger.uses.of(snapshot.company, snapshot.agent_id, ids)
         worth: list[float] = []

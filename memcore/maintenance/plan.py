@@ -20,7 +20,7 @@ from memcore.maintenance.consolidation.strategy import (
 )
 from memcore.maintenance.enforcement import MemoryScorer, lowest
 from memcore.maintenance.retention import find_pruned, rules
-from memcore.maintenance.rules import AgentSnapshot, aged_filters, find_ended_scopes, is_old
+from memcore.maintenance.rules import AgentSnapshot, find_ended_scopes, is_old
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
 from memcore.records import MemoryRecord, Where
@@ -173,13 +173,10 @@ class _Due:
 async def _due(snapshot: AgentSnapshot) -> _Due:
     too_old = snapshot.retention_cutoffs
     silent = too_old.get(MemoryCategory.WORKING) if snapshot.terms.working_timeout is not None else None
-    working = aged_filters(
-        snapshot.agent_id,
-        {MemoryCategory.WORKING: silent} if silent else {},
-        protected_by_undo=snapshot.protected_by_undo,
-    )
-    timely = sum([await snapshot.backend.count_where(where) for where in working.values()])
-    only, seen = 0, set[str]()
+    only, timely, seen = 0, 0, set[str]()
+    if silent is not None:
+        working = {"categories": frozenset({MemoryCategory.WORKING}), "created_before": silent}
+        timely = await snapshot.backend.count_where(snapshot.free.model_copy(update=working))
     for where in snapshot.ended_scopes.filters(snapshot.free):
         async for page in pages(snapshot.backend, where):
             # A session and its project may both have ended.

@@ -79,7 +79,6 @@ class MemoryTrace(Frozen):
     text: str | None = Field(default=None, repr=False)
     made_of: tuple[str, ...] = ()
     made_into: tuple[str, ...] = ()
-    #: Its events, oldest first.
     chapters: tuple[HistoryEvent, ...] = ()
 
 

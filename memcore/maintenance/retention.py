@@ -31,7 +31,7 @@ def rules(snapshot: AgentSnapshot) -> Iterator[tuple[EntryReason, Where]]:
     for where in snapshot.ended_scopes.filters(snapshot.free):
         yield "ended", where
     yield "expired", snapshot.expired
-    for where in snapshot.aged.values():
+    for where in snapshot.aged:
         yield "retention", where
 
 

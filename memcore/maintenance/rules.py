@@ -63,23 +63,6 @@ def is_old(entry: MemoryEntry, retention_cutoffs: Mapping[MemoryCategory, dateti
     )
 
 
-def expired_filter(agent_id: str, now: datetime, *, protected_by_undo: frozenset[str]) -> Where:
-    """Return the filter for memories whose own ``expires_at`` has come."""
-    return Where(agent_id=agent_id, expires_by=now, without_ids=protected_by_undo)
-
-
-def aged_filters(
-    agent_id: str, retention_cutoffs: Mapping[MemoryCategory, datetime], *, protected_by_undo: frozenset[str]
-) -> dict[MemoryCategory, Where]:
-    """Return the filters for memories that are too old, one per category."""
-    return {
-        category: Where(
-            agent_id=agent_id, categories=frozenset({category}), created_before=cutoff, without_ids=protected_by_undo
-        )
-        for category, cutoff in retention_cutoffs.items()
-    }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """The silence after which a scope ends; None means never.
@@ -222,12 +205,13 @@ class AgentSnapshot:
     @property
     def expired(self) -> Where:
         """The filter for memories whose own ``expires_at`` has come."""
-        return expired_filter(self.agent_id, self.now, protected_by_undo=self.protected_by_undo)
+        return self.free.model_copy(update={"expires_by": self.now})
 
     @property
-    def aged(self) -> dict[MemoryCategory, Where]:
+    def aged(self) -> Iterator[Where]:
         """The filters for memories that are too old, one per category."""
-        return aged_filters(self.agent_id, self.retention_cutoffs, protected_by_undo=self.protected_by_undo)
+        for category, cutoff in self.retention_cutoffs.items():
+            yield self.free.model_copy(update={"categories": frozenset({category}), "created_before": cutoff})
 
     @property
     def aged_together(self) -> Iterator[Where]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import Self
 
 from pydantic import ValidationError
 
@@ -44,40 +44,15 @@ class Verdict(StrEnum):
     PARTIAL = "partial"
 
 
-class SkillClaim(Protocol):
-    """A skill's condition, action and confidence; a ProceduralMemoryProposal has them."""
-
-    @property
-    def condition(self) -> str:
-        """When it applies."""
-        ...
-
-    @property
-    def action(self) -> str:
-        """What to do then."""
-        ...
-
-    @property
-    def confidence(self) -> float:
-        """From 0.0 to 1.0."""
-        ...
-
-
 class ParsedClaim(Frozen):
-    """A claim as token sets: parsed once, compared with many.
-
-    Attributes:
-        condition: the tokens of its condition.
-        action: the tokens of its action.
-        confidence: 0 to 1.
-    """
+    """A claim as token sets: parsed once, compared with many."""
 
     condition: frozenset[str]
     action: frozenset[str]
     confidence: float
 
     @classmethod
-    def of(cls, claim: SkillClaim) -> Self:
+    def of(cls, claim: LessonText | SkillCandidate) -> Self:
         """Parse a claim."""
         return cls(condition=tokens(claim.condition), action=tokens(claim.action), confidence=claim.confidence)
 
@@ -106,11 +81,6 @@ class ParsedClaim(Frozen):
 
     def _acts_like(self, other: "ParsedClaim") -> bool:
         return jaccard(self.action, other.action) >= SAME_ACTION
-
-
-def verdict_of(candidate: SkillClaim, existing: SkillClaim) -> Verdict:
-    """Return the candidate's relation to the existing one (see :meth:`ParsedClaim.verdict`)."""
-    return ParsedClaim.of(candidate).verdict(ParsedClaim.of(existing))
 
 
 def tokens(text: str) -> frozenset[str]:
@@ -163,7 +133,6 @@ class CandidateStanding:
     """A candidate's relation to the published skills and proposals.
 
     Attributes:
-        reading: the candidate's claim.
         conflicts: ids of what contradicts it.
         supersedes: ids of the skills that it would replace.
         is_settled: whether the pattern's own skill is published, and is no worse.

@@ -57,15 +57,7 @@ class WikiExporter:
 
     Each agent's folder is written anew beside the old one and replaces it atomically, or not at all. Errors of files
     are in the result and in the log, and never raised. Shown is all of it, or the newest ``max_entries_per_view`` of
-    each tier.
-
-    Args:
-        backend: where compressed experiences live.
-        ledger: where raw ones live.
-        config: what is exported.
-        home: the data folder; ``export_root`` counts from there unless it begins with a slash.
-        company: whose agents.
-        clock: the time.
+    each tier. ``export_root`` counts from ``home``, the data folder, unless it begins with a slash.
     """
 
     def __init__(

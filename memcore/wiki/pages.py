@@ -111,10 +111,6 @@ class WikiExport(Frozen):
     """The result of one agent's export.
 
     Attributes:
-        agent_id: whose.
-        raw_count: raw experiences written, or to be written.
-        compressed_count: compressed experiences written, or to be written.
-        failed_count: files that could not be written.
         is_published: whether people see it; otherwise they see the one before, whole.
         reason: why it is not published, without a word of any memory; None when it is.
     """

@@ -247,12 +247,7 @@ class ConsolidationStrategy(Protocol):
 
 
 class CompositeConsolidationStrategy:
-    """A strategy of a selector and an op.
-
-    Args:
-        limits: how many memories one summary replaces.
-        name: distinguishes its summaries from those of another pair.
-    """
+    """A strategy of a selector, the limits of a summary, and an op."""
 
     def __init__(
         self, selector: EntrySelector, op: ConsolidationOp, *, name: str, limits: ChunkLimits | None = None
@@ -260,12 +255,7 @@ class CompositeConsolidationStrategy:
         self._selector = selector
         self._op = op
         self._limits = limits or ChunkLimits()
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The name given."""
-        return self._name
+        self.name = name
 
     def parts(self, members: Iterable[SummaryCandidate]) -> Iterator[SummaryGroup]:
         """Yield what the selector removes, cut to the limits."""
@@ -335,11 +325,7 @@ _CUT = "..."
 
 
 class ConcatenationOp:
-    """Joins the beginnings of the memories as bullets; deterministic, without a model.
-
-    Args:
-        max_entry_chars: characters that each keeps.
-    """
+    """Joins the beginnings of the memories as bullets; deterministic, without a model."""
 
     def __init__(self, *, max_entry_chars: int = MAX_ENTRY_CHARS) -> None:
         self._max_entry_chars = max_entry_chars

@@ -1,10 +1,10 @@
 """Near duplicates: memories that a newer one repeats."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from support.maintenance_fixture import memory, uid
 
-from memcore.maintenance.enforcement import NearDuplicates, find_near_duplicates
+from memcore.maintenance.enforcement import NearDuplicates
 from memcore.records import MemoryRecord
 
 PLACES = ("kitchen", "cellar", "attic", "garage", "study", "nursery", "hallway", "pantry", "library", "workshop")
@@ -51,15 +51,17 @@ def test_no_memories_have_no_repetitions() -> None:
     assert repeated([]) == frozenset()
 
 
-async def test_pages_make_no_difference() -> None:
+def test_pages_make_no_difference() -> None:
     records = memories(
         *[f"The {place} is cleaned by the robot on the first Monday of the month" for place in PLACES * 3]
     )
 
-    async def pages(size: int) -> AsyncIterator[tuple[MemoryRecord, ...]]:
+    def paged(size: int) -> frozenset[str]:
+        repeats = NearDuplicates()
         for start in range(0, len(records), size):
-            yield tuple(records[start : start + size])
+            repeats.add(records[start : start + size])
+        return repeats.found()
 
     whole = repeated(records)
     assert {uid(n) for n in range(20)} <= whole
-    assert await find_near_duplicates(pages(1)) == await find_near_duplicates(pages(7)) == whole
+    assert paged(1) == paged(7) == whole

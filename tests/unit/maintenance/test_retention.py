@@ -1,14 +1,15 @@
 """The five steps by which a category's retention is resolved."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from support.maintenance_fixture import AGENT, START
 
-from memcore.config.maintenance import RetentionConfig, RetentionRule
+from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, RetentionRule
 from memcore.errors import MemoryInputError
-from memcore.maintenance.rules import aged_filters, expired_filter, resolve_days, retention_cutoffs
-from memcore.models.memory import MemoryCategory
+from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts, resolve_days
+from memcore.models.memory import MemoryCategory, MemoryLevel
 
 EPISODIC, SOCIAL = MemoryCategory.EPISODIC, MemoryCategory.SOCIAL
 
@@ -51,9 +52,24 @@ def test_an_agents_value_below_a_day_is_refused_by_name() -> None:
 
 def test_filters_name_only_what_has_a_rule_and_leave_held_ids_out() -> None:
     held = frozenset({"h"})
-    filters = aged_filters(AGENT, retention_cutoffs({EPISODIC: 10, SOCIAL: None}, START), protected_by_undo=held)
+    policy = ConsolidationConfig(
+        retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=10),))
+    )
+    nothing: Any = None
+    snapshot = AgentSnapshot(
+        company="acme",
+        agent_id=AGENT,
+        backend=nothing,
+        ledger=nothing,
+        policy=policy,
+        terms=EffectivePolicy.of(None, policy, level=MemoryLevel.PERSISTENT, timeouts=Timeouts()),
+        now=START,
+        protected_by_undo=held,
+    )
+    (aged,) = snapshot.aged
 
-    assert set(filters) == {EPISODIC}
-    assert filters[EPISODIC].created_before == START - timedelta(days=10)
-    assert filters[EPISODIC].without_ids == held
-    assert expired_filter(AGENT, START, protected_by_undo=held).expires_by == START
+    assert aged.categories == frozenset({EPISODIC})
+    assert aged.created_before == START - timedelta(days=10)
+    assert aged.without_ids == held
+    assert snapshot.expired.expires_by == START
+    assert snapshot.expired.without_ids == held

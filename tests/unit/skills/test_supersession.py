@@ -1,23 +1,18 @@
 """The relation of a new skill to an old one: the verdicts that people expect, pair by pair."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.lessons import ANSWER
 
 from memcore.procedural.records import ProceduralMemoryProposal
-from memcore.skills.supersession import ParsedClaim, Verdict, jaccard, tokens, verdict_of
+from memcore.skills.supersession import ParsedClaim, Verdict, jaccard, tokens
 
 CONFLICT, FULL, PARTIAL = Verdict.CONFLICT, Verdict.FULL, Verdict.PARTIAL
 
 
-@dataclass(frozen=True)
-class Skill:
-    condition: str
-    action: str
-    confidence: float = 0.8
+def claim(condition: str, action: str, confidence: float = 0.8) -> ParsedClaim:
+    return ParsedClaim(condition=tokens(condition), action=tokens(action), confidence=confidence)
 
 
 #: (why, condition and action of the new one, of the old one, confidence of the new one where the old has 0.8, verdict)
@@ -89,7 +84,7 @@ PAIRS: list[tuple[str, tuple[str, str], tuple[str, str], float, Verdict]] = [
 def test_a_pair_has_the_verdict_that_a_person_gives(
     why: str, new: tuple[str, str], old: tuple[str, str], confidence: float, verdict: Verdict
 ) -> None:
-    assert verdict_of(Skill(*new, confidence), Skill(*old)) is verdict, why
+    assert claim(*new, confidence).verdict(claim(*old)) is verdict, why
 
 
 def test_the_table_is_long_enough_and_has_every_verdict_often() -> None:
@@ -101,36 +96,37 @@ def test_the_table_is_long_enough_and_has_every_verdict_often() -> None:
 
 def test_a_proposal_can_be_compared_as_it_is() -> None:
     old = ProceduralMemoryProposal.model_validate(ANSWER)
-    assert verdict_of(old.model_copy(update={"confidence": 1.0}), old) is FULL
+    surer = old.model_copy(update={"confidence": 1.0})
+    assert ParsedClaim.of(surer).verdict(ParsedClaim.of(old)) is FULL
 
 
 WORDS = st.lists(
     st.sampled_from(["disk", "full", "import", "night", "delete", "wait", "retry", "token"]), max_size=6
 ).map(" ".join)
-SKILLS = st.builds(Skill, WORDS, WORDS, st.sampled_from([0.2, 0.5, 0.9]))
+SKILLS = st.builds(claim, WORDS, WORDS, st.sampled_from([0.2, 0.5, 0.9]))
 
 
 @given(SKILLS, SKILLS)
-def test_a_contradiction_is_never_taken_for_progress_and_is_mutual(one: Skill, other: Skill) -> None:
-    verdict = verdict_of(one, other)
-    assert (verdict is CONFLICT) == (verdict_of(other, one) is CONFLICT)
+def test_a_contradiction_is_never_taken_for_progress_and_is_mutual(one: ParsedClaim, other: ParsedClaim) -> None:
+    verdict = one.verdict(other)
+    assert (verdict is CONFLICT) == (other.verdict(one) is CONFLICT)
     if verdict is FULL:
         assert one.confidence > other.confidence
-        assert verdict_of(other, one) is not FULL
+        assert other.verdict(one) is not FULL
 
 
 @pytest.mark.parametrize(
     ("new", "is_repeat"),
     [
-        (Skill("disk is full", "delete old exports", 0.9), True),
-        (Skill("full disk", "delete exports", 0.5), True),
-        (Skill("disk is full at night", "delete old exports"), False),
-        (Skill("disk is full", "wait"), False),
-        (Skill("?", "delete old exports"), False),
+        (claim("disk is full", "delete old exports", 0.9), True),
+        (claim("full disk", "delete exports", 0.5), True),
+        (claim("disk is full at night", "delete old exports"), False),
+        (claim("disk is full", "wait"), False),
+        (claim("?", "delete old exports"), False),
     ],
 )
-def test_a_skill_repeats_one_that_reaches_as_far_and_acts_alike(new: Skill, is_repeat: bool) -> None:
-    assert ParsedClaim.of(new).repeats(ParsedClaim.of(Skill("disk is full", "delete old exports"))) is is_repeat
+def test_a_skill_repeats_one_that_reaches_as_far_and_acts_alike(new: ParsedClaim, is_repeat: bool) -> None:
+    assert new.repeats(claim("disk is full", "delete old exports")) is is_repeat
 
 
 def test_tokens_are_words_of_two_characters_or_more() -> None:
