@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 from pydantic import SecretStr
@@ -43,6 +44,13 @@ os.environ["MEM0_TELEMETRY"] = "False"
 os.environ["MEM0_DIR"] = tempfile.mkdtemp(prefix="memtend-mem0-")
 atexit.register(shutil.rmtree, os.environ["MEM0_DIR"], ignore_errors=True)
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Every client would read all authorities of the web, 30 ms of processor time: one is enough where nobody outside is
+# asked. Only this process is meant: what a test starts has an installation's own trust.
+if not any(value.startswith("https:") for name, value in os.environ.items() if name.startswith("MEMTEND_TEST_")):
+    _END = "-----END CERTIFICATE-----\n"
+    _AUTHORITY = Path(os.environ["MEM0_DIR"]) / "authority.pem"
+    _AUTHORITY.write_text(certifi.contents().partition(_END)[0] + _END)
+    pytest.MonkeyPatch().setattr(certifi, "where", lambda: str(_AUTHORITY))
 # A person's own stack must not be what a test talks to; what names servers for tests stays.
 for _name in [name for name in os.environ if name.startswith("MEMTEND_") and not name.startswith("MEMTEND_TEST_")]:
     del os.environ[_name]

@@ -30,7 +30,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Generator[StoreAddress]
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rest(address: StoreAddress) -> Generator[httpx.Client]:
     with httpx.Client(base_url=address.url, headers={"api-key": address.api_key}) as client:
         yield client

@@ -9,65 +9,55 @@ from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 #: What no process of an agent engine loads by importing the client.
 HEAVY = ("torch", "mem0", "transformers", "qdrant_client", "tasks", "workers", "scheduler", "ops", "celery", "kombu")
 
+#: What neither a backend nor the store server loads before mem0 is used.
+STORE = ("torch", "mem0", "transformers", "tasks", "workers", "celery", "kombu")
 
-def loaded_by(*modules: str) -> set[str]:
-    """Return the top-level modules that these imports load, or try to load, in a fresh interpreter."""
+#: What each import loads none of. The imports of a list follow each other in one interpreter, the lightest first: what
+#: one needs was then loaded by it or before it, and of all that was loaded so far none may be of its own list either.
+ENGINE = [
+    (["memcore.client"], HEAVY),
+    # Whether httpx is installed is looked at; what it is made of comes with the first question to a language model.
+    (["memcore", "memcore.llm.accounting", "memcore.llm.structured"], ("httpcore", "openai")),
+    (["memcore.backends", "memcore.backends.factory", "memcore.backends.mem0.backend"], STORE),
+    (["memcore.vectorstore.server"], STORE),
+]
+STACK = [
+    # What runs no job: each of these costs a second of processor time whenever a stack starts.
+    *(
+        ([program], ("qdrant_client", "numpy", "sqlalchemy", "tasks", "scheduler", "mem0"))
+        for program in ("workers.beat", "ops.flower", "ops.cli.main")
+    ),
+    # The store comes with a command's first use, and the migrations not at all.
+    *(
+        ([f"ops.cli.{command}"], ("grpc", "mem0", "alembic"))
+        for command in ("running.status", "running.doctor", "running.processes", "memory.memories")
+    ),
+    # Whether the store's client is installed is looked at; grpc comes with a worker's context.
+    *(([program], ("grpc", "httpcore", "mem0")) for program in ("workers.run", "workers.stack.stack")),
+    (["scheduler"], ("torch", "transformers", "sentence_transformers", "openai")),
+]
+
+
+@pytest.mark.parametrize("steps", [ENGINE, STACK], ids=["engine", "stack"])
+def test_no_import_loads_what_comes_with_a_first_use(steps: list[tuple[list[str], tuple[str, ...]]]) -> None:
     code = (
-        "import json, sys\n"
+        "import importlib, json, sys\n"
         "tried = set()\n"
         "class Watch:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        tried.add(name.partition('.')[0])\n"
         "sys.meta_path.insert(0, Watch())\n"
-        f"import {', '.join(modules)}\n"
-        "print(json.dumps(sorted(tried)))\n"
+        "for modules in json.loads(sys.argv[1]):\n"
+        "    for name in modules:\n"
+        "        importlib.import_module(name)\n"
+        "    print(json.dumps(sorted(tried)))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    return set(json.loads(done.stdout))
-
-
-def test_an_engine_that_imports_the_client_loads_nothing_heavy() -> None:
-    loaded = loaded_by("memcore.client")
-    assert "memcore" in loaded
-    assert loaded.isdisjoint(HEAVY)
-
-
-def test_backends_load_mem0_only_where_it_is_used() -> None:
-    loaded = loaded_by("memcore.backends", "memcore.backends.factory", "memcore.backends.mem0.backend")
-    assert loaded.isdisjoint({"mem0", "torch", "transformers", "tasks", "workers", "celery", "kombu"})
-
-
-def test_what_asks_language_models_comes_with_the_first_question_and_not_before() -> None:
-    loaded = loaded_by("memcore", "memcore.client", "memcore.llm.accounting", "memcore.llm.structured")
-    assert "memcore" in loaded
-    # Whether httpx is installed is looked at; what it is made of comes with it.
-    assert loaded.isdisjoint({"httpcore", "openai"})
-
-
-def test_no_process_of_the_embedded_stack_imports_torch_or_the_sdk_of_a_model() -> None:
-    loaded = loaded_by("workers.run", "workers.beat", "workers.stack.stack", "ops.flower", "ops.cli.main", "scheduler")
-    assert loaded.isdisjoint({"torch", "transformers", "sentence_transformers", "openai"})
-
-
-@pytest.mark.parametrize("program", ["workers.beat", "ops.flower", "ops.cli.main"])
-def test_what_runs_no_job_imports_neither_store_nor_database(program: str) -> None:
-    # Each costs a second of processor time whenever a stack starts.
-    assert loaded_by(program).isdisjoint({"qdrant_client", "numpy", "sqlalchemy", "tasks", "scheduler", "mem0"})
-
-
-@pytest.mark.parametrize("command", ["running.status", "running.doctor", "running.processes", "memory.memories"])
-def test_a_command_imports_the_store_with_its_first_use_and_no_migrations(command: str) -> None:
-    assert loaded_by(f"ops.cli.{command}").isdisjoint({"grpc", "mem0", "alembic"})
-
-
-@pytest.mark.parametrize("program", ["workers.run", "workers.stack.stack"])
-def test_a_worker_imports_its_store_with_its_context_and_not_before(program: str) -> None:
-    # Whether the store's client is installed is looked at; grpc comes with it.
-    assert loaded_by(program).isdisjoint({"grpc", "httpcore", "mem0"})
-
-
-def test_the_store_server_needs_neither_torch_nor_mem0_nor_celery() -> None:
-    assert loaded_by("memcore.vectorstore.server").isdisjoint({"torch", "mem0", "transformers", "celery", "kombu"})
+    imports = json.dumps([modules for modules, _ in steps])
+    done = subprocess.run([sys.executable, "-c", code, imports], cwd=ROOT, check=True, capture_output=True, text=True)
+    loaded = [set(json.loads(line)) for line in done.stdout.splitlines()]
+    assert "memcore" in loaded[0]
+    wrong = [(modules, found & set(none)) for (modules, none), found in zip(steps, loaded, strict=True)]
+    assert not [each for each in wrong if each[1]]
 
 
 def test_importing_every_module_starts_no_thread_and_reads_no_memtend_variable() -> None:

@@ -91,9 +91,9 @@ def test_a_bulk_load_keeps_its_share_however_busy_the_engines_are(share: float, 
 
 def test_credit_is_earned_only_while_both_wait() -> None:
     fair_queues: FairQueues[PendingWriteProtocol] = FairQueues()
-    for _ in range(10_000):
+    for _ in range(2_000):
         fair_queues.enqueue(PendingWriteProtocol("ada"), "engine")
-    served(fair_queues, batches=1, size=10_000)
+    served(fair_queues, batches=1, size=2_000)
     fair_queues.enqueue(PendingWriteProtocol("import", count=40), "bulk")
     fair_queues.enqueue(PendingWriteProtocol("ada"), "engine")
     assert [queue_class for queue_class, _ in served(fair_queues, batches=2, size=256)] == ["engine", "bulk"]
