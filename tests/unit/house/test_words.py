@@ -136,6 +136,8 @@ IN_PROSE = {
     r"(?:let|gives?|given|giving) (?:it |them )?(?:go|back) (?:the|its|a) lease": "release",
 }
 PROSE = re.compile(rf"\b(?:{'|'.join(f'(?P<w{n}>{each})' for n, each in enumerate(IN_PROSE))})\b", re.IGNORECASE)
+#: Whether there is any, six times faster: in lower case, and it does not say which.
+ANY_PROSE = re.compile(rf"\b(?:{'|'.join(IN_PROSE)})\b")
 
 #: Exact texts that hold such a word and may: tables, columns and keys that are frozen, and the field's own terms.
 ALLOWED = re.compile(
@@ -184,6 +186,8 @@ def texts_in(source: str, nodes: Sequence[ast.AST], *, with_messages: bool) -> I
 
 
 def in_prose(path: str, line: int, text: str) -> Iterator[Finding]:
+    if ANY_PROSE.search(text.lower()) is None:
+        return
     text = ALLOWED.sub(lambda found: " " * len(found[0]), text)
     for found in PROSE.finditer(text):
         group = next(name for name, value in found.groupdict().items() if value)
@@ -191,7 +195,7 @@ def in_prose(path: str, line: int, text: str) -> Iterator[Finding]:
 
 
 def in_code(path: str, source: str) -> Iterator[Finding]:
-    has_prose = PROSE.search(source) is not None
+    has_prose = ANY_PROSE.search(source.lower()) is not None
     if not has_prose and IN_NAMES.keys().isdisjoint(words_of(source)):
         return
     nodes = list(ast.walk(ast.parse(source)))
