@@ -83,10 +83,8 @@ def age_at(cursor: str) -> Age:
 class RecordBackend(BatchBackend):
     """Makes the calls for one memory of those for many.
 
-    Args:
-        company: the company whose agents these are; it is part of every id.
-        deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
-        clock: the time.
+    The company is part of every id. Without a deletion, which journals what ``delete`` removes, that is gone for good,
+    with no tombstone and no undo.
     """
 
     def __init__(self, *, company: str, deletion: Deletion | None, clock: Clock) -> None:

@@ -135,9 +135,6 @@ class CompositeBackend(RecordBackend):
         children: the backends by name; this one connects and disconnects them.
         routes: child's name per namespace.
         default: name of the child for all other namespaces.
-        company: the company whose agents these are; it is part of every id.
-        deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
-        clock: the time.
 
     Raises MemoryConfigError when a route names no child.
     """
@@ -185,7 +182,6 @@ class CompositeBackend(RecordBackend):
 
     @property
     def backend_name(self) -> str:
-        """The name that the configuration uses."""
         return "composite"
 
     @property
@@ -266,7 +262,8 @@ class CompositeBackend(RecordBackend):
         self._require_connected()
         misplaced = await self._misplaced(records)
         shares: dict[str, list[MemoryRecord]] = {}
-        for record in _first_of_each(records):
+        # Reversed, so that of two records with one id the first is kept.
+        for record in reversed({record.entry.id: record for record in reversed(records)}.values()):
             if record.entry.id not in misplaced:
                 shares.setdefault(self._child_of(record.entry.namespace), []).append(record)
         placed = {name: (self._children[name], share) for name, share in shares.items()}
@@ -380,10 +377,3 @@ class CompositeBackend(RecordBackend):
             raise MemoryConnectionError("the backend composite is not connected: call connect first")
         if agent_id is not None:
             require_agent_id(agent_id)
-
-
-def _first_of_each(records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    seen: dict[str, MemoryRecord] = {}
-    for record in records:
-        seen.setdefault(record.entry.id, record)
-    return list(seen.values())

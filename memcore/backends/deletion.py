@@ -33,11 +33,6 @@ class Deletion:
     """Deletes single memories of one company, each by a run of kind ``remove`` and origin ``engine``.
 
     Safe in any number of processes at once, beside runs of the same agent. The ledger is opened with the first delete.
-
-    Args:
-        urls: where the ledger and its journal are.
-        company: whose memories.
-        clock: the time.
     """
 
     def __init__(self, urls: LedgerUrls, *, company: str, clock: Clock = utc_now) -> None:
@@ -53,7 +48,7 @@ class Deletion:
             MemoryStoreError: a run of the agent is removing this memory now; try again.
             MemoryConnectionError: the store or the ledger cannot be reached; try again.
         """
-        for health_check in range(_CHECKS):
+        for attempt in range(1, _CHECKS + 1):
             # Before the memory is read: a later removal is seen when the entry is written.
             known = await asyncio.to_thread(self._removals, memory_id)
             found = await backend.get_many(agent_id, [memory_id], with_vectors=True)
@@ -62,7 +57,7 @@ class Deletion:
             try:
                 removal = await asyncio.to_thread(self._decided, found[0], known)
             except MemoryStoreError:
-                if health_check == _CHECKS - 1:
+                if attempt == _CHECKS:
                     raise
                 continue
             await self._execute(backend, found[0], removal)
@@ -130,22 +125,16 @@ class Deletion:
             token = ids.new_id()
             await backend.claim(where, token)
             # After the mark: a memory deleted and restored before it is seen here; one restored later has no mark.
-            if not await asyncio.to_thread(self._is_open, removal):
+            if removal not in await asyncio.to_thread(self._removals, memory_id):
                 return
             if await backend.delete_where(where.model_copy(update={"token": token})):
                 break
-            if not await self._is_stored(backend, record):
+            found = await backend.get_many(agent_id, [memory_id])
+            if all(each.entry.created_at != record.entry.created_at for each in found):
                 break
         else:
             raise MemoryStoreError(f"memory {memory_id} was deleted, and is still there; try again")
         await asyncio.to_thread(self._settle, removal)
-
-    async def _is_stored(self, backend: "BatchBackend", record: "MemoryRecord") -> bool:
-        found = await backend.get_many(record.entry.agent_id, [record.entry.id])
-        return any(each.entry.created_at == record.entry.created_at for each in found)
-
-    def _is_open(self, removal: Removal) -> bool:
-        return removal in self._removals(removal.memory_id)
 
     def _settle(self, removal: Removal) -> None:
         ledger = self._opened()

@@ -56,7 +56,6 @@ class HybridBackend(Protocol):
     @property
     def dense_weight(self) -> float:
         """The share of the dense lists in a weighted fusion: the policy's, or else the embedder's own default."""
-        ...
 
     async def retrieve_rankings(
         self,
@@ -73,7 +72,6 @@ class HybridBackend(Protocol):
 
         Raises MemoryRetrievalError, MemoryConnectionError.
         """
-        ...
 
 
 #: Share of the vectors where the policy names none. Token vectors added up (static) rank worse than BM25, a

@@ -200,15 +200,9 @@ DEFAULT_MAX_MEMORIES = 10_000
 class InMemoryBackend(RecordBackend):
     """Keeps memories in a dictionary until the process ends; a text query is a substring search, newest first.
 
-    Entries found by text carry no relevance score. Disconnecting keeps the
-    memories; ``clear`` drops an agent's. Safe in several threads and event loops at once.
-
-    Args:
-        company: the company whose agents these are; it is part of every id.
-        max_memories: most memories of one agent.
-        deletion: journals what ``delete`` removes; without one it is gone for good. No job and no run can reach the
-            memories of this process, so nothing brings them back.
-        clock: the time.
+    Entries found by text carry no relevance score. Disconnecting keeps the memories; ``clear`` drops an agent's. No job
+    and no run can reach the memories of this process, so nothing brings back what is deleted. Safe in several threads
+    and event loops at once.
     """
 
     backend_name = "inmemory"

@@ -28,11 +28,7 @@ def speaking(texts: Sequence[str]) -> list[int]:
 def unit_rows(rows: NDArray[np.floating], *, name: str) -> NDArray[np.float32]:
     """Bring each row to length 1 and leave a row of zeros as it is; shape (n, dims) stays.
 
-    Args:
-        rows: what the model gave.
-        name: the model, for the error.
-
-    Raises MemoryEmbeddingError when a number is infinite or none.
+    Raises MemoryEmbeddingError, which names the model, when a number is infinite or none.
     """
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
     if not np.isfinite(lengths).all():
@@ -52,17 +48,14 @@ class BatchEmbedder(ABC):
     dims: int
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Return one row of unit length for each text, in an array that is the caller's own."""
         require_texts(texts)
         return self._embed(texts, is_query=False)
 
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        """Return the vector of unit length of a question."""
         vector: NDArray[np.float32] = self.embed_queries([text])[0]
         return vector
 
     def embed_queries(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Return for each question the row that embed_query gives it."""
         require_texts(texts)
         return self._embed(texts, is_query=True)
 
@@ -79,11 +72,7 @@ class CachedEmbedder(BatchEmbedder):
 
     The two sides are kept apart, for a model may give a question another vector than a document. A batch with the same
     text twice sends it once. The cache belongs to this one embedder. Safe in several threads: two that miss the same
-    text at once both embed it.
-
-    Args:
-        inner: the embedder of texts that are not cached.
-        max_texts: vectors kept; the one unused for longest goes first.
+    text at once both embed it. Of more than ``max_texts`` vectors the one unused for longest goes first.
     """
 
     def __init__(self, inner: QueryBatchEmbedder, *, max_texts: int = DEFAULT_CACHED_TEXTS) -> None:
@@ -140,10 +129,7 @@ class MicroBatchedEmbedder(BatchEmbedder):
     refused, each caller embeds its own texts alone, so a bad text fails for the one who sent it. When the embedder
     cannot be reached, all fail at once instead of asking it again one by one.
 
-    Args:
-        inner: the embedder that gets the batches.
-        max_texts: texts that are enough; a caller who brings as many goes by itself.
-        wait: how long the first caller waits for others.
+    ``max_texts`` are enough for a batch; a caller who brings as many goes by itself.
     """
 
     def __init__(

@@ -214,7 +214,7 @@ class Bm25Encoder:
         b: share of the length correction, 0 to 1.
         average_terms: the length in terms at which nothing is corrected, above 0.
 
-    Raises MemoryConfigError when k1, b or average_terms is outside its range.
+    Raises MemoryConfigError when a number is outside its range.
     """
 
     def __init__(

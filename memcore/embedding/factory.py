@@ -58,9 +58,7 @@ def _built(choice: EmbedderChoice) -> "Embedder":
     match choice.provider:
         case "static" | "static-mean":
             return _static(choice)
-        case "minilm":
-            return _minilm(choice)
-        case "onnx":
+        case "minilm" | "onnx":
             return _onnx(choice)
         case "sentence-transformers":
             from memcore.embedding.sentence_transformers import SentenceTransformersEmbedder  # noqa: PLC0415  # see above
@@ -86,30 +84,21 @@ def _static(choice: EmbedderChoice) -> "Embedder":
     return StaticEmbedder(pooling=Pooling.TEMPERED if choice.provider == DEFAULT_EMBEDDER else Pooling.MEAN)
 
 
-def _minilm(choice: EmbedderChoice) -> "Embedder":
-    from memcore.embedding.batching import CachedEmbedder  # noqa: PLC0415  # see above
-    from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder  # noqa: PLC0415  # see above
-
-    _require_no_model(choice)
-    files = MinilmFiles.find()
-    return CachedEmbedder(
-        OnnxEmbedder(
-            model=files.model, tokenizer=files.tokenizer, name=MINILM_NAME, prompt_prefixes=choice.prompt_prefixes
-        )
-    )
-
-
 def _onnx(choice: EmbedderChoice) -> "Embedder":
     from memcore.embedding.batching import CachedEmbedder  # noqa: PLC0415  # see above
-    from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder  # noqa: PLC0415  # see above
+    from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder, minilm_folder  # noqa: PLC0415  # see above
 
-    folder = OnnxFolder.read(Path(_model(choice)))
+    if choice.provider == "minilm":
+        _require_no_model(choice)
+        found = minilm_folder()
+    else:
+        found = OnnxFolder.read(Path(_model(choice)))
     return CachedEmbedder(
         OnnxEmbedder(
-            model=folder.model,
-            tokenizer=folder.tokenizer,
-            name=folder.name,
-            max_tokens=folder.max_tokens,
+            model=found.model,
+            tokenizer=found.tokenizer,
+            name=found.name,
+            max_tokens=found.max_tokens,
             prompt_prefixes=choice.prompt_prefixes,
         )
     )

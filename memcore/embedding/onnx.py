@@ -47,7 +47,6 @@ class OnnxEmbedder(BatchEmbedder):
         tokenizer: the model's tokenizer.json.
         name: the model's name; prefixes and another limit than 256 tokens are added to it.
         max_tokens: tokens of a text that are read, special ones included.
-        prompt_prefixes: the prefixes of questions and documents.
 
     Raises MemoryConfigError when onnxruntime is not installed or a file cannot be read as what it should be.
     """
@@ -75,7 +74,7 @@ class OnnxEmbedder(BatchEmbedder):
         self.dims = int(self._run(["dims"]).shape[1])
 
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
-        prefix = self._prompt_prefixes.query_prefix if is_query else self._prompt_prefixes.document_prefix
+        prefix = self._prompt_prefixes.before(is_query=is_query)
         vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         # Texts of like length stand together, for the shorter ones of a batch are filled up to its longest.
         places = sorted(speaking(texts), key=lambda place: len(texts[place]))
@@ -108,8 +107,7 @@ def _tokenizer_of(path: Path, max_tokens: int) -> Tokenizer:
     except (OSError, ValueError) as error:
         raise MemoryConfigError(f"embedder: {path} is not a readable tokenizer.json") from error
     # The file may pad every text to one length, which would cost the model that length for each short text.
-    known = tokenizer.padding or {}
-    token = known.get("pad_token") or next(
+    token = (tokenizer.padding or {}).get("pad_token") or next(
         (each for each in _PAD_TOKENS if tokenizer.token_to_id(each) is not None), ""
     )
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(token) or 0, pad_token=token)
@@ -242,17 +240,9 @@ _TOKENIZER = _File(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MinilmFiles:
-    """Where the model and its tokenizer lie."""
-
-    model: Path
-    tokenizer: Path
-
-    @classmethod
-    def find(cls) -> Self:
-        """Find both files and check their hashes; MemoryConfigError names the pip command when one is missing."""
-        return cls(model=_MODEL.find(), tokenizer=_TOKENIZER.find())
+def minilm_folder() -> OnnxFolder:
+    """Find both files and check their hashes; MemoryConfigError names the pip command when one is missing."""
+    return OnnxFolder(model=_MODEL.find(), tokenizer=_TOKENIZER.find(), name=MINILM_NAME, max_tokens=DEFAULT_MAX_TOKENS)
 
 
 #: Weight of a token of punctuation, white space or ASCII signs. Not 0: a text of nothing else would have no vector.

@@ -32,25 +32,20 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """The model and everything else that changes its vectors: two embedders of one name agree on every text."""
-        ...
 
     @property
     def kind(self) -> EmbedderKind:
         """How it runs."""
-        ...
 
     @property
     def dims(self) -> int:
         """The length of every vector it makes."""
-        ...
 
     def embed_documents(self, texts: "Sequence[str]", /) -> "NDArray[np.float32]":
         """Return one row of unit length for each text, shape (len(texts), dims), or raise MemoryEmbeddingError."""
-        ...
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the query's vector of unit length, shape (dims,), or raise MemoryEmbeddingError."""
-        ...
 
 
 class QueryBatchEmbedder(Embedder, Protocol):
@@ -58,15 +53,12 @@ class QueryBatchEmbedder(Embedder, Protocol):
 
     def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
         """Return for each text the row that ``embed_query`` gives it, shape (len(texts), dims)."""
-        ...
 
 
 class EmbedderIdentity(Frozen):
     """The identity of a collection's embedder; another embedder is refused, because its vectors would not fit."""
 
-    #: The embedder's name.
     name: NotBlankStr
-    #: How it runs.
     kind: EmbedderKind
     #: Length of its vectors.
     dims: PositiveInt
@@ -94,6 +86,10 @@ class PromptPrefixes(Frozen):
 
     query_prefix: str = ""
     document_prefix: str = ""
+
+    def before(self, *, is_query: bool) -> str:
+        """Return the prefix of a question or of a memory."""
+        return self.query_prefix if is_query else self.document_prefix
 
     @property
     def mark(self) -> str:

@@ -5,7 +5,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from threading import Lock
@@ -149,8 +149,7 @@ class JsonPost:
         raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} gives no answer ({problem})")
 
     def _answer(self, method: str, path: str, content: bytes | None) -> HttpResponse:
-        line = self._opened()
-        url = f"{self._url}{path}"
+        line, url = self._opened(), f"{self._url}{path}"
         return line.loop.run(
             ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=self._timeout)
         )
@@ -192,17 +191,14 @@ class JsonPost:
             until = parsedate_to_datetime(asked)
         except ValueError:
             return None
-        return max(0.0, (_aware(until) - self._clock()).total_seconds())
+        aware = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
+        return max(0.0, (aware - self._clock()).total_seconds())
 
 
 def _backoff(attempt: int) -> float:
     # Somewhere in the upper half: many workers that were refused together must not come back together.
     longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1)).total_seconds()
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  # no secret
-
-
-def _aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 #: Texts in one request; servers allow from 32 (text-embeddings-inference) to 2,048 (OpenAI).
@@ -219,9 +215,6 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
         server: how the server is reached.
         model: the model's name there; it is the embedder's name, for one model has one set of vectors wherever it runs.
         dims: length of the vectors; left out, it is measured by one request when this is built.
-        max_inputs: texts in one request.
-        max_characters: longest text that is sent.
-        prompt_prefixes: the prefixes of questions and documents.
 
     Raises what JsonPost.post raises when it has to measure.
     """
@@ -247,7 +240,7 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
         self.dims = dims or self._answer(["dims"]).shape[1]
 
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
-        prefix = self._prompt_prefixes.query_prefix if is_query else self._prompt_prefixes.document_prefix
+        prefix = self._prompt_prefixes.before(is_query=is_query)
         for place, text in enumerate(texts):
             if len(text) > self._max_characters:
                 raise MemoryInputError(
@@ -302,9 +295,8 @@ SERVERS: dict[str, str | None] = {
 def remote_embedder(choice: EmbedderChoice) -> Embedder:
     """Return the embedder of a server, with a cache and micro-batches, both of which spare requests.
 
-    Raises:
-        MemoryConfigError: no address, no model, or a wrong key.
-        MemoryEmbeddingError: the server had to be asked and does not answer.
+    Raises MemoryConfigError for no address, no model or a wrong key, and MemoryEmbeddingError when the server had to be
+    asked and does not answer.
     """
     url = choice.url or SERVERS[choice.provider]
     if url is None:
@@ -323,8 +315,7 @@ def _chosen_model(choice: EmbedderChoice, server: JsonPost) -> str:
         raise MemoryEmbeddingError(
             f"the embedding server at {server.shown_url} lists its models in no known form"
         ) from error
-    tier = tier_of(choice.provider, has_gpu=choice.has_gpu)
-    found = best_offered(tier, offered)
+    found = best_offered(tier_of(choice.provider, has_gpu=choice.has_gpu), offered)
     if found is None:
         raise MemoryConfigError(
             f"memory.embedder.model: {server.shown_url} offers no model that is known to do well on memories: name one"

@@ -22,18 +22,12 @@ class SentenceModel(Protocol):
 
     def encode(self, sentences: list[str], /, **options: Any) -> Any:
         """Return one row for each sentence."""
-        ...
 
 
 class SentenceTransformersEmbedder(BatchEmbedder):
-    """Embed texts with a loaded model; a blank text gets the zero vector.
+    """Embed texts with a loaded model, recorded under a name; a blank text gets the zero vector.
 
     One call at a time runs in the model: its tokenizer refuses a second one.
-
-    Args:
-        model: the loaded model.
-        name: what its vectors are recorded under.
-        prompt_prefixes: the prefixes of questions and documents.
     """
 
     kind = EmbedderKind.SENTENCE_TRANSFORMERS
@@ -65,7 +59,7 @@ class SentenceTransformersEmbedder(BatchEmbedder):
         return cls(loaded, name=model, prompt_prefixes=prompt_prefixes)
 
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
-        prefix = self._prompt_prefixes.query_prefix if is_query else self._prompt_prefixes.document_prefix
+        prefix = self._prompt_prefixes.before(is_query=is_query)
         vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         places = speaking(texts)
         if places:

@@ -18,10 +18,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, load_file
 from tokenizers import Tokenizer
 
+from memcore.embedding.batching import require_texts
 from memcore.embedding.bm25 import fold, whole
 from memcore.embedding.onnx import Pooling, weigh
 from memcore.embedding.protocol import EmbedderKind
-from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.errors import MemoryConfigError
 
 #: Words remembered; about 8 MB when full, and then they are forgotten together. A language's daily words fit twice.
 _KEPT_WORDS = 32_768
@@ -75,7 +76,7 @@ def _is_whole(text: str) -> bool:
     return "<" in text or "▁" in text or "  " in text or text.startswith(" ") or text.endswith(" ") or not text
 
 
-#: The table's file, and its name in there: a row for each token, weighted already.
+#: The table's file, and its name in there and in the wheel's: a row for each token, weighted already in a folder's.
 TABLE_FILE = "table.safetensors"
 TENSOR = "embedding.weight"
 
@@ -143,9 +144,6 @@ WHEEL = "wordllama==0.4.0.post1"
 #: The first Python for which there is no such wheel. Data files alone are read, so that one of another Python serves.
 FIRST_WITHOUT = (3, 14)
 
-#: The name of the table in that file.
-_TENSOR = "embedding.weight"
-
 #: Where the wheel keeps the tokenizer.
 _TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 
@@ -176,7 +174,7 @@ class WordllamaModel:
         folder = Path(spec.origin).parent
         try:
             # The wheel's float16 file is read to its end here; nothing stays mapped.
-            table = load_file(folder / _WEIGHTS)[_TENSOR].astype(np.float32)
+            table = load_file(folder / _WEIGHTS)[TENSOR].astype(np.float32)
             tokenizer = Tokenizer.from_buffer((folder / _TOKENIZER).read_bytes())
         except (OSError, KeyError, ValueError, SafetensorError) as error:
             raise MemoryConfigError("embedder: the files in the wheel wordllama are not those expected") from error
@@ -210,9 +208,8 @@ class StaticEmbedder:
     The same text gets the same vector to the last bit, alone or in a batch: each text is added up by itself. A text
     without a token (the empty one) gets the zero vector.
 
-    Args:
-        pooling: how the vectors of a text's tokens are weighted; it is part of the embedder's name.
-        folder: another table, taken as it is, since its weights were trained with it; texts are folded.
+    The pooling weighs a text's tokens, and is part of the embedder's name. A folder's table is taken as it is, since
+    its weights were trained with it, and its texts are folded.
 
     Raises MemoryConfigError when the wheel wordllama or one of its files is missing.
     """
@@ -232,8 +229,7 @@ class StaticEmbedder:
         self._is_folding = folder is not None or pooling is Pooling.TEMPERED
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        if isinstance(texts, str):
-            raise MemoryInputError("texts", "must be a sequence of texts, not one text")
+        require_texts(texts)
         vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         for start in range(0, len(texts), _BATCH_TEXTS):
             prepared = [self._prepared(text) for text in texts[start : start + _BATCH_TEXTS]]

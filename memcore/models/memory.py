@@ -19,40 +19,31 @@ from memcore.models.base import UNSEEN, Frozen, NotBlankStr
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
 
-
 #: The tag of every tier 2 experience.
 COMPRESSED_TAG = "compressed_experience"
-
 
 #: The source of a distillation, and its only tag.
 DISTILLATION = "distillation"
 
-
 #: The tag of memories whose content an agent cannot find out by looking at its code or environment.
 NON_INFERABLE_TAG = "non-inferable"
-
 
 #: Tag of the summaries.
 CONDENSED_TAG = "condensed"
 
-
 #: Tag of a summary that a model wrote.
 SYNTHESIZED_TAG = "llm-synthesized"
-
 
 #: Tag of a summary that was to be a model's and could not.
 FALLBACK_TAG = "concat-fallback"
 
-
 #: Tag that every summary carries.
 CONSOLIDATED_TAG = "consolidated"
-
 
 #: Tags that keep a memory as it is. A summary of summaries would lose most of each (``consolidated``); distillations
 #: are read whole by later steps; compressed experience is JSON, and would be torn; superseded entries are evidence;
 #: core and pinned ones were chosen by someone.
 PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, "superseded", "core", "pinned")
-
 
 #: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
 MAX_KEY_CHARS = 256

@@ -10,12 +10,12 @@ from memcore import errors
 from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import RankedLists, default_dense_weight
-from memcore.backends.mem0.collection import ActiveCollection, PlanOf, PointerReader, ServingCollection
+from memcore.backends.mem0.collection import PlanOf, PointerReader, ServingCollection
 from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.filters import SearchScope
-from memcore.backends.mem0.search import SearchPlan
+from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
-from memcore.backends.mem0.writer import PLAIN, IndexedText, Indexing
+from memcore.backends.mem0.writer import PLAIN, IndexedText, Indexing, Writer
 from memcore.backends.protocol import MAX_PAGE, BackendEvent, FactStore
 from memcore.clock import Clock, utc_now
 from memcore.config.memory import CompanyMemoryConfig
@@ -58,15 +58,12 @@ class Mem0Backend(RecordBackend):
 
     Args:
         place: where the data lie.
-        company: the company whose agents these are; it is part of every id.
         embedder: makes the dense vectors; the collection remembers it and refuses another.
         encoder: makes the sparse vectors.
         plan: how text queries are answered.
         text_template: the text that is embedded (``memory.storage.text_template``).
         following: how the pointer row is followed; None stays with the place's own collection.
         is_sharing: whether agents share knowledge; organisation facts exist either way.
-        deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
-        clock: the time.
     """
 
     backend_name = "mem0"
@@ -127,9 +124,7 @@ class Mem0Backend(RecordBackend):
         if opened is None:
             return False
         try:
-            return await opened.serving.read(
-                "health_check", lambda active: opened.serving.client.collection_exists(active.collection)
-            )
+            return await opened.serving.read("health_check", Reader.exists)
         except errors.MemoryError as error:
             _log.warning(BackendEvent.HEALTH_CHECK_FAILED, extra={"error": str(error), **self._where()})
             return False
@@ -156,23 +151,12 @@ class Mem0Backend(RecordBackend):
         return self._indexing.identity.label
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        opened, now, text = self._connected(agent_id), self._clock(), query.text
-        if text is None:
-            return await opened.serving.read("retrieve", lambda active: active.reader.newest(agent_id, query, now=now))
-        search_scope = SearchScope.of_agent(agent_id, query)
-        return await opened.serving.read(
-            "retrieve", lambda active: active.search.by_text(search_scope, query, text, now=now)
-        )
+        serving, scope = self._serving(), SearchScope.of_agent(agent_id, query)
+        return await serving.read("retrieve", Reader.by_text, scope, query, now=self._clock())
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        opened, now, text = self._connected(agent_id), self._clock(), query.text
-        if text is None:
-            return ()
-        search_scope = SearchScope.of_agent(agent_id, query)
-        return await opened.serving.read(
-            "retrieve_sparse",
-            lambda active: active.search.by_words(search_scope, query, text, now=now),
-        )
+        serving, scope = self._serving(), SearchScope.of_agent(agent_id, query)
+        return await serving.read("retrieve_sparse", Reader.by_words, scope, query, now=self._clock())
 
     @property
     def dense_weight(self) -> float:
@@ -186,82 +170,58 @@ class Mem0Backend(RecordBackend):
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
     ) -> RankedLists:
-        opened, now, text = self._connected(agent_id), self._clock(), query.text
-        if text is None:
-            return RankedLists()
-        own, others = SearchScope.of_agent(agent_id, query), None
-        if include_shared and self._is_sharing and opened.shared is not None:
+        opened, own, others = self._connected(), SearchScope.of_agent(agent_id, query), None
+        if query.text is not None and include_shared and self._is_sharing and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
-        return await opened.serving.read(
-            "retrieve_rankings",
-            lambda active: active.search.rankings(own, others, query, text, now=now),
-        )
+        return await opened.serving.read("retrieve_rankings", Reader.rankings, own, others, query, now=self._clock())
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id or it has expired."""
-        opened, now = self._connected(), self._clock()
-        return await opened.serving.read("get", lambda active: active.reader.get(agent_id, memory_id, now=now))
+        return await self._serving().read("get", Reader.get, agent_id, memory_id, now=self._clock())
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record whose id is not there yet, 256 to a request; a failure may leave some written."""
-        opened = self._connected()
+        serving = self._serving()
         for at in range(0, len(records), MAX_PAGE):
             part = records[at : at + MAX_PAGE]
             owners = {record.entry.agent_id for record in part}
-            await opened.serving.write("store_many", owners, partial(_store, part))
+            await serving.write("store_many", owners, partial(Writer.store, records=part))
 
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
-        opened = self._connected(agent_id)
-        return await opened.serving.read(
-            "get_many",
-            lambda active: active.reader.get_many(agent_id, ids, with_vectors=with_vectors),
-        )
+        serving = self._serving(agent_id)
+        return await serving.read("get_many", Reader.get_many, agent_id, ids, with_vectors=with_vectors)
 
     async def delete_where(self, where: Where) -> int:
         """Delete what matches, with its text in the history, and return how many."""
-        opened = self._connected(where.agent_id)
         # Of two times the first may have found some, and the second the same or fewer.
-        return await opened.serving.write(
-            "delete_where",
-            [where.agent_id],
-            lambda active: active.writer.remove(where),
-            joined=max,
-        )
+        write = partial(Writer.remove, where=where)
+        return await self._serving(where.agent_id).write("delete_where", [where.agent_id], write, joined=max)
 
     async def count_where(self, where: Where) -> int:
-        opened = self._connected()
-        return await opened.serving.read("count_where", lambda active: active.reader.count(where))
+        return await self._serving().read("count_where", Reader.count, where)
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        opened = self._connected()
-        return await opened.serving.read("scopes", lambda active: active.reader.scopes(where, scope))
+        return await self._serving().read("scopes", Reader.scopes, where, scope)
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
-        opened = self._connected()
-        return await opened.serving.read(
-            "scan",
-            lambda active: active.reader.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors),
+        return await self._serving().read(
+            "scan", Reader.scan, where, cursor=cursor, limit=limit, with_vectors=with_vectors
         )
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
-        opened, now = self._connected(agent_id), self._clock()
-        return await opened.serving.write(
-            "set_metadata_many",
-            [agent_id],
-            lambda active: active.writer.set_metadata(agent_id, ids, metadata, now=now),
-        )
+        write = partial(Writer.set_metadata, agent_id=agent_id, ids=ids, metadata=metadata, now=self._clock())
+        return await self._serving(agent_id).write("set_metadata_many", [agent_id], write)
 
     async def claim(self, where: Where, token: str) -> int:
-        opened = self._connected(where.agent_id)
-        return await opened.serving.write("claim", [where.agent_id], lambda active: active.writer.claim(where, token))
+        write = partial(Writer.claim, where=where, token=token)
+        return await self._serving(where.agent_id).write("claim", [where.agent_id], write)
 
     async def unclaim(self, agent_id: str) -> None:
-        opened = self._connected(agent_id)
-        await opened.serving.write("unclaim", [agent_id], lambda active: active.writer.unclaim(agent_id))
+        await self._serving(agent_id).write("unclaim", [agent_id], partial(Writer.unclaim, agent_id=agent_id))
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         return await self._sharing().publish(agent_id, request, once=once)
@@ -305,20 +265,20 @@ class Mem0Backend(RecordBackend):
             raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
         return shared
 
-    def _connected(self, agent_id: str | None = None) -> Mem0Connection:
+    def _connected(self) -> Mem0Connection:
         if self._opened is None:
             raise MemoryConnectionError("the backend mem0 is not connected: call connect first")
+        return self._opened
+
+    def _serving(self, agent_id: str | None = None) -> ServingCollection:
+        serving = self._connected().serving
         if agent_id is not None:
             # Every filter checks its agent too; not so a call that ends before one is made, nor the marks of a write.
             require_agent_id(agent_id)
-        return self._opened
+        return serving
 
     def _where(self) -> dict[str, str]:
         return {"company": self._company, "collection": self._place.collection}
-
-
-def _store(records: Sequence[MemoryRecord], active: ActiveCollection) -> None:
-    active.writer.store(records)
 
 
 def encoder_of(config: CompanyMemoryConfig) -> Bm25Encoder:

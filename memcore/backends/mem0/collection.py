@@ -3,24 +3,22 @@
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from httpx import Limits, TransportError
 from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
-from qdrant_client.models import FilterSelector
 
 from memcore import errors
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
-from memcore.backends.mem0.filters import of_shared, shared, with_ids
-from memcore.backends.mem0.points import Key, encode_shared, ensure_collection
-from memcore.backends.mem0.search import Reader, Search, SearchPlan, newest
+from memcore.backends.mem0.points import ensure_collection
+from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.writer import History, IndexedText, Indexing, Writer
 from memcore.clock import Clock
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
@@ -41,11 +39,9 @@ from memcore.ledger.embedders.collections import (
     ReindexMarks,
     ServedCollection,
 )
-from memcore.ledger.organization.shared_log import SharedEntry
-from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
-from memcore.records import MemoryRecord, Vectors
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 #: Threads that call the store: a hybrid search takes milliseconds, so a few serve hundreds of agents; embedding runs in
 #: them too, and more threads than cores gain nothing.
@@ -134,71 +130,20 @@ def open_client(place: Mem0Config) -> QdrantClient:
         )
 
 
-class SharedPoints:
-    """Executes lines of the log of shared knowledge, idempotently, and reads a version."""
-
-    def __init__(self, client: QdrantClient, collection: str, *, writer: Writer) -> None:
-        self._client = client
-        self._collection = collection
-        self._writer = writer
-
-    def vectors_of(self, record: MemoryRecord) -> Vectors | None:
-        """Return the vectors under which a record would be found."""
-        return self._writer.embedded([record])[0].vectors
-
-    def execute(self, lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None]) -> None:
-        """Write the points of publications, and the end of those that are retracted.
-
-        Existing points are not written anew: a slow process may execute a line long after others have gone on, and must
-        not bring back what they ended.
-
-        Args:
-            lines: consecutive lines of the log; all before them are in the store.
-            known: vectors that were made before, by version.
-        """
-        for line in lines:
-            if line.record is not None:
-                record = replace(line.record, vectors=known.get(line.version))
-                self._writer.insert([record], payload_of=partial(encode_shared, version=line.version))
-        for line in lines:
-            if line.record is None:
-                self._client.set_payload(
-                    self._collection,
-                    payload={Key.SHARED_UNTIL.value: line.version},
-                    points=FilterSelector(filter=shared(with_ids([line.memory_id]))),
-                    wait=True,
-                )
-
-    def newest(
-        self, query: MemoryQuery, *, version: int, exclude_agent: Excluded, now: datetime
-    ) -> tuple[MemoryEntry, ...]:
-        """Return what matches a query without a text, newest first."""
-        narrowed = partial(of_shared, query, version=version, exclude_agent=exclude_agent, now=now)
-        return newest(self._client, self._collection, narrowed, query.limit)
-
-
 #: From an embedder's kind, and the fusion weight that came with its collection, to how text queries are answered.
 PlanOf = Callable[[EmbedderKind, float | None], SearchPlan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveCollection:
-    """A collection with its embedder, reader and writer; immutable.
-
-    Attributes:
-        collection: its name in the store.
-        plan: how text queries are answered.
-        shared: the shared knowledge that lies in it.
-    """
+    """A collection of the store with its embedder, reader and writer; immutable."""
 
     collection: str
     indexing: Indexing
     identity: EmbedderIdentity
     plan: SearchPlan
     reader: Reader
-    search: Search
     writer: Writer
-    shared: SharedPoints
 
 
 def build_active_collection(
@@ -211,24 +156,19 @@ def build_active_collection(
     takes_unlabelled_vectors: bool,
 ) -> ActiveCollection:
     """Put a collection and its embedder together."""
-    identity = indexing.identity
-    writer = Writer(
-        client,
-        collection,
-        history=history,
-        indexing=indexing,
-        space=identity.label,
-        takes_unlabelled_vectors=takes_unlabelled_vectors,
-    )
     return ActiveCollection(
         collection=collection,
         indexing=indexing,
-        identity=identity,
+        identity=indexing.identity,
         plan=plan,
-        reader=Reader(client, collection, space=identity.label),
-        search=Search(client, collection, indexing=indexing, plan=plan),
-        writer=writer,
-        shared=SharedPoints(client, collection, writer=writer),
+        reader=Reader(client, collection, indexing=indexing, plan=plan),
+        writer=Writer(
+            client,
+            collection,
+            history=history,
+            indexing=indexing,
+            takes_unlabelled_vectors=takes_unlabelled_vectors,
+        ),
     )
 
 
@@ -293,8 +233,7 @@ class ServingCollection:
     Args:
         place: where the data lie.
         company: whose row it is, and whose owners are marked while a reindex is under way.
-        configured: what the policy and the settings ask for.
-        plan: how text queries are answered with it.
+        configured: what the policy and the settings ask for, and ``plan`` how text queries are answered with it.
         following: how the row is followed; None for a backend that has one collection for good.
         clock: the time.
     """
@@ -343,15 +282,17 @@ class ServingCollection:
         await self.calls.read("disconnect", self._close)
         self.calls.close()
 
-    async def read(self, what: str, call: Callable[[ActiveCollection], _T]) -> _T:
-        """Read the active collection; raises as StoreExecutor.read does."""
-        return await self.calls.read(what, lambda: call(self.reading()))
+    async def read(
+        self, what: str, call: Callable[Concatenate[Reader, _P], _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """Call a method of the active collection's reader; raises as StoreExecutor.read does."""
+        return await self.calls.read(what, lambda: call(self.reading().reader, *args, **kwargs))
 
     async def write(
         self,
         what: str,
         owners: Collection[str],
-        write: Callable[[ActiveCollection], _T],
+        write: Callable[[Writer], _T],
         *,
         joined: Callable[[_T, _T], _T] = lambda _, last: last,
         waits: bool = True,
@@ -361,8 +302,8 @@ class ServingCollection:
         Args:
             what: the call's name, for errors.
             owners: whose memories are touched.
-            write: writes an active collection; it may be called again, with the same active collection or another.
-            joined: makes one answer of two.
+            write: may be called again, with the same writer or another; ``joined`` makes one answer of two.
+            joined: see ``write``.
             waits: False raises MemoryConnectionError instead of waiting while writes are stopped.
         """
         before: list[_T] = []
@@ -436,12 +377,12 @@ class ServingCollection:
             return self._seen
 
     def _attempt(
-        self, lookup: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[ActiveCollection], _T]
+        self, lookup: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[Writer], _T]
     ) -> "tuple[_T, bool] | _Frozen":
         seen = lookup()
         pointer = seen.pointer
         if pointer is None or self._marks is None or self._pointers is None:
-            return write(seen.active_collection), True
+            return write(seen.active_collection.writer), True
         now = self._clock()
         if pointer.is_closed(now):
             return _Frozen()
@@ -451,7 +392,7 @@ class ServingCollection:
             return _Frozen()
         marked = owners if pointer.phase is Phase.FILLING else ()
         self._marks.mark(self._company, marked)
-        answer = write(seen.active_collection)
+        answer = write(seen.active_collection.writer)
         return answer, self._marks.counts(self._company, version=pointer.version, owners=marked)
 
     def _active_collection_of(self, wanted: ServedCollection) -> ActiveCollection:

@@ -1,6 +1,6 @@
 """Qdrant filters of Where and MemoryQuery; only this module decides which points are an agent's."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -66,41 +66,6 @@ def of_where(where: Where, *conditions: Condition) -> Filter:
     return owned(where.agent_id, *must, but_not=must_not)
 
 
-def of_query(agent_id: str, query: MemoryQuery, *conditions: Condition, now: datetime | None) -> Filter:
-    """Return the filter for what a query may find: everything but its text, and nothing that has expired by a time.
-
-    Without a time the expired ones are found too: the caller must leave them out (:func:`has_expired`).
-    """
-    return owned(agent_id, *_asked(query), *conditions, but_not=[] if now is None else expired(now))
-
-
-def of_version(version: int) -> Filter:
-    """Return the filter for all shared knowledge as it was at a version."""
-    return shared(_published(version), but_not=[_retracted(version)])
-
-
-def of_shared(
-    query: MemoryQuery, *conditions: Condition, version: int, exclude_agent: Excluded = None, now: datetime | None
-) -> Filter:
-    """Return the filter for what a query may find of the shared knowledge as it was at a version.
-
-    Args:
-        query: everything but its text.
-        conditions: to narrow it further.
-        version: what was published up to it and not retracted by it is found.
-        exclude_agent: whose publications are left out: one agent's, or those of several.
-        now: what has expired by then is left out; None finds the expired too (:func:`has_expired`).
-    """
-    but_not = [_retracted(version)] if now is None else [_retracted(version), *expired(now)]
-    but_not += [_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))]
-    return shared(_published(version), *_asked(query), *conditions, but_not=but_not)
-
-
-def published_by(name: str) -> Condition:
-    """Return the condition that shared knowledge was published in this name."""
-    return _equal(Key.SHARED_BY, name)
-
-
 def expired(now: datetime) -> list[Condition]:
     """Return the condition that an entry's expiry has come."""
     return _range(Key.EXPIRES_TS, at_most=now)
@@ -134,21 +99,17 @@ def _of_owner(owner: str | tuple[str, ...], conditions: Sequence[Condition], but
     return Filter(must=[owned_by, *conditions], must_not=list(but_not) or None)
 
 
-def _asked(query: MemoryQuery) -> list[Condition]:
-    return [
+def _asked(query: MemoryQuery) -> tuple[Condition, ...]:
+    return (
         *_any_of(Key.CATEGORY, query.categories),
         *_any_of(Key.NAMESPACE, query.namespaces),
         *(_equal(Key.TAGS, tag) for tag in query.tags),
         *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
-    ]
+    )
 
 
-def _published(version: int) -> Condition:
-    return FieldCondition(key=Key.SHARED_SINCE.value, range=Range(lte=version))
-
-
-def _retracted(version: int) -> Condition:
-    return FieldCondition(key=Key.SHARED_UNTIL.value, range=Range(lte=version))
+def _up_to(key: Key, version: int) -> Condition:
+    return FieldCondition(key=key.value, range=Range(lte=version))
 
 
 def _equal(key: Key, value: str) -> Condition:
@@ -199,34 +160,46 @@ class SearchScope:
 
     Attributes:
         owner: the agent, or the owner of shared knowledge.
-        everything: the filter of all of them. How rare a word is, is counted over these: other agents' texts neither
-            change a ranking nor show through it.
-        narrowed: the filter of what the query may find, without what has expired by a time; None leaves that in.
+        there: what all of them meet, and ``gone`` what none of them meets.
+        asked: what those that the query may find meet too, and ``unasked`` what none of these meets.
     """
 
     owner: str
-    everything: Filter
-    narrowed: Callable[[datetime | None], Filter]
+    there: tuple[Condition, ...] = ()
+    gone: tuple[Condition, ...] = ()
+    asked: tuple[Condition, ...]
+    unasked: tuple[Condition, ...] = ()
 
     @classmethod
     def of_agent(cls, agent_id: str, query: MemoryQuery) -> Self:
-        """Return the space of one agent's own memories."""
-        return cls(owner=agent_id, everything=owned(agent_id), narrowed=lambda now: of_query(agent_id, query, now=now))
+        """Return the scope of one agent's own memories."""
+        return cls(owner=require_agent_id(agent_id), asked=_asked(query))
 
     @classmethod
-    def of_shared(cls, query: MemoryQuery, *, version: int, exclude_agent: Excluded = None) -> Self:
-        """Return the space of shared knowledge as it was at a version, without what an agent published itself."""
+    def of_shared(
+        cls, query: MemoryQuery, *, version: int, exclude_agent: Excluded = None, publisher: str | None = None
+    ) -> Self:
+        """Return the scope of shared knowledge as it was at a version: what was published and not retracted by then.
 
-        def narrowed(now: datetime | None) -> Filter:
-            return of_shared(query, version=version, exclude_agent=exclude_agent, now=now)
+        It is without what an agent published itself, or has what one name published alone.
+        """
+        return cls(
+            owner=SHARED_OWNER,
+            there=(_up_to(Key.SHARED_SINCE, version),),
+            gone=(_up_to(Key.SHARED_UNTIL, version),),
+            asked=(*_asked(query), *_present(Key.SHARED_BY, publisher)),
+            unasked=tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))),
+        )
 
-        return cls(owner=SHARED_OWNER, everything=of_version(version), narrowed=narrowed)
+    @property
+    def everything(self) -> Filter:
+        """The filter of all of them.
 
-    @classmethod
-    def of_publisher(cls, publisher: str, query: MemoryQuery, *, version: int) -> Self:
-        """Return the space of what one name published of the shared knowledge, as it was at a version."""
+        How rare a word is, is counted over these: other agents' texts neither change a ranking nor show through it.
+        """
+        return _of_owner(self.owner, self.there, self.gone)
 
-        def narrowed(now: datetime | None) -> Filter:
-            return of_shared(query, published_by(publisher), version=version, now=now)
-
-        return cls(owner=SHARED_OWNER, everything=of_version(version), narrowed=narrowed)
+    def narrowed(self, *conditions: Condition, now: datetime | None) -> Filter:
+        """Return the filter of what the query may find; without a time also of what has expired (has_expired)."""
+        but_not = (*self.gone, *self.unasked, *([] if now is None else expired(now)))
+        return _of_owner(self.owner, (*self.there, *self.asked, *conditions), but_not)

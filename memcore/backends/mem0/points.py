@@ -32,7 +32,6 @@ from qdrant_client.models import (
     VectorParams,
     VectorStructOutput,
 )
-from qdrant_client.models import SparseVector as QdrantSparseVector
 
 from memcore.backends.protocol import BackendEvent
 from memcore.embedding.bm25 import SparseVector
@@ -237,11 +236,8 @@ def _confidence(value: object) -> float:
     return _UNREADABLE_CONFIDENCE
 
 
-#: Name of the dense vector: mem0's is the unnamed one.
-DENSE = ""
-
-#: Name of the sparse vector, as mem0 names it.
-SPARSE = "bm25"
+#: Names of the dense and the sparse vector: mem0's.
+DENSE, SPARSE = "", "bm25"
 
 #: Key in the collection's metadata under which the embedder's identity stands.
 _IDENTITY = "memtend_embedder"
@@ -260,19 +256,10 @@ _CONFLICT_STATUSES = frozenset({400, 409})
 INDEXES: dict[str, PayloadSchemaType] = {
     **dict.fromkeys(
         (
-            Key.USER_ID.value,
-            Key.AGENT_ID.value,
-            "run_id",
-            "actor_id",
-            Key.CATEGORY.value,
-            Key.NAMESPACE.value,
-            Key.TAGS.value,
-            Key.SESSION_ID.value,
-            Key.PROJECT_ID.value,
-            Key.TASK_ID.value,
-            Key.CLAIM.value,
-            Key.SHARED_BY.value,
-            LESSON,
+            *(Key.USER_ID.value, Key.AGENT_ID.value, "run_id", "actor_id"),
+            *(Key.CATEGORY.value, Key.NAMESPACE.value, Key.TAGS.value),
+            *(Key.SESSION_ID.value, Key.PROJECT_ID.value, Key.TASK_ID.value),
+            *(Key.CLAIM.value, Key.SHARED_BY.value, LESSON),
         ),
         PayloadSchemaType.KEYWORD,
     ),
@@ -343,11 +330,10 @@ def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> N
         theirs = EmbedderIdentity.model_validate(recorded)
     except ValidationError as error:
         raise MemoryConfigError(f"collection {name!r} records its embedder in a form that is not known") from error
-    if theirs == identity:
-        return
-    raise MemoryConfigError(
-        f"collection {name!r} holds vectors of {theirs.label}, and {identity.label} is configured: {_REPAIR}"
-    )
+    if theirs != identity:
+        raise MemoryConfigError(
+            f"collection {name!r} holds vectors of {theirs.label}, and {identity.label} is configured: {_REPAIR}"
+        )
 
 
 # The client's models cost a search more than the store's engine does: the request is built of dicts instead,
@@ -370,7 +356,10 @@ def ask(client: QdrantClient, collection: str, queries: Sequence[dict[str, Any]]
     """
     answer = _post(client, collection, "/points/query/batch", {"searches": queries})
     try:
-        return [[_found(point) for point in one["points"]] for _, one in zip(queries, answer, strict=True)]
+        return [
+            [Found(str(point["id"]), float(point["score"]), point.get("payload") or {}) for point in one["points"]]
+            for _, one in zip(queries, answer, strict=True)
+        ]
     except (KeyError, TypeError, ValueError) as error:
         raise ResponseHandlingException(error) from error
 
@@ -378,10 +367,6 @@ def ask(client: QdrantClient, collection: str, queries: Sequence[dict[str, Any]]
 def as_json(narrowed: Filter) -> dict[str, Any]:
     """Return a filter as it stands in a query."""
     return narrowed.model_dump(mode="json", exclude_none=True)
-
-
-def _found(point: dict[str, Any]) -> Found:
-    return Found(str(point["id"]), float(point["score"]), point.get("payload") or {})
 
 
 def to_upsert(
@@ -416,18 +401,12 @@ def _point(record: MemoryRecord, payload: dict[str, Any], *, dims: int) -> dict[
 
 
 def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = None) -> list[MemoryRecord]:
-    """Return the records of these points; one that cannot be read as a memory is logged by its id and passed over.
+    """Return the records of these points, with the vectors of this space if they came with them.
 
-    Args:
-        points: as the store gave them.
-        space: what their vectors mean, if they came with them.
+    One that cannot be read as a memory is logged by its id and passed over.
     """
-    return [record for point in points if (record := to_record(point, space=space)) is not None]
-
-
-def to_record(point: Record | ScoredPoint, *, space: str | None = None) -> MemoryRecord | None:
-    """Return the record of a point, with its vectors if it came with them; None when it is no memory."""
-    return _read(str(point.id), point.payload or {}, vectors=_vectors(point.vector, space=space))
+    read = (_read(str(one.id), one.payload or {}, vectors=_vectors(one.vector, space=space)) for one in points)
+    return [record for record in read if record is not None]
 
 
 def to_entry(found: Found, *, relevance: float | None = None) -> MemoryEntry | None:
@@ -452,14 +431,12 @@ def _vectors(vector: VectorStructOutput | None, *, space: str | None) -> Vectors
     dense, sparse = named.get(DENSE), named.get(SPARSE)
     if dense is None:
         return None
-    known = None if sparse is None else _from_sparse(sparse)
+    known = None
+    if sparse is not None:
+        # Ascending: a store may return the terms in an order of its own.
+        pairs = sorted(zip(sparse.indices, sparse.values, strict=True))
+        known = SparseVector(indices=tuple(i for i, _ in pairs), values=tuple(v for _, v in pairs))
     return Vectors(dense=np.asarray(dense, dtype=np.float32), sparse=known, space=space)
-
-
-def _from_sparse(vector: QdrantSparseVector) -> SparseVector:
-    # Ascending: a store may return the terms in an order of its own.
-    pairs = sorted(zip(vector.indices, vector.values, strict=True))
-    return SparseVector(indices=tuple(i for i, _ in pairs), values=tuple(v for _, v in pairs))
 
 
 #: Points by id, in the order of their ids.

@@ -51,11 +51,7 @@ class SyncResult:
 class CollectionSync:
     """Copies one collection to another, page by page in the order of ids; only differences are written.
 
-    Args:
-        client: the store.
-        source: the collection that serves.
-        target: the active collection that is filled.
-        alive: called before each write and between texts; it raises when another worker has the lease.
+    ``alive`` is called before each write and between texts; it raises when another worker has the lease.
     """
 
     def __init__(
@@ -164,12 +160,7 @@ def _text(payload: dict[str, Any] | None) -> object:
 
 
 class ReindexTarget:
-    """Fills, counts and drops collections of one store. Open it after a fork, never before.
-
-    Args:
-        place: where the store is.
-        followed: how the embedder of a collection is loaded.
-    """
+    """Fills, counts and drops collections of one store. Open it after a fork, never before."""
 
     def __init__(self, place: Mem0Config, *, followed: PointerConfig) -> None:
         self._place = place
@@ -181,7 +172,12 @@ class ReindexTarget:
 
     async def count(self, collection: str) -> int:
         """Return how many points a collection has; 0 when it is not there."""
-        return await self._calls.read("reindex", lambda: self._count(collection))
+
+        def number() -> int:
+            there = self._client.collection_exists(collection)
+            return self._client.count(collection, exact=True).count if there else 0
+
+        return await self._calls.read("reindex", number)
 
     async def drop(self, collection: str) -> None:
         """Delete a collection, if it is there."""
@@ -226,11 +222,6 @@ class ReindexTarget:
             # Made anew, it would lack what was copied before.
             raise MemoryConfigError(f"collection {target.name!r} is gone: `memtend reindex --cancel`, then begin again")
         ensure_collection(self._client, target.name, active_collection.identity)
-
-    def _count(self, collection: str) -> int:
-        if not self._client.collection_exists(collection):
-            return 0
-        return self._client.count(collection, exact=True).count
 
     def _active_collection(self, target: ServedCollection) -> ActiveCollection:
         if self._loaded is None or self._loaded[0] != target:

@@ -7,15 +7,14 @@ folder in the home directory and would report to its makers, unless the environm
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qdrant_client import QdrantClient
 from sqlalchemy.engine import make_url
 
+from memcore.backends.mem0.collection import open_client
 from memcore.errors import MemoryCapabilityError, MemoryConfigError
 
 if TYPE_CHECKING:
@@ -33,11 +32,7 @@ _BUILDING = threading.Lock()
 
 
 class InjectedEmbedder:
-    """Adapts our embedder to mem0's interface.
-
-    Args:
-        config: mem0's embedder configuration; our embedder travels in its ``model_kwargs``.
-    """
+    """Adapts our embedder, which travels in the ``model_kwargs`` of mem0's configuration, to mem0's interface."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -56,11 +51,7 @@ class InjectedEmbedder:
 
 
 class NullLLM:
-    """Takes the place of mem0's language model and refuses every call.
-
-    Args:
-        config: mem0's LLM configuration.
-    """
+    """Takes the place of mem0's language model and refuses every call."""
 
     def __init__(self, config: Any = None) -> None:
         self.config = config
@@ -84,12 +75,7 @@ def open_mem0(place: "Mem0Config", embedder: "Embedder", *, folder: Path) -> "Me
     if history.get_backend_name() != "sqlite" or not history.database:
         raise MemoryConfigError("history_url: stock mem0 reads SQLite only, and this history is elsewhere")
     memory_class = _import_mem0(folder)
-    key = None if place.api_key is None else place.api_key.get_secret_value()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        client = QdrantClient(
-            url=place.url, api_key=key, timeout=int(place.timeout.total_seconds()), check_compatibility=False
-        )
+    client = open_client(place)
     config = {
         "embedder": {"provider": _EMBEDDER_SLOT, "config": {"model_kwargs": {"embedder": embedder}}},
         "llm": {"provider": _LLM_SLOT, "config": {}},

@@ -17,7 +17,6 @@ from memcore.backends.mem0.filters import (
     created,
     expired,
     has_expired,
-    of_query,
     of_where,
     owned,
     with_ids,
@@ -56,11 +55,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pager:
-    """Reads one page after another.
-
-    Attributes:
-        narrowed: makes the scan's filter, narrowed by further conditions.
-    """
+    """Reads one page after another of what a filter finds, which takes further conditions."""
 
     client: QdrantClient
     collection: str
@@ -120,83 +115,12 @@ class Pager:
         return at if self.direction is Direction.ASC else -at, str(row.id)
 
 
-def newest(
-    client: QdrantClient, collection: str, narrowed: Callable[..., Filter], limit: int
-) -> tuple[MemoryEntry, ...]:
-    """Return what meets a filter, newest first."""
-    pager = Pager(client=client, collection=collection, narrowed=narrowed, direction=Direction.DESC)
-    rows, _ = pager.page(None, limit)
-    return tuple(record.entry for record in to_records(rows))
-
-
 def _time(row: Record) -> float:
     return float((row.payload or {})[Key.CREATED_TS.value])
 
 
 #: Values asked for at once when a key's values are listed: more than nearly every agent has sessions.
 _VALUES = 1_000
-
-
-class Reader:
-    """Reads one collection with a sync client.
-
-    Args:
-        client: the store.
-        collection: its name.
-        space: the space of its vectors.
-    """
-
-    def __init__(self, client: QdrantClient, collection: str, *, space: str) -> None:
-        self._client = client
-        self._collection = collection
-        self._space = space
-
-    def get(self, agent_id: str, memory_id: str, *, now: datetime) -> MemoryEntry | None:
-        found = self._with_ids(owned(agent_id, with_ids([memory_id]), but_not=expired(now)), 1, with_vectors=False)
-        return found[0].entry if found else None
-
-    def get_many(self, agent_id: str, ids: Sequence[str], *, with_vectors: bool) -> tuple[MemoryRecord, ...]:
-        wanted = memory_ids(ids)
-        found: dict[str, MemoryRecord] = {}
-        for at in range(0, len(wanted), MAX_PAGE):
-            chunk = wanted[at : at + MAX_PAGE]
-            records = self._with_ids(owned(agent_id, with_ids(chunk)), len(chunk), with_vectors=with_vectors)
-            found.update((record.entry.id, record) for record in records)
-        return tuple(found[memory_id] for memory_id in wanted if memory_id in found)
-
-    def newest(self, agent_id: str, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
-        """Return what matches a query without a text, newest first."""
-        narrowed = partial(of_query, agent_id, query, now=now)
-        return newest(self._client, self._collection, narrowed, query.limit)
-
-    def count(self, where: Where) -> int:
-        return self._client.count(self._collection, count_filter=of_where(where), exact=True).count
-
-    def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        limit = _VALUES
-        while True:
-            found = self._client.facet(
-                self._collection, key=scope, facet_filter=of_where(where), limit=limit, exact=True
-            ).hits
-            # The store has no cursor here: a full answer may have been cut, so more are asked for.
-            if len(found) < limit:
-                return frozenset(str(hit.value) for hit in found)
-            limit *= 8
-
-    def scan(self, where: Where, *, cursor: str | None, limit: int, with_vectors: bool) -> Page:
-        narrowed = partial(of_where, where)
-        pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, with_vectors=with_vectors)
-        after = None if cursor is None else Position.parse(cursor)
-        rows, following = pager.page(after, max(1, min(limit, MAX_PAGE)))
-        records = tuple(to_records(rows, space=self._space))
-        return Page(records=records, cursor=None if following is None else str(following))
-
-    def _with_ids(self, narrowed: Filter, limit: int, *, with_vectors: bool) -> list[MemoryRecord]:
-        # A scroll, not a retrieve by id: only a scroll takes the owner's filter.
-        rows, _ = self._client.scroll(
-            self._collection, scroll_filter=narrowed, limit=limit, with_payload=True, with_vectors=with_vectors
-        )
-        return to_records(rows, space=self._space)
 
 
 #: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
@@ -238,20 +162,12 @@ class _Question:
 
 @dataclass(slots=True)
 class _Lists:
-    """The lists of one search scope, with the scores of their hits in the other list."""
+    """The lists of one search scope, and the scores of their hits in the other list: similarities, and BM25."""
 
     dense: list[Found] = field(default_factory=list)
     sparse: list[Found] = field(default_factory=list)
-    cosines: dict[str, float] = field(default_factory=dict)
-    words: dict[str, float] = field(default_factory=dict)
-
-    def know_cosines(self, points: list[Found]) -> None:
-        """Add the similarities of the keyword hits."""
-        self.cosines = _scores(points)
-
-    def know_words(self, points: list[Found]) -> None:
-        """Add the BM25 scores of the vector hits."""
-        self.words = _scores(points)
+    cosines: list[Found] = field(default_factory=list)
+    words: list[Found] = field(default_factory=list)
 
     def drop_expired(self, now: datetime) -> None:
         """Leave out what has expired."""
@@ -261,20 +177,20 @@ class _Lists:
     def similarities(self) -> dict[str, float]:
         """Return every cosine that is known of what stands in the lists."""
         worded = _scores(self.sparse)
-        return {key: score for key, score in self.cosines.items() if key in worded} | _scores(self.dense)
+        return {key: score for key, score in _scores(self.cosines).items() if key in worded} | _scores(self.dense)
 
     def bm25(self) -> dict[str, float]:
         """Return every BM25 score that is known of what stands in the lists."""
         near = _scores(self.dense)
-        return {key: score for key, score in self.words.items() if key in near} | _scores(self.sparse)
+        return {key: score for key, score in _scores(self.words).items() if key in near} | _scores(self.sparse)
 
 
-class Search:
-    """Answers text queries over one agent's memories and the shared ones; expired ones are never found.
+class Reader:
+    """Reads one collection with a sync client: by id, by filter, by text. No search finds what has expired.
 
-    A filter on the expiry costs the store two thirds more time for an agent of 20,000. So the first query goes without
-    it, and expired memories are dropped here. Only when a list may have lost places by that, the query is repeated with
-    the filter.
+    A filter on the expiry costs the store two thirds more time for an agent of 20,000. So the first query of a search
+    goes without it, and expired memories are dropped here. Only when a list may have lost places by that, the query is
+    repeated with the filter.
     """
 
     def __init__(self, client: QdrantClient, collection: str, *, indexing: Indexing, plan: SearchPlan) -> None:
@@ -282,18 +198,70 @@ class Search:
         self._collection = collection
         self._embedder = indexing.embedder
         self._encoder = indexing.encoder
+        self._space = indexing.identity.label
         self._plan = plan
         self._filtered_until: dict[str, datetime] = {}
 
-    def by_text(
-        self, search_scope: SearchScope, query: MemoryQuery, text: str, *, now: datetime
-    ) -> tuple[MemoryEntry, ...]:
-        """Return the best entries first; relevance is the weighted score, or of vectors alone their similarity."""
-        question = self._question(text, has_sparse=self._plan.is_hybrid)
+    def exists(self) -> bool:
+        return self._client.collection_exists(self._collection)
+
+    def get(self, agent_id: str, memory_id: str, *, now: datetime) -> MemoryEntry | None:
+        found = self._with_ids(owned(agent_id, with_ids([memory_id]), but_not=expired(now)), 1, with_vectors=False)
+        return found[0].entry if found else None
+
+    def get_many(self, agent_id: str, ids: Sequence[str], *, with_vectors: bool) -> tuple[MemoryRecord, ...]:
+        wanted = memory_ids(ids)
+        found: dict[str, MemoryRecord] = {}
+        for at in range(0, len(wanted), MAX_PAGE):
+            chunk = wanted[at : at + MAX_PAGE]
+            records = self._with_ids(owned(agent_id, with_ids(chunk)), len(chunk), with_vectors=with_vectors)
+            found.update((record.entry.id, record) for record in records)
+        return tuple(found[memory_id] for memory_id in wanted if memory_id in found)
+
+    def count(self, where: Where) -> int:
+        return self._client.count(self._collection, count_filter=of_where(where), exact=True).count
+
+    def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+        limit = _VALUES
+        while True:
+            found = self._client.facet(
+                self._collection, key=scope, facet_filter=of_where(where), limit=limit, exact=True
+            ).hits
+            # The store has no cursor here: a full answer may have been cut, so more are asked for.
+            if len(found) < limit:
+                return frozenset(str(hit.value) for hit in found)
+            limit *= 8
+
+    def scan(self, where: Where, *, cursor: str | None, limit: int, with_vectors: bool) -> Page:
+        narrowed = partial(of_where, where)
+        pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, with_vectors=with_vectors)
+        after = None if cursor is None else Position.parse(cursor)
+        rows, following = pager.page(after, max(1, min(limit, MAX_PAGE)))
+        records = tuple(to_records(rows, space=self._space))
+        return Page(records=records, cursor=None if following is None else str(following))
+
+    def _with_ids(self, narrowed: Filter, limit: int, *, with_vectors: bool) -> list[MemoryRecord]:
+        # A scroll, not a retrieve by id: only a scroll takes the owner's filter.
+        rows, _ = self._client.scroll(
+            self._collection, scroll_filter=narrowed, limit=limit, with_payload=True, with_vectors=with_vectors
+        )
+        return to_records(rows, space=self._space)
+
+    def by_text(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
+        """Return the best entries first, or the newest when the query has no text.
+
+        Relevance is the weighted score, or of vectors alone their similarity.
+        """
+        if query.text is None:
+            narrowed = partial(scope.narrowed, now=now)
+            pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
+            rows, _ = pager.page(None, query.limit)
+            return tuple(record.entry for record in to_records(rows))
+        question = self._question(query.text, has_sparse=self._plan.is_hybrid)
         # No more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose similarity
         # is known without this list, is behind them in the sum too. Not so when its words count as well.
         dense = _least(query) if self._plan.is_hybrid and self._plan.has_words_of_dense else query.limit
-        (found,) = self._asked([search_scope], question, now=now, dense=dense, sparse=_least(query))
+        (found,) = self._asked([scope], question, now=now, dense=dense, sparse=_least(query))
         near = found.similarities()
         if self._plan.is_hybrid:
             relevance = weighted(near, found.bm25(), dense_weight=self._plan.dense_weight)
@@ -301,27 +269,28 @@ class Search:
             relevance = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
         return _best(query, [*found.dense, *found.sparse], relevance)
 
-    def by_words(
-        self, search_scope: SearchScope, query: MemoryQuery, text: str, *, now: datetime
-    ) -> tuple[MemoryEntry, ...]:
-        """Return the best keyword hits first; relevance is s / (1 + s) of the BM25 score s."""
-        question = _Question(dense=None, sparse=self._words(text) if self._plan.has_keywords else None)
-        (found,) = self._asked([search_scope], question, now=now, dense=0, sparse=_least(query))
+    def by_words(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
+        """Return the best keyword hits first, none without a text; relevance is s / (1 + s) of the BM25 score s."""
+        if query.text is None:
+            return ()
+        question = _Question(dense=None, sparse=self._words(query.text) if self._plan.has_keywords else None)
+        (found,) = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
         relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
         return _best(query, found.sparse, relevance)
 
     def rankings(
-        self, own: SearchScope, others: SearchScope | None, query: MemoryQuery, text: str, *, now: datetime
+        self, own: SearchScope, others: SearchScope | None, query: MemoryQuery, *, now: datetime
     ) -> RankedLists:
-        """Return the lists themselves, of an agent's own memories and of the shared ones."""
-        question, least = self._question(text, has_sparse=self._plan.has_keywords), _least(query)
-        search_scopes = [own] if others is None else [own, others]
-        found = [_hits(one) for one in self._asked(search_scopes, question, now=now, dense=least, sparse=least)]
-        dense, sparse = found[0]
+        """Return the lists themselves, of an agent's own memories and of the shared ones; empty without a text."""
+        if query.text is None:
+            return RankedLists()
+        question, least = self._question(query.text, has_sparse=self._plan.has_keywords), _least(query)
+        scopes = [own] if others is None else [own, others]
+        found = [_hits(one) for one in self._asked(scopes, question, now=now, dense=least, sparse=least)]
         shared_dense, shared_sparse = ((), ()) if others is None else found[1]
         return RankedLists(
-            dense=dense,
-            sparse=sparse,
+            dense=found[0][0],
+            sparse=found[0][1],
             shared_dense=shared_dense,
             shared_sparse=shared_sparse,
             dense_weight=self._plan.dense_weight,
@@ -337,19 +306,19 @@ class Search:
         return {"indices": vector.indices, "values": vector.values} if vector else None
 
     def _asked(
-        self, search_scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
+        self, scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
     ) -> list[_Lists]:
         """Query every scope at once; repeat with the expiry filter where expired memories took places."""
-        known = [
-            now if self._filtered_until.get(search_scope.owner, now) > now else None for search_scope in search_scopes
-        ]
-        lists = self._run_queries(search_scopes, question, known, dense=dense, sparse=sparse)
+        known = [now if self._filtered_until.get(scope.owner, now) > now else None for scope in scopes]
+        lists = self._run_queries(scopes, question, known, dense=dense, sparse=sparse)
         short = [at for at, one in enumerate(lists) if _lost(one.dense, dense, now) or _lost(one.sparse, sparse, now)]
         if short:
             for at in short:
-                self._filter_expiry(search_scopes[at].owner, now)
+                if len(self._filtered_until) >= _MOST_FILTERED:
+                    self._filtered_until.clear()
+                self._filtered_until[scopes[at].owner] = now + _FILTER_FOR
             again = self._run_queries(
-                [search_scopes[at] for at in short], question, [now] * len(short), dense=dense, sparse=sparse
+                [scopes[at] for at in short], question, [now] * len(short), dense=dense, sparse=sparse
             )
             for at, one in zip(short, again, strict=True):
                 lists[at] = one
@@ -359,7 +328,7 @@ class Search:
 
     def _run_queries(
         self,
-        search_scopes: Sequence[SearchScope],
+        scopes: Sequence[SearchScope],
         question: _Question,
         known: Sequence[datetime | None],
         *,
@@ -367,16 +336,16 @@ class Search:
         sparse: int,
     ) -> list[_Lists]:
         """Make one round trip; ``known`` holds for each scope the time of its expiry filter, or None."""
-        lists = [_Lists() for _ in search_scopes]
+        lists = [_Lists() for _ in scopes]
         queries: list[dict[str, Any]] = []
-        takers: list[Callable[[list[Found]], None]] = []
-        for one, search_scope, by in zip(lists, search_scopes, known, strict=True):
-            narrowed = as_json(search_scope.narrowed(by))
+        takers: list[list[Found]] = []
+        for one, scope, by in zip(lists, scopes, known, strict=True):
+            narrowed = as_json(scope.narrowed(now=by))
             if question.dense is not None and dense:
                 queries.append(
                     {"query": question.dense, "limit": dense, "filter": narrowed, "with_payload": ENTRY_KEYS}
                 )
-                takers.append(one.dense.extend)
+                takers.append(one.dense)
             if question.sparse is None:
                 continue
             words = {
@@ -384,26 +353,21 @@ class Search:
                 "using": SPARSE,
                 "limit": sparse,
                 "filter": narrowed,
-                "params": {"idf": {"corpus": as_json(search_scope.everything)}},
+                "params": {"idf": {"corpus": as_json(scope.everything)}},
             }
             queries.append({**words, "with_payload": ENTRY_KEYS})
-            takers.append(one.sparse.extend)
+            takers.append(one.sparse)
             if question.dense is not None and dense:
                 queries.append({"query": question.dense, "prefetch": [words], "limit": sparse})
-                takers.append(one.know_cosines)
+                takers.append(one.cosines)
                 if self._plan.has_words_of_dense:
                     near = {"query": question.dense, "limit": dense, "filter": narrowed}
                     asked = {key: words[key] for key in ("query", "using", "params")}
                     queries.append({**asked, "prefetch": [near], "limit": dense})
-                    takers.append(one.know_words)
+                    takers.append(one.words)
         for take, points in zip(takers, ask(self._client, self._collection, queries) if queries else [], strict=True):
-            take(points)
+            take.extend(points)
         return lists
-
-    def _filter_expiry(self, owner: str, now: datetime) -> None:
-        if len(self._filtered_until) >= _MOST_FILTERED:
-            self._filtered_until.clear()
-        self._filtered_until[owner] = now + _FILTER_FOR
 
 
 def _least(query: MemoryQuery) -> int:

@@ -1,15 +1,17 @@
 """Shared knowledge and organisation facts: the log's line first, then the point, then the head that searches see."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
 
 from memcore import errors
 from memcore.backends.base import fact_record
 from memcore.backends.fusion import RankedLists
-from memcore.backends.mem0.collection import ActiveCollection, ServingCollection
+from memcore.backends.mem0.collection import ServingCollection
 from memcore.backends.mem0.filters import SearchScope
+from memcore.backends.mem0.search import Reader
+from memcore.backends.mem0.writer import Writer
 from memcore.backends.protocol import ORGANISATION, BackendEvent
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
@@ -55,7 +57,7 @@ class SharedKnowledge:
 
         def write() -> tuple[SharedEntry, Vectors | None]:
             # Before the log: a text that the embedder refuses would stay open there, and stop all that follow it.
-            vectors = self._serving.reading().shared.vectors_of(record)
+            vectors = self._serving.reading().writer.embedded([record])[0].vectors
             return self._log.publish(self._company, record, once=once), vectors
 
         line, vectors = await self._serving.calls.write("publish", write)
@@ -79,32 +81,25 @@ class SharedKnowledge:
         self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
     ) -> tuple[MemoryEntry, ...]:
         """Return the best entries of a version first, or without a text the newest."""
-        at, now, text = await self._checked(version), self._clock(), query.text
-        if text is None:
-            return await self._serving.read(
-                "search_shared",
-                lambda active: active.shared.newest(query, version=at, exclude_agent=exclude_agent, now=now),
-            )
-        scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
-        return await self._serving.read(
-            "search_shared", lambda active: active.search.by_text(scope, query, text, now=now)
-        )
+        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
+        return await self._serving.read("search_shared", Reader.by_text, scope, query, now=self._clock())
 
     async def by_words(
         self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
     ) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits of a version, best first."""
-        at, now, text = await self._checked(version), self._clock(), query.text
-        if text is None:
-            return ()
-        scope = SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
-        return await self._serving.read(
-            "search_shared_sparse", lambda active: active.search.by_words(scope, query, text, now=now)
-        )
+        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
+        return await self._serving.read("search_shared_sparse", Reader.by_words, scope, query, now=self._clock())
 
-    async def search_scope(self, query: MemoryQuery, *, exclude_agent: Excluded) -> SearchScope:
-        """Return what a query may find now."""
-        return SearchScope.of_shared(query, version=await self.version(), exclude_agent=exclude_agent)
+    async def search_scope(
+        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None = None
+    ) -> SearchScope:
+        """Return what a query may find of a version, now without one; MemoryInputError when it is not there yet."""
+        head = await self.version()
+        at = head if version is None else version
+        if not 0 <= at <= head:
+            raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
+        return SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
 
     async def version(self) -> int:
         """Return the version that searches see, after executing the lines that a dead process left open."""
@@ -127,14 +122,6 @@ class SharedKnowledge:
         """Close the log's connections."""
         self._log.close()
 
-    async def _checked(self, version: int | None) -> int:
-        head = await self.version()
-        if version is None:
-            return head
-        if not 0 <= version <= head:
-            raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
-        return version
-
     def _is_overdue(self, position: LogPosition) -> bool:
         return position.open_since is not None and self._clock() - position.open_since >= _OVERDUE
 
@@ -146,16 +133,12 @@ class SharedKnowledge:
             found = await self._serving.calls.read(what, partial(self._log.lines, self._company, after=head))
             lines = [line for line in found if line.version <= version]
             # Before the head: it means that every collection that will serve has these lines.
-            carried = partial(_execute, lines, known)
+            carried = partial(Writer.execute, lines=lines, known=known)
             await self._serving.write(what, [SHARED_OWNER], carried, waits=waits)
             await self._serving.calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
 
     async def _log_position(self, what: str) -> LogPosition:
         return await self._serving.calls.read(what, lambda: self._log.standing(self._company))
-
-
-def _execute(lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None], active: ActiveCollection) -> None:
-    active.shared.execute(lines, known)
 
 
 class Facts:
@@ -183,13 +166,11 @@ class Facts:
         await self._shared.take(ORGANISATION, memory_id)
 
     async def rankings(self, query: MemoryQuery) -> RankedLists:
-        now, text, version = self._clock(), query.text, await self._shared.version()
-        if text is None or version == 0:
+        version = await self._shared.version()
+        if version == 0:
             return RankedLists()
-        scope = SearchScope.of_publisher(ORGANISATION, query, version=version)
-        return await self._serving.read(
-            "facts", lambda active: active.search.rankings(scope, None, query, text, now=now)
-        )
+        scope = SearchScope.of_shared(query, version=version, publisher=ORGANISATION)
+        return await self._serving.read("facts", Reader.rankings, scope, None, query, now=self._clock())
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
         return await self._serving.calls.read("standing", lambda: self._log.standing(self._company, fact_ids))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from string import Formatter
 from typing import Any, TypeVar
 
@@ -12,13 +12,14 @@ from qdrant_client.models import FilterSelector, UpdateMode
 from sqlalchemy import Connection, delete, select, update
 
 from memcore import ids
-from memcore.backends.mem0.filters import of_where, owned, with_ids, without
-from memcore.backends.mem0.points import Key, encode, iso, metadata_payload, to_records, to_upsert
+from memcore.backends.mem0.filters import of_where, owned, shared, with_ids, without
+from memcore.backends.mem0.points import Key, encode, encode_shared, iso, metadata_payload, to_records, to_upsert
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
 from memcore.ledger.database import Database, add_new
+from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
 from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_agent_id, require_memory_id
 from memcore.records import MemoryRecord, Vectors, Where
@@ -92,7 +93,7 @@ class History:
             with self._database.write() as connection:
                 turns = _turns(connection, chunk)
                 rows = [self._add_row(entry, turns[key]) for key, entry in chunk.items() if not turns[key].is_live]
-                add_new(connection, history, sorted(rows, key=_row_id))
+                _add(connection, rows)
                 again += [key for key, turn in turns.items() if turn.deletes and not turn.is_live]
         return again
 
@@ -125,7 +126,7 @@ class History:
                     for key, turn in turns.items()
                     if not turn.is_known
                 ]
-                add_new(connection, history, sorted(rows, key=_row_id))
+                _add(connection, rows)
                 # Last: on PostgreSQL an ADD row under way is seen only once the insert has waited for it.
                 connection.execute(
                     update(history).where(history.c.memory_id.in_(list(chunk))).values(old_memory=None, new_memory=None)
@@ -196,8 +197,9 @@ def _row(
     }
 
 
-def _row_id(row: Mapping[str, Any]) -> str:
-    return str(row["id"])
+def _add(connection: Connection, rows: Iterable[dict[str, Any]]) -> None:
+    # In the order of ids: two transactions that add the same rows in other orders would wait for each other.
+    add_new(connection, history, sorted(rows, key=lambda row: str(row["id"])))
 
 
 def _chunks(items: dict[str, _T]) -> Iterable[dict[str, _T]]:
@@ -277,14 +279,8 @@ class Indexing:
 class Writer:
     """Writes one collection with a sync client; when a method returns, readers see the change.
 
-    Args:
-        client: the store.
-        collection: its name.
-        history: mem0's, of all collections of the company.
-        indexing: makes the vectors.
-        space: the space of the collection's vectors; a record with vectors of another one is embedded anew.
-        takes_unlabelled_vectors: whether vectors without a space are taken as they are: right in the first collection
-            of an installation, for there was no other when they were made.
+    Vectors without a space may be taken as they are in the first collection of an installation alone: there was no
+    other when they were made.
     """
 
     def __init__(
@@ -294,14 +290,13 @@ class Writer:
         *,
         history: History,
         indexing: Indexing,
-        space: str,
-        takes_unlabelled_vectors: bool = True,
+        takes_unlabelled_vectors: bool,
     ) -> None:
         self._client = client
         self._collection = collection
         self._history = history
         self._indexing = indexing
-        self._space = space
+        self._space = indexing.identity.label
         self._takes_unlabelled_vectors = takes_unlabelled_vectors
 
     def store(self, records: Sequence[MemoryRecord]) -> None:
@@ -328,6 +323,25 @@ class Writer:
         body: Any = to_upsert(made, dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)
         # The client's own REST call: it sends bytes as they are, and models through pydantic.
         self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
+
+    def execute(self, lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None]) -> None:
+        """Write the points of publications, and the end of those that are retracted; idempotent.
+
+        Existing points are not written anew: a slow process may execute a line long after others have gone on, and must
+        not bring back what they ended.
+
+        Args:
+            lines: consecutive lines of the log of shared knowledge; all before them are in the store.
+            known: vectors that were made before, by version.
+        """
+        for line in lines:
+            if line.record is not None:
+                record = replace(line.record, vectors=known.get(line.version))
+                self.insert([record], payload_of=partial(encode_shared, version=line.version))
+        for line in lines:
+            if line.record is None:
+                narrowed = shared(with_ids([line.memory_id]))
+                self._set({Key.SHARED_UNTIL.value: line.version}, FilterSelector(filter=narrowed))
 
     def set_metadata(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, now: datetime) -> int:
         """Replace source, confidence and tags and stamp the time; return how many."""

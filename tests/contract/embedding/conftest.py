@@ -12,7 +12,7 @@ from support.hashing_embedder import HashingEmbedder
 
 from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder
 from memcore.embedding.factory import EMBEDDER_NAMES, create_embedder
-from memcore.embedding.onnx import MinilmFiles
+from memcore.embedding.onnx import minilm_folder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.remote import JsonPost, OpenAiCompatibleEmbedder
 from memcore.embedding.selection import EmbedderChoice
@@ -29,7 +29,7 @@ class LoadedModel:
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An exported checkpoint as optimum writes it."""
-    folder, files = tmp_path_factory.mktemp("checkpoints") / "tuned", MinilmFiles.find()
+    folder, files = tmp_path_factory.mktemp("checkpoints") / "tuned", minilm_folder()
     (folder / "onnx").mkdir(parents=True)
     (folder / "onnx" / "model.onnx").symlink_to(files.model)
     (folder / "tokenizer.json").symlink_to(files.tokenizer)

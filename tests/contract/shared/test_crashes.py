@@ -78,7 +78,7 @@ async def test_a_crash_between_two_steps_leaves_the_old_or_the_new_version(
         shared = sharing(dying)
         unwatched = shared._log
         shared._log = faults.watched(shared._log, "log")
-        switch_collection(dying, shared=faults.watched(active_collection_of(dying).shared, "points"))
+        switch_collection(dying, writer=faults.watched(active_collection_of(dying).writer, "points"))
         try:
             await last(dying, tag)
         except Crash:
@@ -116,18 +116,18 @@ async def test_a_search_that_cannot_repair_sees_the_version_before(
     backend, query = make_backend(), MemoryQuery(tags=("one",))
     await backend.connect()
     await publish(backend, "one")
-    points = active_collection_of(backend).shared
+    writer = active_collection_of(backend).writer
     # The first call makes the vectors; the second one is the store's.
-    switch_collection(backend, shared=Faults(1, strike=strike).watched(points, "points"))
+    switch_collection(backend, writer=Faults(1, strike=strike).watched(writer, "points"))
     with pytest.raises(MemoryStoreError):
         await publish(backend, "two")
 
     clock.now += OVERDUE
-    switch_collection(backend, shared=Faults(0, strike=strike).watched(points, "points"))
+    switch_collection(backend, writer=Faults(0, strike=strike).watched(writer, "points"))
     assert await backend.shared_version() == 1
     (event,) = [one for one in caplog.records if one.msg == BackendEvent.SHARED_OVERDUE]
     assert vars(event)["version"] == 2
-    switch_collection(backend, shared=points)
+    switch_collection(backend, writer=writer)
     assert len(await ids_of(backend, "one")) == 1
     assert await backend.shared_version() == 2
     assert len(await backend.search_shared(query, version=1)) == 1

