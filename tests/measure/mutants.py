@@ -130,8 +130,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("wanted = [runs.c.company == company]", "wanted = []"),
         (
-            "but_not += [_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))]",
-            "pass",
+            "unasked=tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))),",
+            "unasked=(),",
         ),
         (
             "self._collection, points_selector=FilterSelector(filter=of_where(where, with_ids(ids))), wait=True",
