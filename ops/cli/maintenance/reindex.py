@@ -2,9 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from time import sleep
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress
@@ -13,9 +12,13 @@ from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.embedders.collections import CollectionPointer, Reindex, ServedCollection
 from memcore.ledger.ledger import Ledger
-from memcore.reindex import ReindexPlanning, create_reindex_target
 from ops.cli.console import say
 from ops.cli.session import Commands, JsonCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from memcore.reindex import ReindexPlanning
 
 app = Commands()
 
@@ -138,7 +141,9 @@ def _begin(command: JsonCommand, dense_weight: float | None) -> None:
     )
 
 
-def _planned(command: JsonCommand, plan: Callable[[ReindexPlanning], Awaitable[CollectionPointer]]) -> None:
+def _planned(command: JsonCommand, plan: "Callable[[ReindexPlanning], Awaitable[CollectionPointer]]") -> None:
+    from memcore.reindex import ReindexPlanning, create_reindex_target  # noqa: PLC0415  # it brings the store's client
+
     async def run(ledger: Ledger) -> None:
         async with create_reindex_target(command.settings, command.policy) as reindex_target:
             await plan(ReindexPlanning(reindex_target, ledger, company=command.company))

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from memcore.config import home_folder
-from memcore.ledger import migrate as ledger
 from ops.cli.console import say
 from ops.cli.session import Command, Commands
 
@@ -19,6 +18,8 @@ app.add_typer(vectors)
 @app.command("migrate")
 def migrate(command: Command) -> None:
     """Create or upgrade the tables of ledger, journal and history; `memtend up` does it by itself."""
+    from memcore.ledger import migrate as ledger  # noqa: PLC0415  # it loads alembic
+
     ledger.migrate(command.settings.ledger_urls)
     ledger.migrate_history(command.settings.history_url)
     say("ledger, journal and history are in this release's form")

@@ -6,6 +6,8 @@ from importlib import import_module
 import pytest
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 
+from ops.cli.main import MODULES
+
 #: What no process of an agent engine loads by importing the client.
 HEAVY = ("torch", "mem0", "transformers", "qdrant_client", "tasks", "workers", "scheduler", "ops", "celery", "kombu")
 
@@ -32,6 +34,8 @@ STACK = [
         ([f"ops.cli.{command}"], ("grpc", "mem0", "alembic"))
         for command in ("running.status", "running.doctor", "running.processes", "memory.memories")
     ),
+    # `memtend --help` imports each command.
+    ([f"ops.cli.{place}" for place in MODULES], ("grpc", "mem0", "alembic", "qdrant_edge")),
     # Whether the store's client is installed is looked at; grpc comes with a worker's context.
     *(([program], ("grpc", "httpcore", "mem0")) for program in ("workers.run", "workers.stack.stack")),
     (["scheduler"], ("torch", "transformers", "sentence_transformers", "openai")),
