@@ -48,3 +48,5 @@ def _send_to_stderr(level: str, *, as_json: bool) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # They log every request to the store and to models: a thousand lines for a thousand memories.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # It names each of its plug-ins when it is imported, which is at its first use.
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)

@@ -56,6 +56,7 @@ class HybridBackend(Protocol):
     @property
     def dense_weight(self) -> float:
         """The share of the dense lists in a weighted fusion: the policy's, or else the embedder's own default."""
+        ...
 
     async def retrieve_rankings(
         self,
@@ -72,6 +73,7 @@ class HybridBackend(Protocol):
 
         Raises MemoryRetrievalError, MemoryConnectionError.
         """
+        ...
 
 
 #: Share of the vectors where the policy names none. Token vectors added up (static) rank worse than BM25, a

@@ -34,38 +34,48 @@ class MemoryBackend(Protocol):
 
     async def connect(self) -> None:
         """Open the connection; a second call does nothing. Raises MemoryConnectionError."""
+        ...
 
     async def disconnect(self) -> None:
         """Close the connection; a second call does nothing."""
+        ...
 
     async def health_check(self) -> bool:
         """Return whether the backend answers; connection trouble is logged as a warning, never raised."""
+        ...
 
     @property
     def is_connected(self) -> bool:
         """Whether connect has succeeded and disconnect has not been called since."""
+        ...
 
     @property
     def backend_name(self) -> str:
         """The name that the configuration uses."""
+        ...
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id. Raises MemoryConnectionError, MemoryStoreError."""
+        ...
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return what matches: best first with a text, newest first without. Raises MemoryRetrievalError."""
+        ...
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory, or None when this agent has none with that id. Raises MemoryRetrievalError."""
+        ...
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:
         """Delete the memory; False when this agent has none with that id. Raises MemoryStoreError.
 
         A backend that was given a ledger journals it first: it stays deleted, and can be undone.
         """
+        ...
 
     async def count(self, agent_id: str, *, category: MemoryCategory | None = None) -> int:
         """Return the exact number of memories. Raises MemoryRetrievalError."""
+        ...
 
 
 @runtime_checkable
@@ -75,26 +85,32 @@ class MemoryCapabilities(Protocol):
     @property
     def supported_categories(self) -> frozenset[MemoryCategory]:
         """Categories it stores."""
+        ...
 
     @property
     def supports_graph(self) -> bool:
         """Whether graph memory exists."""
+        ...
 
     @property
     def supports_temporal(self) -> bool:
         """Whether since and until are honoured."""
+        ...
 
     @property
     def supports_vector_search(self) -> bool:
         """Whether text queries search by meaning."""
+        ...
 
     @property
     def supports_shared_access(self) -> bool:
         """Whether agents can share memories."""
+        ...
 
     @property
     def max_memories_per_agent(self) -> int | None:
         """The most it holds for one agent; None for no limit."""
+        ...
 
 
 @runtime_checkable
@@ -107,6 +123,7 @@ class BatchBackend(Protocol):
 
         Vectors of another space do not fit this store: a memory that comes with them is embedded anew.
         """
+        ...
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record whose id is not there yet; leave the others untouched (insert-only).
@@ -114,23 +131,29 @@ class BatchBackend(Protocol):
         Readers find the new ones when this returns. Records of several agents may be mixed. A record without
         vectors is embedded; one with vectors is written with exactly those. Raises MemoryStoreError.
         """
+        ...
 
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
         """Return those of the ids that this agent has, in the order asked for. Raises MemoryRetrievalError."""
+        ...
 
     async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
         """Delete those of the ids that this agent has and return how many. Raises MemoryStoreError."""
+        ...
 
     async def delete_where(self, where: Where) -> int:
         """Delete what matches and return how many. Raises MemoryStoreError."""
+        ...
 
     async def count_where(self, where: Where) -> int:
         """Return the exact number of matches. Raises MemoryRetrievalError."""
+        ...
 
     async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
         """Return every session, project or task that a match was stored in. Raises MemoryRetrievalError."""
+        ...
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
@@ -139,15 +162,19 @@ class BatchBackend(Protocol):
 
         Each match that is there from first to last page is seen exactly once. Raises MemoryRetrievalError.
         """
+        ...
 
     async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
         """Replace source, confidence and tags of these memories without embedding again; return how many."""
+        ...
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token, overwriting any older mark; return how many carry it now."""
+        ...
 
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories, so that a worker with an old token deletes nothing."""
+        ...
 
 
 # Every publication and every retraction makes a version of the shared knowledge, and each search sees one version: what
@@ -175,6 +202,7 @@ class SharedKnowledgeStore(Protocol):
         Raises MemoryInputError, MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError. After a connection that
         failed the publication may appear later by itself; to publish it again is safe.
         """
+        ...
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
@@ -188,11 +216,13 @@ class SharedKnowledgeStore(Protocol):
 
         Raises MemoryConnectionError, MemoryRetrievalError; MemoryInputError for a version that is not there yet.
         """
+        ...
 
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return the keyword hits alone, best first; without a text, or one without words, there are none."""
+        ...
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
         """Take back what this agent published; no search that begins afterwards sees it, but those of older versions.
@@ -200,12 +230,14 @@ class SharedKnowledgeStore(Protocol):
         False, and nothing changes, when this agent has published nothing under the id, or retracted it before.
         Raises MemoryConnectionError, MemoryStoreError; after a connection that failed it may still take effect.
         """
+        ...
 
     async def shared_version(self) -> int:
         """Return the version that a search would see now; 0 before the first publication.
 
         Raises MemoryConnectionError, MemoryRetrievalError.
         """
+        ...
 
 
 # The ledger is the source of truth. A search result is a hint with the id and version of a fact: check with
@@ -222,6 +254,7 @@ class FactStore(Protocol):
     @property
     def dense_weight(self) -> float:
         """The share of the vectors in a weighted fusion."""
+        ...
 
     async def show(self, record: MemoryRecord) -> None:
         """Show one version of a fact; one that was shown before, or hidden since, stays as it is.
@@ -231,12 +264,14 @@ class FactStore(Protocol):
 
         Raises MemoryInputError, MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError.
         """
+        ...
 
     async def hide(self, memory_id: str) -> None:
         """Let no search that begins afterwards find a version; one that is not shown stays hidden.
 
         Raises MemoryConnectionError, MemoryStoreError.
         """
+        ...
 
     async def rankings(self, query: MemoryQuery) -> RankedLists:
         """Return the versions of facts that match a text, by meaning and by keywords; nothing but facts.
@@ -245,12 +280,15 @@ class FactStore(Protocol):
 
         Raises MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError.
         """
+        ...
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
         """Return those of the facts that are valid, each with its version. Raises as rankings does."""
+        ...
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
         """Return a page of the valid core policies, oldest first. Raises as rankings does."""
+        ...
 
 
 @runtime_checkable
@@ -260,6 +298,7 @@ class FactStoreProvider(Protocol):
     @property
     def facts(self) -> FactStore | None:
         """The store of facts; None before connect, and where there is no ledger."""
+        ...
 
 
 def facts_of(backend: object) -> FactStore | None:

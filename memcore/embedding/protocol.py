@@ -32,20 +32,25 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """The model and everything else that changes its vectors: two embedders of one name agree on every text."""
+        ...
 
     @property
     def kind(self) -> EmbedderKind:
         """How it runs."""
+        ...
 
     @property
     def dims(self) -> int:
         """The length of every vector it makes."""
+        ...
 
     def embed_documents(self, texts: "Sequence[str]", /) -> "NDArray[np.float32]":
         """Return one row of unit length for each text, shape (len(texts), dims), or raise MemoryEmbeddingError."""
+        ...
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the query's vector of unit length, shape (dims,), or raise MemoryEmbeddingError."""
+        ...
 
 
 class QueryBatchEmbedder(Embedder, Protocol):
@@ -53,6 +58,7 @@ class QueryBatchEmbedder(Embedder, Protocol):
 
     def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
         """Return for each text the row that ``embed_query`` gives it, shape (len(texts), dims)."""
+        ...
 
 
 class EmbedderIdentity(Frozen):
