@@ -194,8 +194,8 @@ def longest_stage(place: Place, policy: Policy) -> object:
     """How long the context lets a stage of a fine-tune run."""
     found: list[float] = []
 
-    def noted(*_args: object, place: Any, **_given: object) -> None:
-        found.append(place.timeout_seconds)
+    def noted(*_args: object, timeout_seconds: float, **_given: object) -> None:
+        found.append(timeout_seconds)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workers.context.FineTuneService", noted)

@@ -173,17 +173,18 @@ def test_a_message_above_the_limit_costs_neither_the_worker_nor_the_ledger_its_s
 ) -> None:
     worker = start(broker.url, "threads")
     with broker.client() as redis:
-        redis.lpush(str(Queue.STORE_0), valid("first"))
-        worker.settle(ledger, malformed=0, healthy=["first"])
+        # What a first job and a first dead letter load is not the large message's.
+        redis.lpush(str(Queue.STORE_0), "no message", valid("first"))
+        worker.settle(ledger, malformed=1, healthy=["first"])
         assert worker.process is not None
         before = peak_of(worker.process.pid)
-        size = 64 * MAX_MESSAGE_BYTES // 8
+        size = 16 * MAX_MESSAGE_BYTES
         large = valid("large").replace(SECRET, "x").encode()
         large = large.replace(b'"body": "', b'"body": "' + b"W" * (size - len(large)), 1)
         redis.lpush(str(Queue.STORE_0), large, valid("second"))
-        worker.settle(ledger, malformed=1, healthy=["first", "second"])
+        worker.settle(ledger, malformed=2, healthy=["first", "second"])
 
-    (letter,) = ledger.dead_letters.list("acme")
+    (letter,) = [each for each in ledger.dead_letters.list("acme") if "limit" in each.reason]
     kept = json.loads(letter.payload)
     assert (kept["bytes"], kept["sha256"]) == (size, sha256(large).hexdigest())
     assert kept["text"].encode() == large[:HEAD_BYTES]
