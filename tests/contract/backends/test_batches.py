@@ -57,9 +57,12 @@ async def test_a_redelivery_does_not_undo_a_later_change(backend: WorkerBackend)
 
 
 async def test_no_records_is_no_work(backend: WorkerBackend) -> None:
+    agent = new_agent()
+    await backend.store_many(records(agent, 2))
     await backend.store_many([])
-    assert await backend.get_many(new_agent(), []) == ()
-    assert await backend.delete_many(new_agent(), []) == 0
+    assert await backend.get_many(agent, []) == ()
+    assert await backend.delete_many(agent, []) == 0
+    assert await backend.count(agent) == 2
 
 
 async def test_agents_can_be_mixed_and_a_batch_can_be_longer_than_a_request(backend: WorkerBackend) -> None:
