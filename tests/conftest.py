@@ -20,7 +20,7 @@ from support.ledger_records import copied_urls, empty, postgres_database, sqlite
 from support.postgres_server import postgres_server
 from support.thorough import THOROUGH
 
-from memcore.ledger.database import LedgerUrls
+from memcore.config.urls import LedgerUrls
 from memcore.ledger.migrate import migrate, migrate_history
 
 if TYPE_CHECKING:

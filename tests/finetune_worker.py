@@ -8,7 +8,7 @@ from support.ledger_records import COMPANY, sqlite_urls
 from memcore.clock import utc_now
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.service import FineTuneService, hostname
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 
 
 def main(ledger: str, runs: str, python: str, run_id: str) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from celery.bootsteps import StartStopStep
 
 from memcore.clock import Clock
+from memcore.config.urls import LedgerUrls
 from memcore.jobs import MAX_MESSAGE_BYTES, Queue
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from workers.transport.channel import UnreadableMessage, broker_errors

@@ -47,7 +47,6 @@ from sqlalchemy.sql.selectable import FromClause, TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
 from memcore.clock import Clock, utc_now
-from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import (
     MemoryConfigError,
@@ -61,8 +60,6 @@ from memcore.extras import naming_extras
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.models.memory import EARLIEST, LATEST, MAX_KEY_CHARS, MemoryEntry, in_range, within_range
 from memcore.records import Lineage, MemoryRecord, Vectors
-
-__all__ = ["LedgerUrls"]
 
 #: How long a SQLite writer waits for another one: longer than the longest entry takes to write, shorter than a lease.
 BUSY_TIMEOUT = timedelta(seconds=15)

@@ -3,9 +3,10 @@
 from typing import Self
 
 from memcore.clock import Clock, utc_now
+from memcore.config.urls import LedgerUrls
 from memcore.ledger.agents import Agents, Switches, Ticks
 from memcore.ledger.archive import Archive
-from memcore.ledger.database import Database, LedgerUrls
+from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.embedders.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
 from memcore.ledger.embedders.finetune_runs import FineTuneRuns

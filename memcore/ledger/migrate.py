@@ -10,8 +10,9 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import URL, text
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryStoreError
-from memcore.ledger.database import BUSY_TIMEOUT, Database, LedgerUrls, parse_url
+from memcore.ledger.database import BUSY_TIMEOUT, Database, parse_url
 
 #: Wait between two attempts to switch a SQLite file to its write-ahead log, while another process does the same.
 _WAL_RETRY_SECONDS = 0.02

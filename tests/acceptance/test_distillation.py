@@ -14,7 +14,7 @@ from support.stored import history_events, jobs_in_hand, memory_ids
 from support.thorough import sized
 
 from memcore.client import DistillReceipt, MemoryClient
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.execution import ExecutionTrace, TerminationReason, Turn
 from ops.cli.session import ledger_of
 

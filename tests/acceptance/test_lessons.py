@@ -20,7 +20,7 @@ from support.stub_llm_process import StubLLM, stub_llm
 from support.thorough import sized
 
 from memcore.client import MemoryClient
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from ops.cli.session import ledger_of
 

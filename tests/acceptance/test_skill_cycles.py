@@ -15,8 +15,8 @@ from support.running_stack import StackAddress, running_stack, wait_until
 from support.shared_failures import FAILURES, many_failures, share_failures
 
 from memcore.client import MemoryClient
-from memcore.ledger import Ledger
 from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.tables import skill_cycles
 from memcore.models.approval import Approval
 from ops.cli.session import ledger_of

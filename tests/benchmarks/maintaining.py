@@ -39,8 +39,9 @@ from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrateg
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.jobs import Done  # noqa: E402
-from memcore.ledger import Ledger, NewRun  # noqa: E402
+from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
+from memcore.ledger.runs import NewRun  # noqa: E402
 from memcore.maintenance.rules import Timeouts  # noqa: E402
 from memcore.maintenance.service import MaintenanceService  # noqa: E402
 from memcore.models.memory import MemoryEntry, MemoryLevel  # noqa: E402

@@ -31,8 +31,9 @@ from support.valkey_servers import BrokerAddress, valkey_server  # noqa: E402
 
 from memcore.config.policy import Policy  # noqa: E402
 from memcore.config.settings import Settings  # noqa: E402
+from memcore.config.urls import LedgerUrls  # noqa: E402
 from memcore.jobs import Done, Queue  # noqa: E402
-from memcore.ledger import Ledger, LedgerUrls  # noqa: E402
+from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
 from scheduler.tick import tick  # noqa: E402
 from workers.app import create_app  # noqa: E402

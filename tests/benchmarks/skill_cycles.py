@@ -33,9 +33,10 @@ from support.lessons import lesson  # noqa: E402
 from support.skill_cycles import CONFIG, Fleet  # noqa: E402
 
 from memcore import ids  # noqa: E402
-from memcore.ledger import Ledger, LedgerUrls  # noqa: E402
+from memcore.config.urls import LedgerUrls  # noqa: E402
 from memcore.ledger.database import Database  # noqa: E402
 from memcore.ledger.learning.skills import SkillState  # noqa: E402
+from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
 from memcore.ledger.tables import lessons, skills, trajectories  # noqa: E402
 

@@ -11,8 +11,8 @@ from memcore.errors import (
     LeaseLostError,
     MemoryNotFoundError,
 )
-from memcore.ledger import Ledger
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict
 from memcore.models.finetune import FineTuneStage
 from support.checkpoint_rows import checkpoint_row

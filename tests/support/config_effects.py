@@ -18,7 +18,7 @@ from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.records import MemoryRecord
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import copied_urls

@@ -12,7 +12,8 @@ from memcore.client.envelopes import build_trace_payload
 from memcore.config.policy import Policy
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.execution.factory import create_executor, execution_of
-from memcore.ledger import AgentSpec, Ledger
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.models.execution import ChatMessage, MessageRole

@@ -9,9 +9,8 @@ from memcore.client.envelopes import Scope, build_payload
 from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
 from memcore.jobs import Outcome, Retry, Snooze
-from memcore.ledger import NewRun
 from memcore.ledger.llm_answers import SynthesisState
-from memcore.ledger.runs import RunKind
+from memcore.ledger.runs import NewRun, RunKind
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where

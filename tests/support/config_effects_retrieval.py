@@ -10,7 +10,7 @@ from memcore.backends.fusion import RankedLists
 from memcore.backends.mem0.backend import Mem0Backend, encoder_of
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConfigError, OrgMemoryAccessDeniedError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry
 from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactCategory, SeniorityLevel
 from memcore.org.search import record_of

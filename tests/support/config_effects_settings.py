@@ -20,7 +20,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import PREFIX, Settings
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.execution.factory import create_executor, execution_of
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_provider
 from memcore.skills.publication import create_approvals
 from support.embedding_server import embedding_server

@@ -6,8 +6,8 @@ from typing import Any
 from memcore.backends.protocol import BatchBackend
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.jobs import Outcome
-from memcore.ledger import Ledger
 from memcore.ledger.learning.lessons import Lesson
+from memcore.ledger.ledger import Ledger
 from memcore.llm.protocol import Model
 from memcore.models.execution import Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryLevel

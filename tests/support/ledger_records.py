@@ -12,9 +12,10 @@ from sqlalchemy import Engine, create_engine, exists, literal, make_url, select,
 from sqlalchemy.pool import NullPool
 
 from memcore import ids
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import SparseVector
-from memcore.ledger import JournalEntry, LedgerUrls, tables
-from memcore.ledger.journal import EntryReason, IncomingKind
+from memcore.ledger import tables
+from memcore.ledger.journal import EntryReason, IncomingKind, JournalEntry
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.records import Lineage, MemoryRecord, Vectors
 

@@ -14,10 +14,11 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
+from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, Retry, Snooze
-from memcore.ledger import Ledger, LedgerUrls, NewRun, Run
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import SynthesisState
-from memcore.ledger.runs import EndKind, RunKind
+from memcore.ledger.runs import EndKind, NewRun, Run, RunKind
 from memcore.ledger.tables import journal_metadata
 from memcore.ledger.tables import metadata as ledger_metadata
 from memcore.maintenance.consolidation.answers import SynthesisService

@@ -8,7 +8,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock
 from memcore.errors import MemoryBackendUnsupportedError
 from memcore.finetune.deployment import CheckpointDeployment
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.service import MemoryService
 from support.job_contexts import RecordingDispatcher

@@ -2,7 +2,7 @@
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
 from memcore.jobs import Done
-from memcore.ledger import Run
+from memcore.ledger.runs import Run
 from support.fake_summarizer import FakeSummarizer
 from support.maintenance_fixture import SUMMARISED, MaintenanceFixture, MakeMaintenanceFixture
 

@@ -14,7 +14,7 @@ from memcore.config.maintenance import (
     PruningConfig,
     RetentionConfig,
 )
-from memcore.ledger import Run
+from memcore.ledger.runs import Run
 from memcore.models.memory import MemoryCategory, MemoryMetadata
 from memcore.records import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord
 from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceFixture, memory

@@ -20,12 +20,12 @@ from memcore.backends.mem0.collection import PointerReader
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.backends.mem0.search import SearchPlan
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.factory import create_embedder
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
 from memcore.jobs import ProgressCallback, no_progress
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.embedders.collections import CollectionPointer
 from memcore.ledger.ledger import Ledger
 from memcore.reindex import ReindexPlanning, ReindexService, Slice

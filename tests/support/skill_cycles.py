@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from memcore import ids
 from memcore.config.learning import EvolverConfig
-from memcore.ledger import Ledger
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.learning.skills import Skill, SkillState
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import Approval
 from memcore.models.execution import TerminationReason, Turn
 from memcore.procedural.records import LessonText

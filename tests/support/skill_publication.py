@@ -7,8 +7,8 @@ from memcore.approvals import ApprovalService, EffectRegistry, PublicationLog, S
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.learning import ApprovalsConfig
-from memcore.ledger import Ledger
 from memcore.ledger.learning.skills import SkillState
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import Approval, Proposal
 from memcore.models.memory import MemoryQuery
 from memcore.procedural.skill_files import SkillFolders

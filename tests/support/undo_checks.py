@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memcore.ledger import Run
+from memcore.ledger.runs import Run
 from memcore.maintenance.undo import UndoPlan, plan_undo, undo_report
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture
 from support.random_histories import Step, replay_history

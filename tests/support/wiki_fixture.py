@@ -11,8 +11,9 @@ import yaml
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.maintenance import WikiExportConfig
+from memcore.config.urls import LedgerUrls
 from memcore.experience import record_of
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.models.experience import CompressedExperience
 from memcore.models.memory import COMPRESSED_TAG, ConsolidationInterval, MemoryMetadata
 from memcore.records import MemoryRecord

@@ -26,7 +26,7 @@ from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
 from support.ledger_records import sqlite_urls  # noqa: E402
 
-from memcore.ledger import Ledger  # noqa: E402
+from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
 from memcore.llm.accounting import create_model  # noqa: E402
 

@@ -15,7 +15,8 @@ from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.jobs import Done, Snooze
-from memcore.ledger import Ledger, NewRun
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.consolidation.factory import StrategyBuilder, build_consolidation_strategy

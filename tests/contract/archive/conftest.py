@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.ledger_records import StoppedClock
 
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.maintenance.archival_store import ArchivalStore, LedgerArchivalStore
 
 #: Makes the store of a company.

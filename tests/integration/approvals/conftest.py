@@ -15,8 +15,9 @@ from support.skill_publication import SkillWorld, Store
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 
 COMPANY = "acme"
 

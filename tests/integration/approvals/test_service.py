@@ -12,7 +12,7 @@ from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, pro
 
 from memcore.approvals import ApprovalEffects, ApprovalEvent
 from memcore.errors import ApprovalClosedError, MemoryCapabilityError, MemoryConnectionError, MemoryNotFoundError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalState
 
 

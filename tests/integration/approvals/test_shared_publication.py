@@ -19,7 +19,7 @@ from memcore.approvals import (
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.learning import ApprovalsConfig
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalState, Decision, Proposal, Superseded
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 

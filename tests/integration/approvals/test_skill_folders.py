@@ -11,7 +11,8 @@ from support.skill_publication import SkillWorld
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.procedural.records import ProceduralEvent
 from memcore.skills.publication import create_approvals
 

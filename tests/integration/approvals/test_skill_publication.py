@@ -14,8 +14,8 @@ from memcore.approvals import PUBLISHER
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError, SkillLimitError
-from memcore.ledger import Ledger
 from memcore.ledger.learning.skills import SkillState
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalState, Superseded
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.procedural.records import LessonText, written

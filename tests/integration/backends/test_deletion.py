@@ -18,7 +18,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ingest import Ingestor
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 from memcore.records import Where

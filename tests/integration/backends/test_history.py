@@ -19,8 +19,8 @@ from memcore.backends.mem0 import writer as history_module
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.writer import History
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.ledger import LedgerUrls
 from memcore.ledger.database import add_new
 from memcore.ledger.migrate import migrate, migrate_history
 from memcore.models.memory import MemoryEntry

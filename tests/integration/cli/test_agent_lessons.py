@@ -11,9 +11,11 @@ from support.execution_traces import trajectory
 from support.lessons import CANARY
 from typer.testing import CliRunner, Result
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import AppliedPayload
-from memcore.ledger import AgentSpec, Ledger, LedgerUrls
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.ledger import Ledger
 from ops.cli.main import build
 
 NOW = datetime.now(UTC)

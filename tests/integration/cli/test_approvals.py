@@ -8,7 +8,7 @@ from support.memories import new_agent
 from support.running_stack import MEMTEND, StackAddress, clean_environ, wait_until
 from support.webhook_server import listening
 
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalState, Decision
 
 

@@ -11,7 +11,7 @@ from support.ledger_records import make_record
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord
 

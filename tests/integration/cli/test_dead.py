@@ -13,8 +13,8 @@ from memcore.client import JobState, MemoryClient
 from memcore.client.envelopes import build_payload, chunk_payloads
 from memcore.clock import utc_now
 from memcore.jobs import Queue, TaskName
-from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 #: A word that no command may print unless it is asked to.

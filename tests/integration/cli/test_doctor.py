@@ -17,8 +17,9 @@ from support.running_stack import StackAddress, wait_until
 from support.valkey_servers import valkey_server
 
 from memcore.config.settings import Settings
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate_history
 from memcore.ledger.runs import NewRun, RunState
 from ops.cli.console import CheckResult, HealthCheck, take_all

@@ -10,8 +10,9 @@ from support.docker_engine_stub import stub_engine
 from support.ledger_records import COMPANY
 
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from ops.cli.running.health_checks import finetune, stage_containers
 
 

@@ -22,8 +22,8 @@ from memcore.clock import utc_now
 from memcore.config.learning import ApprovalsConfig
 from memcore.finetune.run_folder import RUNS
 from memcore.jobs import Queue, TaskName
-from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
 from memcore.models.archival import ArchivalMode
 from memcore.skills.publication import ORG_PROMOTION, promotion

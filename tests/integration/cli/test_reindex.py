@@ -12,7 +12,7 @@ from support.registered_checkpoints import DIMS, WEIGHT, registered
 from support.running_stack import StackAddress, running_stack
 
 from memcore.finetune.run_folder import RUNS
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from ops.cli.maintenance.finetune import TYPED
 
 pytestmark = pytest.mark.timeout(600)

@@ -10,11 +10,12 @@ from support.active_collections import served
 from support.registered_checkpoints import registered
 
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.factory import create_embedder
 from memcore.errors import MemoryConfigError
 from memcore.finetune.checkpoint import choice_of
-from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.embedders.collections import ReindexKind
+from memcore.ledger.ledger import Ledger
 from ops.cli.running.health_checks import embedder, reindex
 
 #: The name of the embedder that is configured where nothing is said.

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from memcore.config.settings import Settings
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 from ops.cli.console import CheckResult
 from ops.cli.memory.skills import skill_evolver
 

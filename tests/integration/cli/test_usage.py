@@ -11,8 +11,9 @@ from support.stub_llm_process import StubLLM, stub_llm
 from typer.testing import CliRunner, Result
 
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
 from ops.cli.main import build
 from ops.cli.running.health_checks import language_model, model_budget

@@ -15,7 +15,7 @@ from support.wiki_fixture import COMPANY, WikiFixture
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.experience import CompressionService
 from memcore.jobs import Done
-from memcore.ledger import ExperienceCounts
+from memcore.ledger.learning.experiences import ExperienceCounts
 from memcore.llm.answer_cache import QUESTION_LEASE
 from memcore.models.memory import MemoryLevel
 from memcore.records import Where

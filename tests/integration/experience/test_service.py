@@ -30,7 +30,8 @@ from memcore.experience import (
     wants_compression,
 )
 from memcore.jobs import Done, Outcome, Skipped, Snooze
-from memcore.ledger import AgentSpec, ExperienceCounts
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.learning.experiences import ExperienceCounts
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import MemoryRecord, Where
 

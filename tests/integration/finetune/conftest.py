@@ -7,7 +7,8 @@ import pytest
 from support.finetune_fixture import FineTuneFleet
 from support.ledger_records import StoppedClock
 
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 
 
 @pytest.fixture

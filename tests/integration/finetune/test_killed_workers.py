@@ -16,12 +16,13 @@ from support.ledger_records import COMPANY
 from support.repository import ROOT
 
 from memcore.clock import utc_now
+from memcore.config.urls import LedgerUrls
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import RunnerEvent
 from memcore.finetune.service import FineTuneService, hostname
-from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTuneStage
 
 

@@ -7,10 +7,11 @@ import pytest
 from support.ledger_records import COMPANY
 
 from memcore.clock import utc_now
+from memcore.config.urls import LedgerUrls
 from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.service import FineTuneService, hostname
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
 WORDS = ("pump", "valve", "invoice", "canteen", "lift", "shift", "boiler", "ledger", "gate", "crane", "key", "bell")

@@ -9,10 +9,10 @@ from support.memories import NOW, StoppedClock, record
 from support.store_items import item
 
 from memcore.backends.inmemory import InMemoryBackend
+from memcore.config.urls import LedgerUrls
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.journal import JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun

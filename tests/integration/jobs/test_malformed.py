@@ -26,8 +26,8 @@ from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.client.publisher import broker_queue
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.jobs import MAX_MESSAGE_BYTES, Queue
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import HEAD_BYTES
 from memcore.ledger.ledger import Ledger
 from workers.groups import STORE

@@ -19,8 +19,8 @@ from support.valkey_servers import BrokerAddress, valkey_server
 from memcore.client.publisher import JobResults
 from memcore.client.results import JobState
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.jobs import Queue, TaskName
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from tasks.job import DEATHS
 

@@ -14,8 +14,9 @@ from support.valkey_servers import valkey_server
 from memcore.client import JobState, MemoryClient
 from memcore.client.results import JobStatus
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, ProgressCallback, Queue
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from workers import app as assembling
 from workers.app import create_app
 from workers.groups import MAINTENANCE_RUN

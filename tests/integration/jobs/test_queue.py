@@ -17,9 +17,9 @@ from support.valkey_servers import BrokerAddress, valkey_server
 from memcore.client import JobState, MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs import BULK_ABOVE, VERSION, MaintenancePayload, Queue, Snooze, TaskName, Use, store_queue
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import RunState
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest

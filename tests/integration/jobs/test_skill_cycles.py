@@ -21,10 +21,11 @@ from memcore import ids
 from memcore.approvals import ApprovalService, EffectRegistry
 from memcore.config.learning import EvolverConfig
 from memcore.config.policy import Policy
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, ProgressCallback, Retry, Skipped, Snooze
-from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.ledger import Ledger
 from memcore.skills.evolver import CycleLease, CycleService, SkillEvolver
 from memcore.skills.report import CycleStage, EvolverReport
 from scheduler.sweep import REDISPATCH_AFTER, sweep

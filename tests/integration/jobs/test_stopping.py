@@ -16,8 +16,8 @@ from support.running_stack import clean_environ, wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.jobs import Queue
-from memcore.ledger.database import LedgerUrls
 from workers.health import Heartbeat
 
 WORKER = ROOT / "tests" / "poison_worker.py"

@@ -10,7 +10,9 @@ import traceback
 from datetime import timedelta
 
 from memcore.clock import utc_now
-from memcore.ledger import Ledger, LedgerUrls, NewRun
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun
 from memcore.models.memory import ConsolidationInterval
 
 

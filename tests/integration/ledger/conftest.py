@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 from support.ledger_records import StoppedClock
 
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger import AgentSpec, Ledger
-from memcore.ledger.agents import PeerCriterion
+from memcore.ledger.agents import AgentSpec, PeerCriterion
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel
 
 DAILY = ConsolidationInterval.DAILY

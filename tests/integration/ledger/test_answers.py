@@ -7,7 +7,7 @@ import pytest
 from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer
 
 LEASE = timedelta(seconds=45)

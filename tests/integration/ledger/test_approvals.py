@@ -9,7 +9,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import ADA, BOB, proposal
 
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import MAX_BODY_BYTES, Verdict
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, Proposal, Superseded
 

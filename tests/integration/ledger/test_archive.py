@@ -7,8 +7,8 @@ import pytest
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record, same_record
 
 from memcore.errors import MemoryInputError
-from memcore.ledger import JournalEntry, Ledger
-from memcore.ledger.journal import EntryReason
+from memcore.ledger.journal import EntryReason, JournalEntry
+from memcore.ledger.ledger import Ledger
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
 from memcore.records import MemoryRecord

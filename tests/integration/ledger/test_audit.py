@@ -10,8 +10,9 @@ from support.organization_facts import GRACE, agent, request
 from support.proposals import ADA, proposal
 
 from memcore.config.organization import OrgMemoryConfig
+from memcore.config.urls import LedgerUrls
 from memcore.errors import ApprovalClosedError, MemoryInputError, OrgMemoryAccessDeniedError
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditLine, AuditNote, AuditVerdict, person
 from memcore.ledger.organization.audit import agent as named_agent
 from memcore.models.approval import ApprovalNeed, ApprovalState

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 from support.thorough import examples
 
-from memcore.ledger import JournalEntry, Ledger
+from memcore.ledger.journal import JournalEntry
+from memcore.ledger.ledger import Ledger
 
 ids = st.sampled_from(list("abcdefgh"))
 groups = st.frozensets(ids, max_size=4)

@@ -10,7 +10,6 @@ from support.ledger_records import COMPANY
 from support.registered_checkpoints import registered
 
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
-from memcore.ledger import Ledger
 from memcore.ledger.embedders.collections import (
     Checkpoint,
     CollectionPointer,
@@ -19,6 +18,7 @@ from memcore.ledger.embedders.collections import (
     ServedCollection,
     read_serving,
 )
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append
 
 MINUTE = timedelta(minutes=1)

@@ -24,11 +24,11 @@ from memcore import ids
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, MemoryNotFoundError
 from memcore.jobs import AppliedPayload, Use
-from memcore.ledger import Ledger
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.learning.patterns import Window
 from memcore.ledger.learning.skills import Skill, SkillState
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer, Synthesis
 from memcore.ledger.llm_usage import Caps, NewCall, Spent, UsageBy
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict

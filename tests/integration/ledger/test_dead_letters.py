@@ -6,8 +6,8 @@ from hashlib import sha256
 from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.jobs import MAX_MESSAGE_BYTES
-from memcore.ledger import Ledger
 from memcore.ledger.dead_letters import HEAD_BYTES, UNREADABLE, DeadLetter, NewDeadLetter
+from memcore.ledger.ledger import Ledger
 
 
 def add_tombstones(

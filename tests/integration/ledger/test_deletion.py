@@ -16,10 +16,12 @@ from support.store_items import item
 from memcore import ids
 from memcore.backends.deletion import Deletion
 from memcore.backends.inmemory import InMemoryBackend
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import StoreItem
-from memcore.ledger import Ledger, LedgerUrls, RunState
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import RunState
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 from memcore.records import MemoryRecord
 

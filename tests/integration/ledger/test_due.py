@@ -6,7 +6,9 @@ import pytest
 from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryInputError
-from memcore.ledger import AgentSpec, Ledger, NewRun, RunState
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun, RunState
 from memcore.models.memory import ConsolidationInterval
 
 DAILY = ConsolidationInterval.DAILY

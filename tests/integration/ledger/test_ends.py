@@ -6,8 +6,8 @@ import pytest
 from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryInputError
-from memcore.ledger import Ledger, NewRun, RunState
-from memcore.ledger.runs import RunKind
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun, RunKind, RunState
 
 LEASE = timedelta(seconds=45)
 

@@ -7,11 +7,12 @@ from sqlalchemy import text
 from support.experiences import experience
 from support.ledger_records import COMPANY, StoppedClock
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.jobs import MAX_PAYLOAD_BYTES
-from memcore.ledger import ExperienceCounts, Ledger, LedgerUrls
 from memcore.ledger.database import Database
-from memcore.ledger.learning.experiences import MAX_PAGE
+from memcore.ledger.learning.experiences import MAX_PAGE, ExperienceCounts
+from memcore.ledger.ledger import Ledger
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import DETAILED_TAG, MemoryMetadata
 

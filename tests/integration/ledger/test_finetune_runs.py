@@ -16,8 +16,8 @@ from memcore.errors import (
     MemoryInputError,
     MemoryNotFoundError,
 )
-from memcore.ledger import Ledger
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTuneStage
 
 if TYPE_CHECKING:

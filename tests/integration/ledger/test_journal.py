@@ -8,7 +8,7 @@ import pytest
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record, same_record
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 
 
 def test_a_prepared_entry_is_read_back_to_the_last_bit(ledger: Ledger) -> None:

@@ -11,7 +11,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.memories import DAWN
 
 from memcore.errors import MemoryInputError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.execution import TerminationReason, Turn
 from memcore.models.memory import MAX_KEY_CHARS
 

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record
 
-from memcore.ledger import JournalEntry, Ledger
+from memcore.ledger.journal import JournalEntry
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
 from memcore.models.archival import ArchivalMode
 

@@ -25,8 +25,10 @@ from memcore.errors import (
     MemoryStoreError,
 )
 from memcore.finetune.preflight import PreflightResult
-from memcore.ledger import AgentSpec, Ledger, NewRun, RunState
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun, RunState
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 from memcore.service import MemoryService
 

@@ -12,8 +12,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, create_engine, inspect, text
 from support.ledger_records import postgres_database, sqlite_urls
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
-from memcore.ledger import LedgerUrls, tables
+from memcore.ledger import tables
 from memcore.ledger.migrate import migrate, migrate_history
 
 TREES = {"ledger": tables.metadata, "journal": tables.journal_metadata, "history": tables.history_metadata}
@@ -88,7 +89,7 @@ def test_migrating_again_changes_nothing_and_keeps_the_rows(fresh: dict[str, str
 def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:
     program = """
 import os, sys, traceback
-from memcore.ledger import LedgerUrls
+from memcore.config.urls import LedgerUrls
 from memcore.ledger.migrate import migrate
 children = []
 for _ in range(4):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from support.ledger_records import COMPANY, StoppedClock
 from support.thorough import examples
 
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, DaySpent, NewCall, Spent
 
 DAY = date(2026, 3, 1)

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
 
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent, UsageBy, UsageRow
 
 DAY = date(2026, 3, 1)

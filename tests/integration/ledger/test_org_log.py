@@ -13,8 +13,9 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.organization_facts import GRACE, agent, request
 from support.thorough import examples
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.facts import OrgLog
 from memcore.models.organization import OperationLogEntry, OperationLogSnapshot, OrgFactCategory
 

@@ -8,8 +8,9 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.organization_facts import GRACE, agent, request
 
 from memcore.config.organization import ExtendedStoreConfig, OrgMemoryConfig
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError, OrgMemoryAccessDeniedError, OrgMemoryConnectionError
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.models.organization import OrgFactCategory, OrgMemoryQuery, SeniorityLevel
 from memcore.org.protocol import OrgMemoryBackend
 from memcore.org.service import LedgerOrgMemory

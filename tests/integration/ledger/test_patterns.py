@@ -11,8 +11,9 @@ from support.memories import DAWN
 from support.thorough import examples
 
 from memcore import ids
-from memcore.ledger import Ledger, Trajectory
 from memcore.ledger.learning.patterns import MAX_PAGE, Pattern, PatternKind, PatternTally, Window
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.ledger.ledger import Ledger
 from memcore.models.execution import TerminationReason, Turn
 
 SECOND = timedelta(seconds=1)

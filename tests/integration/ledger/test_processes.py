@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 
-from memcore.ledger import Ledger, LedgerUrls, NewRun, Run, RunState
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun, Run, RunState
 from memcore.models.memory import ConsolidationInterval
 
 HERE = Path(__file__).parent

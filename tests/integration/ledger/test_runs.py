@@ -6,7 +6,8 @@ import pytest
 from support.ledger_records import StoppedClock
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger import Ledger, NewRun, Run, RunState, RunStep
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun, Run, RunState, RunStep
 from memcore.models.memory import ConsolidationInterval
 
 LEASE = timedelta(seconds=45)

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import event
 from support.ledger_records import COMPANY, StoppedClock, copied_urls
 
-from memcore.ledger import Ledger
 from memcore.ledger.agents import Agents, AgentSpec
 from memcore.ledger.database import Database
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 
 WEEKLY = ConsolidationInterval.WEEKLY

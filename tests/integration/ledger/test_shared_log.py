@@ -14,10 +14,11 @@ from sqlalchemy import event
 from support.ledger_records import COMPANY, StoppedClock, make_fact
 
 from memcore import ids
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
-from memcore.ledger import Ledger, LedgerUrls, SharedLog
 from memcore.ledger.database import Database
-from memcore.ledger.organization.shared_log import LogPosition
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.shared_log import LogPosition, SharedLog
 from memcore.records import MemoryRecord
 
 HERE = Path(__file__).parent

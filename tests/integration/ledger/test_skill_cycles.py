@@ -12,8 +12,8 @@ from support.thorough import examples
 
 from memcore import ids
 from memcore.errors import MemoryInputError
-from memcore.ledger import Ledger
 from memcore.ledger.learning.skill_cycles import MAX_PAGE, Cycle
+from memcore.ledger.ledger import Ledger
 
 SLOT = datetime(2026, 3, 1, 11, tzinfo=UTC)
 HOUR = timedelta(hours=1)

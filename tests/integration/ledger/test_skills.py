@@ -11,8 +11,8 @@ from support.proposals import ADA, proposal
 
 from memcore.errors import ApprovalClosedError, SkillLimitError
 from memcore.jobs import ApplicationOutcome, AppliedPayload
-from memcore.ledger import Ledger
 from memcore.ledger.learning.skills import MAX_PAGE, Applications, Skill, SkillCapacity, SkillState
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalNeed, ApprovalState
 
 WRITERS = 8

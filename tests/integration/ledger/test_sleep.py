@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import StoppedClock
 
-from memcore.ledger import Ledger, NewRun, Run, RunState
-from memcore.ledger.runs import RunKind
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun, Run, RunKind, RunState
 
 LEASE = timedelta(seconds=45)
 DAY = timedelta(days=1)

@@ -4,8 +4,9 @@ from datetime import timedelta
 
 from support.ledger_records import COMPANY, StoppedClock
 
-from memcore.ledger import Ledger, NewRun, RunState
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis, SynthesisState
+from memcore.ledger.runs import NewRun, RunState
 from memcore.models.memory import MemoryCategory
 
 

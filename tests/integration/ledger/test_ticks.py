@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from support.ledger_records import StoppedClock
 
-from memcore.ledger import AgentSpec, Ledger, Tick
+from memcore.ledger.agents import AgentSpec, Tick
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval
 
 DAILY = ConsolidationInterval.DAILY

@@ -10,10 +10,11 @@ from support.ledger_records import COMPANY
 from support.memories import DAWN
 from support.thorough import examples
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.ledger import Ledger, LedgerUrls, Trajectory
 from memcore.ledger.database import Database
-from memcore.ledger.learning.trajectories import MAX_PAGE
+from memcore.ledger.learning.trajectories import MAX_PAGE, Trajectory
+from memcore.ledger.ledger import Ledger
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 
 SECOND = timedelta(seconds=1)

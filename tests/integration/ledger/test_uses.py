@@ -5,7 +5,7 @@ from datetime import timedelta
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 
 from memcore.jobs import Use
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 
 
 def _use(memory_id: str, clock: StoppedClock, *, agent_id: str = "ada", uses: int = 1) -> Use:

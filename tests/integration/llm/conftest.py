@@ -7,7 +7,8 @@ import pytest
 from support.ledger_records import StoppedClock
 from support.stub_llm_process import StubLLM, stub_llm
 
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 
 

@@ -19,7 +19,7 @@ from memcore.errors import (
     ProviderUnavailableError,
     RetryExhaustedError,
 )
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.tables import model_calls
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider

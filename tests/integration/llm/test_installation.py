@@ -13,7 +13,7 @@ from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.loader import load_policy
 from memcore.config.settings import Settings
 from memcore.errors import MalformedAnswerError, ProviderError, RetryExhaustedError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import UsageBy
 from memcore.llm.accounting import AccountedModel, create_model
 from memcore.llm.protocol import Attribution, CompletionRequest

@@ -11,7 +11,7 @@ from examples.stub_llm.fault import Fault, Scripted
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider

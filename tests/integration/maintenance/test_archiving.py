@@ -19,8 +19,8 @@ from support.maintenance_fixture import (
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
 from memcore.jobs import Dead, Done, Outcome, Skipped
-from memcore.ledger import Run, RunState
 from memcore.ledger.archive import Archived
+from memcore.ledger.runs import Run, RunState
 from memcore.maintenance.consolidation.strategy import (
     ChunkLimits,
     CompositeConsolidationStrategy,

@@ -11,7 +11,7 @@ from support.thorough import sized
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.jobs import Done, Skipped
-from memcore.ledger import RunState
+from memcore.ledger.runs import RunState
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.maintenance.service import MaintenanceService
 from memcore.records import Where

@@ -5,9 +5,10 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 
 from memcore.backends.deletion import Deletion
 from memcore.config.maintenance import ConsolidationConfig
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
 from memcore.jobs import Done, Skipped
-from memcore.ledger import LedgerUrls, Run
+from memcore.ledger.runs import Run
 from memcore.maintenance.provenance import MemoryState, TextLocation, trace_memory
 from memcore.maintenance.undo import SkipReason, plan_undo, undo_report
 from memcore.models.memory import MemoryMetadata

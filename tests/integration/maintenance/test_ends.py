@@ -15,8 +15,8 @@ from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, RetentionRule
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.jobs import Done, Skipped, Snooze
-from memcore.ledger import AgentSpec, RunState
-from memcore.ledger.runs import EndKind
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.runs import EndKind, RunState
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.maintenance.rules import EndedScopes, Timeouts
 from memcore.models.memory import MemoryCategory, MemoryLevel

@@ -12,7 +12,7 @@ from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.jobs import Dead, Done, Outcome, Snooze
-from memcore.ledger import RunState
+from memcore.ledger.runs import RunState
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.protocol import ModelEvent

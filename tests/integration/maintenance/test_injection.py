@@ -15,8 +15,8 @@ from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceF
 from support.thorough import sized
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
+from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, Snooze
-from memcore.ledger import LedgerUrls
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory

@@ -17,7 +17,7 @@ from support.thorough import examples
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.errors import MemoryNotFoundError
-from memcore.ledger import NewRun
+from memcore.ledger.runs import NewRun
 from memcore.maintenance.provenance import MemoryHistory, MemoryState, MemoryTrace, TextLocation, trace_memory
 from memcore.models.memory import MemoryMetadata
 from memcore.records import MemoryRecord

@@ -7,7 +7,8 @@ from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixtur
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs import Dead, Done, Skipped, Snooze
-from memcore.ledger import AgentSpec, RunState, RunStep
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.runs import RunState, RunStep
 from memcore.maintenance.service import MAX_ATTEMPTS, MODEL_DELAY
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage

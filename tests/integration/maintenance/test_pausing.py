@@ -10,7 +10,8 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
 from memcore.jobs import Dead, Done, Retry, Skipped, Snooze
-from memcore.ledger import AgentSpec, RunState
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.runs import RunState
 from memcore.maintenance.service import PAUSE_DELAY
 from memcore.models.memory import MemoryCategory
 from memcore.records import Where

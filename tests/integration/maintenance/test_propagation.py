@@ -16,9 +16,10 @@ from support.store_servers import store_server
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.learning import ProceduralMemoryConfig, PropagationConfig
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryStoreError
-from memcore.ledger import AgentSpec, LedgerUrls
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.migrate import migrate_history
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.procedural.propagation import LESSONS_PER_RUN, Propagation

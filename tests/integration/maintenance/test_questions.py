@@ -12,7 +12,7 @@ from support.model_runs import LLM, finish, with_model
 
 from memcore.errors import BudgetExceededError
 from memcore.jobs import Done, Skipped, Snooze
-from memcore.ledger import RunState
+from memcore.ledger.runs import RunState
 from memcore.llm.answer_cache import QUESTION_LEASE
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 

@@ -8,7 +8,7 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
 from memcore.jobs import Done, Skipped, Snooze
-from memcore.ledger import AgentSpec
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.runs import Run
 
 OFF = ConsolidationConfig(enabled=False, archival=ArchivalConfig(enabled=True))

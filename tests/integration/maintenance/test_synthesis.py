@@ -10,8 +10,8 @@ from support.model_runs import DUAL, LLM, finish, with_model
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
 from memcore.errors import MemoryRetrievalError, ProviderError, ProviderUnavailableError, RetryExhaustedError
 from memcore.jobs import Dead, Done, Snooze
-from memcore.ledger import RunState
 from memcore.ledger.llm_answers import SynthesisState
+from memcore.ledger.runs import RunState
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryQuery
 

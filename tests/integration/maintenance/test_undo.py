@@ -15,7 +15,7 @@ from support.thorough import examples
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs import Dead
-from memcore.ledger import NewRun, RunState
+from memcore.ledger.runs import NewRun, RunState
 from memcore.maintenance.service import FIRST_RETRY_DELAY
 from memcore.maintenance.undo import undo_report
 from memcore.models.memory import MemoryMetadata

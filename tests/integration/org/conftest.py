@@ -11,9 +11,10 @@ from support.ledger_records import StoppedClock, copied_urls
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.organization import OrgMemoryConfig
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.org.service import LedgerOrgMemory
 
 #: Makes a backend over the same data, as another process would.

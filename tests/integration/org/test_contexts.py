@@ -13,7 +13,7 @@ from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.embedding.protocol import Embedder
 from memcore.errors import MemoryCapabilityError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.models.organization import OrgFactCategory
 from memcore.org.service import LedgerOrgMemory

@@ -13,8 +13,9 @@ from memcore.approvals import superseded_by_id
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import ORGANISATION, FactStore, facts_of
 from memcore.config.organization import OrgMemoryConfig
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError, MemoryStoreError
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import MemoryEntry, MemoryQuery
 from memcore.org.search import IndexedFact, shown_by
 from memcore.org.service import LedgerOrgMemory

@@ -15,7 +15,7 @@ from memcore.config.organization import OrgMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.static import StaticEmbedder
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.organization import OrgFactCategory, OrgMemoryQuery
 from memcore.org.service import LedgerOrgMemory
 

@@ -15,7 +15,7 @@ from support.wiki_fixture import COMPANY
 
 from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError, RetryExhaustedError
 from memcore.jobs import Deferred, Done, Skipped
-from memcore.ledger import AgentSpec
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.journal import JournalEntry
 from memcore.models.memory import MemoryLevel
 from memcore.procedural.records import LessonText, ProceduralEvent

@@ -24,8 +24,8 @@ from memcore import errors
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
+from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.migrate import migrate_history
 from memcore.models.execution import ChatMessage
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest

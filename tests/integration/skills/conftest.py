@@ -6,7 +6,8 @@ import pytest
 from support.ledger_records import StoppedClock
 from support.skill_cycles import Fleet
 
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from support.lessons import lesson
 from support.skill_cycles import CHAIN, DISK, Fleet, accounted, pattern_of
 
 from memcore.errors import MemoryConnectionError
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalRisk, ApprovalState
 from memcore.models.execution import Turn
 from memcore.procedural.records import written

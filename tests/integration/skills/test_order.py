@@ -13,7 +13,7 @@ from support.lessons import ANSWER, lesson
 from support.skill_cycles import CHAIN, DISK, Fleet, accounted
 from support.thorough import examples
 
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.execution import Turn
 
 CONFIG: dict[str, Any] = {"min_confidence_for_org_promotion": 0.6, "min_agents_seen_pattern": 2, "min_precision": 0.2}

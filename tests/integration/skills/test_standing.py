@@ -8,7 +8,7 @@ from support.ledger_records import COMPANY, make_fact
 from support.lessons import ANSWER, lesson
 from support.skill_cycles import DISK, Fleet, accounted, pattern_of
 
-from memcore.ledger import Ledger
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Superseded
 from memcore.procedural.records import LessonText
 from memcore.skills.report import MAX_LISTED, Conflict, SkillEvent

@@ -10,8 +10,9 @@ from support.memories import NOW
 from memcore.client import AsyncMemoryClient, MemoryClient, Scope
 from memcore.client.envelopes import LevelChecker, OutgoingJob
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneRunActiveError, MemoryInputError
-from memcore.ledger import Ledger, LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import MemoryStoreRequest
 

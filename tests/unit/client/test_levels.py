@@ -8,9 +8,11 @@ from support.store_items import item
 from memcore.client import AsyncMemoryClient, MemoryClient
 from memcore.client.envelopes import REMEMBERED_SECONDS, LevelChecker, Scope, build_payload
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
 from memcore.jobs import StoreItem
-from memcore.ledger import AgentSpec, Ledger, LedgerUrls
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryStoreRequest
 
 WORKING = MemoryStoreRequest(category=MemoryCategory.WORKING, content="x")

@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
 from memcore.finetune.service import BEAT, LEASE, StageLease
-from memcore.ledger import Ledger, LedgerUrls
 from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.ledger import Ledger
 
 
 class Held:

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 from support.ledger_records import COMPANY, make_journal_entry, make_record
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ledger import AgentSpec, JournalEntry, Ledger, LedgerUrls, NewRun
+from memcore.ledger.agents import AgentSpec
+from memcore.ledger.journal import JournalEntry
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.runs import NewRun
 from memcore.models.memory import ConsolidationInterval
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

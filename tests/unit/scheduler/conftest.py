@@ -4,7 +4,7 @@ import pytest
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
-from memcore.ledger.database import LedgerUrls
+from memcore.config.urls import LedgerUrls
 from memcore.ledger.ledger import Ledger
 
 

@@ -13,7 +13,7 @@ from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.ingest import WriteResult
 from memcore.jobs import Dead, DistillPayload, Done, Retry, Skipped, Snooze
-from memcore.ledger import AgentSpec
+from memcore.ledger.agents import AgentSpec
 from memcore.models.execution import TerminationReason
 from memcore.models.memory import MemoryLevel
 from tasks.distill import distill

@@ -11,7 +11,7 @@ from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import MAX_PAYLOAD_BYTES, Dead, Done, ExperiencePayload, Retry, Skipped, Snooze
-from memcore.ledger import AgentSpec
+from memcore.ledger.agents import AgentSpec
 from memcore.models.memory import MemoryLevel
 from tasks.learn import record
 

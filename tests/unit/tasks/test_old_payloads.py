@@ -24,7 +24,7 @@ from memcore.jobs import (
     UsePayload,
     is_newer,
 )
-from memcore.ledger import AgentSpec
+from memcore.ledger.agents import AgentSpec
 from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from tasks.distill import distill

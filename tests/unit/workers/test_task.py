@@ -16,9 +16,9 @@ from kombu.exceptions import OperationalError
 from support.job_contexts import ScriptedContext
 
 from memcore.client.publisher import SNOOZED
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, TaskName
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
 from workers.celery_task import (

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from memcore.ledger.database import LedgerUrls
+from memcore.config.urls import LedgerUrls
 from memcore.ledger.dead_letters import Attempts
 from memcore.ledger.ledger import Ledger
 from workers.celery_task import SerialGate

@@ -8,8 +8,8 @@ import pytest
 from kombu.message import Message
 
 from memcore.clock import utc_now
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
-from memcore.ledger.database import LedgerUrls
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetters
 from memcore.ledger.ledger import Ledger
 from workers.unreadable import BATCH, POLL_INTERVAL_SECONDS, RETRY_SECONDS, UnreadableKeeper, unreadable_step
