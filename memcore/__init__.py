@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     from .finetune.evaluate import EvalMetrics as EvalMetrics
     from .finetune.preflight import PreflightResult as PreflightResult
     from .jobs import Use as Use
-    from .ledger.embedders.finetune_runs import FineTuneRun as FineTuneRun
+    from .ledger.finetune_runs import FineTuneRun as FineTuneRun
     from .llm.protocol import CompletionProvider as CompletionProvider
     from .maintenance.archival_store import ArchivalStore as ArchivalStore
     from .maintenance.archival_store import LedgerArchivalStore as LedgerArchivalStore

@@ -25,7 +25,7 @@ from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
 from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
-from memcore.ledger.embedders.collections import CollectionPointer, Phase, Reindex, Reindexes, ReindexKind, ReindexStage
+from memcore.ledger.collections import CollectionPointer, Phase, Reindex, Reindexes, ReindexKind, ReindexStage
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 

@@ -25,8 +25,8 @@ from memcore.finetune.execution.factory import execution_of
 from memcore.finetune.markers import FineTuneEvent
 from memcore.finetune.preflight import PreflightResult, preflight
 from memcore.finetune.run_folder import RUNS
-from memcore.ledger.embedders.collections import Checkpoint, CollectionPointer
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.collections import Checkpoint, CollectionPointer
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run

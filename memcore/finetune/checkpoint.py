@@ -18,7 +18,7 @@ from memcore.errors import CheckpointCorruptError, FineTuneStageError, MemoryInp
 from memcore.finetune.documents import hash_of
 from memcore.finetune.encoder import DEFAULT_TRANSFORMER, load_model, needed
 from memcore.finetune.evaluate import EvalReport
-from memcore.ledger.embedders.collections import Checkpoint
+from memcore.ledger.collections import Checkpoint
 from memcore.models.base import Frozen
 from memcore.models.finetune import DEFAULT_STATIC
 

@@ -30,7 +30,7 @@ from memcore.errors import (
 )
 from memcore.finetune.checkpoint import choice_of, delete_files, fusion_weight_of, require_whole
 from memcore.finetune.markers import CheckpointEvent
-from memcore.ledger.embedders.collections import Checkpoint, CollectionPointer, CollectionUse, ServedCollection, Verdict
+from memcore.ledger.collections import Checkpoint, CollectionPointer, CollectionUse, ServedCollection, Verdict
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen

@@ -12,7 +12,7 @@ from memcore.finetune.evaluate import REPORT_FILE
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
 from memcore.finetune.mine import TRIPLES_FILE
 from memcore.finetune.runner_config import RunnerConfig, checked_config
-from memcore.ledger.embedders.finetune_runs import Files, FineTuneRun
+from memcore.ledger.finetune_runs import Files, FineTuneRun
 from memcore.models.finetune import FineTunePlan, FineTuneStage
 
 #: Where a machine's runs lie, under its data folder, and where their runners find their configurations.

@@ -28,8 +28,8 @@ from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJo
 from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
 from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RunFolder, checkpoint_of, config_of
 from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
-from memcore.ledger.embedders.collections import Checkpoint, Verdict
-from memcore.ledger.embedders.finetune_runs import FineTuneRun, FineTuneRuns
+from memcore.ledger.collections import Checkpoint, Verdict
+from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 

@@ -6,10 +6,10 @@ from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.agents import Agents, Switches, Ticks
 from memcore.ledger.archive import Archive
+from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
-from memcore.ledger.embedders.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
-from memcore.ledger.embedders.finetune_runs import FineTuneRuns
+from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, Uses
 from memcore.ledger.learning.experiences import Experiences
 from memcore.ledger.learning.lessons import Lessons

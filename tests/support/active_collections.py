@@ -2,7 +2,7 @@
 
 from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
-from memcore.ledger.embedders.collections import ServedCollection
+from memcore.ledger.collections import ServedCollection
 
 
 def served(name: str, *, embedder: str = "static", generation: int = 1) -> ServedCollection:

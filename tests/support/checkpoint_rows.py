@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from memcore import ids
-from memcore.ledger.embedders.collections import Checkpoint, Verdict
+from memcore.ledger.collections import Checkpoint, Verdict
 
 
 def checkpoint_row(run_id: str, *, company: str, at: datetime) -> Checkpoint:

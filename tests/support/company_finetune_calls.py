@@ -11,7 +11,7 @@ from memcore.errors import (
     LeaseLostError,
     MemoryNotFoundError,
 )
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict
 from memcore.models.finetune import FineTuneStage

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from memcore.errors import MemoryInputError
-from memcore.ledger.embedders.collections import ReindexKind, ReindexStage
+from memcore.ledger.collections import ReindexKind, ReindexStage
 from memcore.ledger.ledger import Ledger
 from support.active_collections import served
 from support.ledger_records import COMPANY, StoppedClock

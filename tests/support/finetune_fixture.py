@@ -20,7 +20,7 @@ from memcore.finetune.runner_config import (
     TrainingConfig,
 )
 from memcore.finetune.service import LEASE, FineTuneService, StageLease, Step
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
 from support.fault_injection import Faults

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from memcore.finetune.checkpoint import CHECKPOINT, MANIFEST_FILE, Manifest, folder_hash
-from memcore.ledger.embedders.collections import Checkpoint, Verdict
+from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.ledger import Ledger
 from support.checkpoint_files import static_checkpoint
 from support.checkpoint_rows import checkpoint_row

@@ -26,7 +26,7 @@ from memcore.embedding.factory import create_embedder
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
 from memcore.jobs import ProgressCallback, no_progress
-from memcore.ledger.embedders.collections import CollectionPointer
+from memcore.ledger.collections import CollectionPointer
 from memcore.ledger.ledger import Ledger
 from memcore.reindex import ReindexPlanning, ReindexService, Slice
 from support.memories import NOW

@@ -10,7 +10,7 @@ from examples.demo.finetuning.report import show_figures, show_improvements, sho
 from examples.demo.finetuning.traffic import traffic
 from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
-from memcore.ledger.embedders.collections import Checkpoint, Verdict
+from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
 

@@ -31,14 +31,14 @@ from memcore.errors import (
     MemoryRetrievalError,
     MemoryStoreError,
 )
-from memcore.ledger.database import Database
-from memcore.ledger.embedders.collections import (
+from memcore.ledger.collections import (
     CollectionPointer,
     CollectionPointers,
     Phase,
     ReindexMarks,
     ServedCollection,
 )
+from memcore.ledger.database import Database
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")

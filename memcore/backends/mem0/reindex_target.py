@@ -19,7 +19,7 @@ from memcore.backends.mem0.search import SearchPlan
 from memcore.backends.mem0.writer import History, IndexedText, Indexing
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ledger.embedders.collections import ServedCollection
+from memcore.ledger.collections import ServedCollection
 
 if TYPE_CHECKING:
     from memcore.embedding.protocol import Embedder

@@ -13,8 +13,8 @@ from rich.progress import Progress
 
 from memcore.errors import FineTuneRunNotFoundError, MemoryConfigError, MemoryInputError
 from memcore.finetune.preflight import PreflightResult
-from memcore.ledger.embedders.collections import MAX_PAGE, Checkpoint, CollectionPointer, ReindexStage
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.collections import MAX_PAGE, Checkpoint, CollectionPointer, ReindexStage
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 from ops.cli.console import say, show_json, warn

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ledger.embedders.collections import CollectionPointer, Reindex, ServedCollection
+from memcore.ledger.collections import CollectionPointer, Reindex, ServedCollection
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
 from ops.cli.session import Commands, JsonCommand

@@ -14,7 +14,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.embedding.factory import create_embedder
 from memcore.errors import MemoryConfigError
 from memcore.finetune.checkpoint import choice_of
-from memcore.ledger.embedders.collections import ReindexKind
+from memcore.ledger.collections import ReindexKind
 from memcore.ledger.ledger import Ledger
 from ops.cli.running.health_checks import embedder, reindex
 

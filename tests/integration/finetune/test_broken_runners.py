@@ -18,7 +18,7 @@ from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, RunnerEvent
 from memcore.finetune.service import BEAT, FineTuneService, Step
 from memcore.jobs import FineTunePayload
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
 from tasks.embedder import finetune
 

@@ -21,7 +21,7 @@ from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import RunnerEvent
 from memcore.finetune.service import FineTuneService, hostname
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTuneStage
 

@@ -13,7 +13,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.service import BEAT, MAX_TRIES
 from memcore.jobs import Deferred, Done, Skipped
-from memcore.ledger.embedders.collections import Verdict
+from memcore.ledger.collections import Verdict
 from memcore.models.finetune import STAGES, FineTuneStage
 
 TRAINING = FineTuneStage.TRAINING

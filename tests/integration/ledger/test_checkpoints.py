@@ -10,7 +10,7 @@ from support.ledger_records import COMPANY
 from support.registered_checkpoints import registered
 
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
-from memcore.ledger.embedders.collections import (
+from memcore.ledger.collections import (
     Checkpoint,
     CollectionPointer,
     CollectionUse,
@@ -136,7 +136,7 @@ def test_a_deploy_in_the_middle_of_a_removal_waits_for_it(
         thread.join(timeout=1.0)
         return found
 
-    monkeypatch.setattr("memcore.ledger.embedders.collections.read_serving", read_then_deployed)
+    monkeypatch.setattr("memcore.ledger.collections.read_serving", read_then_deployed)
     ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
     thread.join()
     assert [type(each) for each in heard] == [CheckpointNotFoundError]
@@ -162,7 +162,7 @@ def test_a_removal_in_the_middle_of_a_deploy_is_refused(
         thread.join(timeout=1.0)
         append(*args, **kwargs)  # type: ignore[arg-type]  # what it was called with
 
-    monkeypatch.setattr("memcore.ledger.embedders.collections.append", delayed_append)
+    monkeypatch.setattr("memcore.ledger.collections.append", delayed_append)
     target = filled_by(checkpoint)
     ledger.collection_pointers.begin(
         COMPANY, version=version, target=target, kind=ReindexKind.FORWARD, total=1, note=note("begin")

@@ -16,7 +16,7 @@ from memcore.errors import (
     MemoryInputError,
     MemoryNotFoundError,
 )
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTuneStage
 

@@ -26,7 +26,7 @@ from memcore.errors import (
 )
 from memcore.finetune.preflight import PreflightResult
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun, RunState
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage

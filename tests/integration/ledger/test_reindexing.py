@@ -7,7 +7,7 @@ from support.active_collections import served
 from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.errors import MemoryInputError
-from memcore.ledger.embedders.collections import CollectionPointer, Phase, ReindexKind, ReindexStage
+from memcore.ledger.collections import CollectionPointer, Phase, ReindexKind, ReindexStage
 from memcore.ledger.ledger import Ledger
 
 OLD, NEW = served("old"), served("new", embedder="minilm", generation=2)

@@ -22,7 +22,7 @@ from memcore.errors import (
 from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files
 from memcore.finetune.deployment import CheckpointDeployment, active_embedder
 from memcore.finetune.markers import CheckpointEvent
-from memcore.ledger.embedders.collections import Checkpoint, CollectionUse, Phase, Verdict
+from memcore.ledger.collections import Checkpoint, CollectionUse, Phase, Verdict
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.memory import MemoryQuery
 

@@ -17,7 +17,7 @@ from memcore.errors import (
     MemoryConnectionError,
 )
 from memcore.finetune.deployment import CheckpointDeployment
-from memcore.ledger.embedders.collections import Checkpoint, Verdict
+from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.service import MemoryService
 
 

@@ -10,7 +10,7 @@ from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_que
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.jobs import Deferred, Done, Skipped
-from memcore.ledger.embedders.collections import Phase, ReindexStage
+from memcore.ledger.collections import Phase, ReindexStage
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
 

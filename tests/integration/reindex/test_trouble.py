@@ -9,7 +9,7 @@ from support.memories import new_agent, record
 from support.reindex_fixture import ONE_PAGE
 
 from memcore.jobs import Deferred, Done
-from memcore.ledger.embedders.collections import Phase
+from memcore.ledger.collections import Phase
 from memcore.reindex import ReindexEvent
 
 from .conftest import MakeMaintenanceFixture

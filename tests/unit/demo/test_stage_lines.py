@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import FineTuneStage
 from ops.cli.maintenance.finetune import run_bars
 

@@ -15,7 +15,7 @@ from memcore.embedding.protocol import EmbedderIdentity, PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
 from memcore.embedding.static import StaticEmbedder, WordllamaModel
 from memcore.errors import MemoryConfigError
-from memcore.ledger.embedders.collections import ServedCollection
+from memcore.ledger.collections import ServedCollection
 
 
 def choice_of(folder: Path, dims: int = 32) -> EmbedderChoice:

@@ -10,7 +10,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
 from memcore.finetune.service import BEAT, LEASE, StageLease
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 
 

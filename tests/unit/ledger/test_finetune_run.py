@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from support.ledger_records import StoppedClock
 
-from memcore.ledger.embedders.finetune_runs import FineTuneRun
+from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
 
 NOW = StoppedClock()()

@@ -6,7 +6,7 @@ from support.active_collections import served
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
-from memcore.ledger.embedders.collections import ReindexKind
+from memcore.ledger.collections import ReindexKind
 from memcore.reindex import LEASE
 from scheduler.sweep import REINDEX_REDISPATCH_AFTER, sweep
 

@@ -16,8 +16,8 @@ from memcore.errors import (
     LeaseLostError,
     MemoryInputError,
 )
+from memcore.ledger.collections import Checkpoint, add_checkpoint
 from memcore.ledger.database import Repository, Row, changed, checked_key, equals, insert_one
-from memcore.ledger.embedders.collections import Checkpoint, add_checkpoint
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import UNENDED, finetune_runs
 from memcore.models.base import Frozen
