@@ -5,8 +5,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -15,7 +14,7 @@ from itertools import pairwise
 import mmh3
 import Stemmer
 
-from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.errors import MemoryInputError
 
 #: Dropped from sparse vectors and turned down in static ones; "may" is absent on purpose, as a month. The last line is
 #: what the apostrophe leaves of "don't" and "we've". Against a list of 53 words it measured NDCG@10 +0.02 on
@@ -73,16 +72,10 @@ def fold(text: str) -> str:
 
 
 class Tokenizer:
-    """Split texts into words and reduce words to terms; safe to call from several threads at once.
+    """Split texts into words and reduce these to English stems: "adopted" and "adoption" meet. Thread-safe."""
 
-    Args:
-        stop_words: folded words that never become terms.
-        is_stemming: whether terms are English stems ("adopted" and "adoption" meet) or the words themselves.
-    """
-
-    def __init__(self, *, stop_words: AbstractSet[str] = ENGLISH_STOP_WORDS, is_stemming: bool = True) -> None:
-        self._stop_words = frozenset(stop_words)
-        self._stem = lru_cache(maxsize=_STEM_CACHE_SIZE)(_stemmer()) if is_stemming else None
+    def __init__(self) -> None:
+        self._stem = lru_cache(maxsize=_STEM_CACHE_SIZE)(_stemmer())
 
     @staticmethod
     def words(text: str) -> list[str]:
@@ -94,10 +87,6 @@ class Tokenizer:
         """Return the terms of a document in order: its words without stop words, stemmed; it may be empty."""
         return self._terms(self.words(text))
 
-    def terms_of(self, texts: Iterable[str]) -> list[list[str]]:
-        """Return the terms of each document."""
-        return [self.terms(text) for text in texts]
-
     def query_terms(self, text: str) -> list[str]:
         """Return the terms of a question in order: as for a document, less "kind of", "type of" and "sort of"."""
         words = self.words(text)
@@ -105,8 +94,7 @@ class Tokenizer:
         return self._terms([word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle])
 
     def _terms(self, words: list[str]) -> list[str]:
-        kept = [word for word in words if word not in self._stop_words]
-        return kept if self._stem is None else [self._stem(word) for word in kept]
+        return [self._stem(word) for word in words if word not in ENGLISH_STOP_WORDS]
 
 
 def _stemmer() -> Callable[[str], str]:
@@ -178,15 +166,15 @@ def score_of(relevance: float) -> float:
 
 #: Saturation: 0 counts presence only, higher lets repetition count longer. On dialogue turns and on extracted facts
 #: 0.3 to 0.9 measured alike (NDCG@10 within 0.003) as long as the length correction stays mild.
-DEFAULT_K1 = 0.5
+K1 = 0.5
 
 #: Share of the length correction, 0 (none) to 1 (full). Among texts of one length it changes nothing; it keeps a long
 #: summary from winning by its length alone.
-DEFAULT_B = 0.4
+_B = 0.4
 
 #: Terms in a document that is not corrected for its length: between a fact (10 to 20) and a summary (100 and more).
 #: With 16 the correction among short texts costs 0.007 NDCG@10 on dialogue turns.
-DEFAULT_AVERAGE_TERMS = 64.0
+_AVERAGE_TERMS = 64.0
 
 #: Hashes kept, in terms; about 4 MB when full.
 _HASH_CACHE_SIZE = 32_768
@@ -207,42 +195,13 @@ class Bm25Encoder:
     Nothing about the corpus is needed: BM25's document weight takes a fixed average length instead of a counted one,
     and an index is the unsigned 32-bit murmur3 hash of the term. Occurrences of two terms with one hash are added up.
 
-    Args:
-        tokenizer: how texts become terms; documents and queries must meet the same one.
-        weighting: how occurrences become weights.
-        k1: saturation, 0 or higher; unused by FREQUENCY, as are the next two.
-        b: share of the length correction, 0 to 1.
-        average_terms: the length in terms at which nothing is corrected, above 0.
-
-    Raises MemoryConfigError when a number is outside its range.
+    Documents of one collection must agree on the weighting.
     """
 
-    def __init__(
-        self,
-        *,
-        tokenizer: Tokenizer | None = None,
-        weighting: TermWeighting = TermWeighting.SATURATED,
-        k1: float = DEFAULT_K1,
-        b: float = DEFAULT_B,
-        average_terms: float = DEFAULT_AVERAGE_TERMS,
-    ) -> None:
-        if not 0.0 <= k1 < float("inf"):
-            raise MemoryConfigError(f"sparse.k1: must be 0 or higher, not {k1}")
-        if not 0.0 <= b <= 1.0:
-            raise MemoryConfigError(f"sparse.b: must be between 0 and 1, not {b}")
-        if not 0.0 < average_terms < float("inf"):
-            raise MemoryConfigError(f"sparse.average_terms: must be above 0, not {average_terms}")
-        self._tokenizer = tokenizer if tokenizer is not None else Tokenizer()
-        self._weighting = weighting
-        self._k1 = k1
-        self._b = b
-        self._average_terms = average_terms
+    def __init__(self, *, weighting: TermWeighting = TermWeighting.SATURATED) -> None:
+        self.weighting = weighting
+        self._tokenizer = Tokenizer()
         self._index_of = lru_cache(maxsize=_HASH_CACHE_SIZE)(_murmur3)
-
-    @property
-    def weighting(self) -> TermWeighting:
-        """How occurrences become weights; documents of one collection must agree on it."""
-        return self._weighting
 
     def encode_documents(self, texts: Sequence[str]) -> list[SparseVector]:
         """Return one vector for each text, in order; empty where a text has no terms."""
@@ -253,10 +212,10 @@ class Bm25Encoder:
         found = list(map(self._index_of, self._tokenizer.terms(text)))
         counts = sorted(Counter(found).items())
         indices = tuple([index for index, _ in counts])
-        if self._weighting is TermWeighting.FREQUENCY:
+        if self.weighting is TermWeighting.FREQUENCY:
             return SparseVector(indices=indices, values=tuple([float(count) for _, count in counts]))
-        halfway = self._k1 * (1.0 - self._b + self._b * len(found) / self._average_terms)
-        gain = self._k1 + 1.0
+        halfway = K1 * (1.0 - _B + _B * len(found) / _AVERAGE_TERMS)
+        gain = K1 + 1.0
         return SparseVector(indices=indices, values=tuple([count * gain / (count + halfway) for _, count in counts]))
 
     def encode_query(self, text: str) -> SparseVector:

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, func, select, update
 
 from memcore import ids
-from memcore.embedding.bm25 import DEFAULT_K1, Bm25Encoder
+from memcore.embedding.bm25 import K1, Bm25Encoder
 from memcore.ledger.database import (
     RecordRow,
     Repository,
@@ -158,7 +158,7 @@ _COLUMNS = [column for column in archive.c if column.name not in {"dense", "spar
 _MAX_TERMS = 1_000
 
 #: No term weighs as much as this in any text: the limit that the weight nears as the term is repeated.
-_HEAVIEST = DEFAULT_K1 + 1.0
+_HEAVIEST = K1 + 1.0
 
 
 def _best(company: str, agent_id: str, query: MemoryQuery, terms: Sequence[int]) -> Subquery:

@@ -205,7 +205,7 @@ class Vocabulary:
 
     def terms_of(self, texts: Iterable[str]) -> list[frozenset[str]]:
         """Return the terms of each text, as they are counted."""
-        return list(map(frozenset, self._tokenizer.terms_of(texts)))
+        return [frozenset(self._tokenizer.terms(text)) for text in texts]
 
     def rarity(self, term: str) -> float:
         """Return the inverse document frequency (idf) of a term, above 0."""

@@ -36,10 +36,6 @@ def test_stop_words_go_and_stems_meet() -> None:
     assert tokenizer.terms("She adopted a dog, and they didn't mind") == tokenizer.terms("adopting the dogs minded")
 
 
-def test_stemming_and_stop_words_can_be_left_out() -> None:
-    assert Tokenizer(stop_words=frozenset(), is_stemming=False).terms("The dogs") == ["the", "dogs"]
-
-
 def test_may_is_kept_because_it_is_a_month() -> None:
     assert Tokenizer().terms("in May") == ["may"]
 
