@@ -5,7 +5,6 @@ the two correlate at -0.1. Figures are its overall NDCG@10.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
@@ -29,43 +28,19 @@ class Tier(StrEnum):
     CPU = "cpu"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedModel:
-    """A model with its place in the order.
-
-    Attributes:
-        name: the model's published name, without its owner.
-        tier: what it needs.
-        ndcg: LMEB's overall NDCG@10, 0 to 100.
-        dims: length of its vectors as published; what counts is measured.
-    """
-
-    name: str
-    tier: Tier
-    ndcg: float
-    dims: int
+#: The models by their published names, without the owner, and what each needs. Best first.
+RANKING = {
+    "bge-multilingual-gemma2": Tier.GPU_FULL,  # 61.41
+    "NV-Embed-v2": Tier.GPU_FULL,  # 60.25
+    "Qwen3-Embedding-4B": Tier.GPU_CONSUMER,  # 58.00
+    "e5-mistral-7b-instruct": Tier.GPU_FULL,  # 57.08
+    "EmbeddingGemma-300M": Tier.CPU,  # 56.03
+    "multilingual-e5-large-instruct": Tier.CPU,  # 55.33
+}
 
 
-#: Best first.
-RANKING = (
-    RankedModel(name="bge-multilingual-gemma2", tier=Tier.GPU_FULL, ndcg=61.41, dims=3_584),
-    RankedModel(name="NV-Embed-v2", tier=Tier.GPU_FULL, ndcg=60.25, dims=4_096),
-    RankedModel(name="Qwen3-Embedding-4B", tier=Tier.GPU_CONSUMER, ndcg=58.00, dims=2_560),
-    RankedModel(name="e5-mistral-7b-instruct", tier=Tier.GPU_FULL, ndcg=57.08, dims=4_096),
-    RankedModel(name="EmbeddingGemma-300M", tier=Tier.CPU, ndcg=56.03, dims=768),
-    RankedModel(name="multilingual-e5-large-instruct", tier=Tier.CPU, ndcg=55.33, dims=1_024),
-)
-
-
-def tier_of(provider: str | None, *, has_gpu: bool | None) -> Tier:
-    """Return the tier of a provider: a local one without a GPU is `cpu`, with one or unsaid `gpu_consumer`.
-
-    Args:
-        provider: the provider's name; None counts as a local one with a GPU.
-        has_gpu: what the operator declares; None when nothing was said.
-    """
-    if provider is None:
-        return Tier.GPU_CONSUMER
+def tier_of(provider: str, *, has_gpu: bool | None) -> Tier:
+    """Return the tier of a provider: a local one without a GPU is `cpu`, with one or unsaid (None) `gpu_consumer`."""
     if provider not in LOCAL_PROVIDERS:
         return Tier.GPU_FULL
     return Tier.CPU if has_gpu is False else Tier.GPU_CONSUMER
@@ -78,11 +53,9 @@ def best_offered(tier: Tier, offered: Iterable[str]) -> str | None:
     case.
     """
     known = {_bare(name): name for name in reversed(list(offered))}
-    ranked = [each for each in RANKING if each.tier is tier] + [each for each in RANKING if each.tier is not tier]
-    for model in ranked:
-        exact = next((known[name] for name in known if name == _bare(model.name)), None)
-        family = next((known[name] for name in known if _family(name) == _family(_bare(model.name))), None)
-        if found := exact or family:
+    for model in sorted(RANKING, key=lambda model: RANKING[model] is not tier):
+        family = next((known[name] for name in known if _family(name) == _family(_bare(model))), None)
+        if found := known.get(_bare(model)) or family:
             return found
     return None
 

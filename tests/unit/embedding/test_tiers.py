@@ -17,7 +17,6 @@ def server() -> Iterator[EmbeddingServer]:
 @pytest.mark.parametrize(
     ("provider", "has_gpu", "tier"),
     [
-        (None, False, Tier.GPU_CONSUMER),
         ("ollama", False, Tier.CPU),
         ("ollama", True, Tier.GPU_CONSUMER),
         ("lm-studio", None, Tier.GPU_CONSUMER),
@@ -25,13 +24,12 @@ def server() -> Iterator[EmbeddingServer]:
         ("openai", False, Tier.GPU_FULL),
     ],
 )
-def test_the_operator_says_whether_there_is_a_gpu(provider: str | None, has_gpu: bool | None, tier: Tier) -> None:
+def test_the_operator_says_whether_there_is_a_gpu(provider: str, has_gpu: bool | None, tier: Tier) -> None:
     assert tier_of(provider, has_gpu=has_gpu) is tier
 
 
-def test_the_ranking_is_best_first_and_every_tier_has_a_model() -> None:
-    assert [each.ndcg for each in RANKING] == sorted((each.ndcg for each in RANKING), reverse=True)
-    assert {each.tier for each in RANKING} == set(Tier)
+def test_every_tier_has_a_model() -> None:
+    assert set(RANKING.values()) == set(Tier)
 
 
 @pytest.mark.parametrize(
