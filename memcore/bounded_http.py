@@ -8,7 +8,8 @@ a compressed answer is not asked for, and refused.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import httpx
@@ -45,6 +46,22 @@ class HttpResponse:
     status: int
     headers: Mapping[str, str]
     content: bytes
+
+    def asked_pause(self, *, now: datetime) -> float | None:
+        """Return the seconds that a Retry-After asks for, given as seconds or as a date; None when it says nothing."""
+        value = self.headers.get("Retry-After")
+        if value is None:
+            return None
+        try:
+            seconds = float(value)
+        except ValueError:
+            try:
+                until = parsedate_to_datetime(value)
+            except ValueError:
+                return None
+            seconds = ((until if until.tzinfo else until.replace(tzinfo=UTC)) - now).total_seconds()
+        # "nan" and "inf" are numbers to Python, and no wait.
+        return max(0.0, seconds) if abs(seconds) < float("inf") else None
 
 
 def open_client(*, key: str | None = None) -> httpx.AsyncClient:

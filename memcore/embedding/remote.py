@@ -5,8 +5,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from datetime import UTC, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import timedelta
 from http import HTTPStatus
 from threading import Lock
 from typing import Any
@@ -105,8 +104,8 @@ class JsonPost:
         """The address without passwords, for errors."""
         return masked(self._url)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Send the body and return the answer.
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Send the body, if there is one, and return the answer.
 
         Timeouts, lost connections, 429 and 5xx are tried again, after the pause that the server asks for if it does.
 
@@ -116,18 +115,11 @@ class JsonPost:
             MemoryConfigError: the server answers 401, 403, 404 and the like.
             MemoryInputError: the server refuses what was sent.
         """
-        return self._ask("POST", path, orjson.dumps(body))
-
-    def get(self, path: str) -> Any:
-        """Return what stands there; raises as post does."""
-        return self._ask("GET", path, None)
-
-    def _ask(self, method: str, path: str, content: bytes | None) -> Any:
         problem = ""
         for attempt in range(1, ATTEMPTS + 1):
             asked: float | None = None
             try:
-                answer = self._answer(method, path, content)
+                answer = self._answer(path, body)
             except AnswerTooSlowError as error:
                 problem = str(error)
             except AnswerError as error:
@@ -142,14 +134,15 @@ class JsonPost:
                 if answer.status < HTTPStatus.MULTIPLE_CHOICES:
                     return self._parsed(answer)
                 self._require_passing(answer.status)
-                problem, asked = f"status {answer.status}", self._asked_pause(answer)
+                problem, asked = f"status {answer.status}", answer.asked_pause(now=self._clock())
             if attempt == ATTEMPTS or (asked or 0.0) > LONGEST_PAUSE.total_seconds():
                 break
             self._pause(_backoff(attempt) if asked is None else asked)
         raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} gives no answer ({problem})")
 
-    def _answer(self, method: str, path: str, content: bytes | None) -> HttpResponse:
+    def _answer(self, path: str, body: dict[str, Any] | None) -> HttpResponse:
         line, url = self._opened(), f"{self._url}{path}"
+        method, content = ("GET", None) if body is None else ("POST", orjson.dumps(body))
         return line.loop.run(
             ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=self._timeout)
         )
@@ -179,21 +172,6 @@ class JsonPost:
         except orjson.JSONDecodeError as error:
             raise MemoryEmbeddingError(f"the embedding server at {self.shown_url} answers with no JSON") from error
 
-    def _asked_pause(self, answer: HttpResponse) -> float | None:
-        asked = answer.headers.get("Retry-After")
-        if asked is None:
-            return None
-        try:
-            return max(0.0, float(asked))
-        except ValueError:
-            pass
-        try:
-            until = parsedate_to_datetime(asked)
-        except ValueError:
-            return None
-        aware = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
-        return max(0.0, (aware - self._clock()).total_seconds())
-
 
 def _backoff(attempt: int) -> float:
     # Somewhere in the upper half: many workers that were refused together must not come back together.
@@ -202,10 +180,10 @@ def _backoff(attempt: int) -> float:
 
 
 #: Texts in one request; servers allow from 32 (text-embeddings-inference) to 2,048 (OpenAI).
-DEFAULT_MAX_INPUTS = 32
+MAX_INPUTS = 32
 
 #: Characters of one text. No model on offer reads more than 32,000 tokens, about this much, and a request has a size.
-DEFAULT_MAX_CHARACTERS = 131_072
+MAX_CHARACTERS = 131_072
 
 
 class OpenAiCompatibleEmbedder(BatchEmbedder):
@@ -216,7 +194,7 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
         model: the model's name there; it is the embedder's name, for one model has one set of vectors wherever it runs.
         dims: length of the vectors; left out, it is measured by one request when this is built.
 
-    Raises what JsonPost.post raises when it has to measure.
+    Raises what JsonPost.ask raises when it has to measure.
     """
 
     kind = EmbedderKind.OPENAI_COMPATIBLE
@@ -227,14 +205,10 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
         *,
         model: str,
         dims: int | None = None,
-        max_inputs: int = DEFAULT_MAX_INPUTS,
-        max_characters: int = DEFAULT_MAX_CHARACTERS,
         prompt_prefixes: PromptPrefixes | None = None,
     ) -> None:
         self._server = server
         self._model = model
-        self._max_inputs = max_inputs
-        self._max_characters = max_characters
         self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
         self.name = f"{model}{self._prompt_prefixes.mark}"
         self.dims = dims or self._answer(["dims"]).shape[1]
@@ -242,14 +216,14 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
         prefix = self._prompt_prefixes.before(is_query=is_query)
         for place, text in enumerate(texts):
-            if len(text) > self._max_characters:
+            if len(text) > MAX_CHARACTERS:
                 raise MemoryInputError(
-                    f"texts[{place}]", f"has {len(text)} characters; the embedder takes {self._max_characters}"
+                    f"texts[{place}]", f"has {len(text)} characters; the embedder takes {MAX_CHARACTERS}"
                 )
         vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
         places = speaking(texts)
-        for start in range(0, len(places), self._max_inputs):
-            batch = places[start : start + self._max_inputs]
+        for start in range(0, len(places), MAX_INPUTS):
+            batch = places[start : start + MAX_INPUTS]
             rows = self._answer([prefix + whole(texts[place]) for place in batch])
             if rows.shape[1] != self.dims:
                 raise MemoryConfigError(
@@ -260,7 +234,7 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
         return vectors
 
     def _answer(self, texts: list[str]) -> NDArray[np.float32]:
-        answer = self._server.post("/embeddings", {"model": self._model, "input": texts, "encoding_format": "float"})
+        answer = self._server.ask("/embeddings", {"model": self._model, "input": texts, "encoding_format": "float"})
         try:
             rows = _rows(answer, expected=len(texts))
         except (KeyError, TypeError, ValueError) as error:
@@ -308,7 +282,7 @@ def remote_embedder(choice: EmbedderChoice) -> Embedder:
 
 
 def _chosen_model(choice: EmbedderChoice, server: JsonPost) -> str:
-    answer = server.get("/models")
+    answer = server.ask("/models")
     try:
         offered = [str(each["id"]) for each in answer["data"]]
     except (KeyError, TypeError) as error:

@@ -6,8 +6,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 from http import HTTPStatus
 
 import orjson
@@ -151,24 +150,8 @@ def refusal_of(answer: HttpResponse, *, server: str, now: datetime) -> ProviderE
     if _UNPAID in {code, kind}:
         return ProviderError(f"{said}: its account has no money left")
     if answer.status in _PASSING or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ProviderUnavailableError(said, retry_after=asked_wait(answer.headers.get("Retry-After"), now=now))
+        return ProviderUnavailableError(said, retry_after=answer.asked_pause(now=now))
     return ProviderError(f"{said}: check MEMTEND_LLM_URL, MEMTEND_LLM_API_KEY and the model's name, or see its log")
-
-
-def asked_wait(value: str | None, *, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After asks for, given as seconds or as a date; None when it says nothing."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            until = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        seconds = ((until if until.tzinfo else until.replace(tzinfo=UTC)) - now).total_seconds()
-    # "nan" and "inf" are numbers to Python, and no wait.
-    return max(0.0, seconds) if abs(seconds) < float("inf") else None
 
 
 def _kind_and_code(content: bytes) -> tuple[str | None, str | None]:

@@ -10,6 +10,7 @@ from support.checkpoint_files import static_checkpoint
 from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder
 
+from memcore.embedding import remote
 from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder
 from memcore.embedding.factory import EMBEDDER_NAMES, create_embedder
 from memcore.embedding.onnx import minilm_folder
@@ -62,8 +63,9 @@ def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         case "sentence-transformers":
             yield SentenceTransformersEmbedder(LoadedModel(), name="loaded")
         case "openai-compatible":
-            with embedding_server() as server:
-                yield OpenAiCompatibleEmbedder(JsonPost(server.url), model="stub", max_inputs=3)
+            with embedding_server() as server, pytest.MonkeyPatch.context() as patch:
+                patch.setattr(remote, "MAX_INPUTS", 3)
+                yield OpenAiCompatibleEmbedder(JsonPost(server.url), model="stub")
         case "server-from-the-factory":
             with embedding_server() as server:
                 yield create_embedder(EmbedderChoice(provider="vllm", model="stub", dims=16, url=server.url))

@@ -7,6 +7,7 @@ from pydantic import SecretStr
 from support.embedding_server import Answer, EmbeddingServer, body, embedding_server, status, vectors
 from support.hashing_embedder import HashingEmbedder
 
+from memcore.embedding import remote
 from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.embedding.remote import ATTEMPTS, JsonPost, OpenAiCompatibleEmbedder
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
@@ -36,8 +37,8 @@ def reached(server: EmbeddingServer, pauses: Pauses, *, timeout: timedelta = tim
     return JsonPost(server.url, key=SecretStr("the-key"), timeout=timeout, pause=pauses, clock=lambda: NOW)
 
 
-def made(server: EmbeddingServer, pauses: Pauses, *, max_inputs: int = 32) -> OpenAiCompatibleEmbedder:
-    return OpenAiCompatibleEmbedder(reached(server, pauses), model="stub", dims=16, max_inputs=max_inputs)
+def made(server: EmbeddingServer, pauses: Pauses) -> OpenAiCompatibleEmbedder:
+    return OpenAiCompatibleEmbedder(reached(server, pauses), model="stub", dims=16)
 
 
 def test_the_length_is_measured_when_it_is_not_said(server: EmbeddingServer, pauses: Pauses) -> None:
@@ -51,9 +52,12 @@ def test_a_length_that_is_said_costs_no_request(server: EmbeddingServer, pauses:
     assert server.asked == []
 
 
-def test_texts_are_sent_in_requests_of_the_size_that_the_server_takes(server: EmbeddingServer, pauses: Pauses) -> None:
+def test_texts_are_sent_in_requests_of_the_size_that_the_server_takes(
+    server: EmbeddingServer, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "MAX_INPUTS", 3)
     texts = [f"text {number}" for number in range(7)]
-    rows = made(server, pauses, max_inputs=3).embed_documents(texts)
+    rows = made(server, pauses).embed_documents(texts)
     assert [len(asked) for asked in server.asked] == [3, 3, 1]
     np.testing.assert_allclose(rows, HashingEmbedder(dims=16).embed_documents(texts), atol=1e-6)
     assert set(server.keys) == {"Bearer the-key"}
@@ -176,9 +180,10 @@ def test_vectors_of_another_length_are_refused(server: EmbeddingServer, pauses: 
 
 
 def test_a_text_beyond_the_limit_is_refused_by_name_before_anything_is_sent(
-    server: EmbeddingServer, pauses: Pauses
+    server: EmbeddingServer, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedder = OpenAiCompatibleEmbedder(reached(server, pauses), model="stub", dims=16, max_characters=10)
+    monkeypatch.setattr(remote, "MAX_CHARACTERS", 10)
+    embedder = made(server, pauses)
     with pytest.raises(MemoryInputError, match=r"texts\[1\]: has 11 characters; the embedder takes 10"):
         embedder.embed_documents(["short", "x" * 11])
     assert server.asked == []

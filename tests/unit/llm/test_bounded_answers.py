@@ -76,7 +76,7 @@ def list_models(url: str, limit: timedelta) -> str:
 
 def embed(url: str, limit: timedelta) -> str:
     with pytest.raises(MemoryError) as caught:
-        JsonPost(f"{url}/v1", timeout=limit, pause=lambda _seconds: None).post("/embeddings", {"input": ["tea"]})
+        JsonPost(f"{url}/v1", timeout=limit, pause=lambda _seconds: None).ask("/embeddings", {"input": ["tea"]})
     assert isinstance(caught.value, MemoryEmbeddingError | MemoryConfigError) or "status 400" in str(caught.value)
     return str(caught.value)
 
