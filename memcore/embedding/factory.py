@@ -71,17 +71,15 @@ def _built(choice: EmbedderChoice) -> "Embedder":
 
 
 def _static(choice: EmbedderChoice) -> "Embedder":
-    from memcore.embedding.onnx import Pooling  # noqa: PLC0415  # see above
-    from memcore.embedding.static import StaticEmbedder  # noqa: PLC0415  # see above
+    from memcore.embedding.static import Pooling, StaticEmbedder, StaticTable  # noqa: PLC0415  # see above
 
     if choice.prompt_prefixes.mark:
         raise MemoryConfigError(f"memory.embedder: {choice.provider!r} reads no instructions: leave the prefixes out")
     if choice.provider == DEFAULT_EMBEDDER and choice.model is not None:
-        from memcore.embedding.static import StaticFolder  # noqa: PLC0415  # see above
-
-        return StaticEmbedder(folder=StaticFolder.read(Path(choice.model)))
+        return StaticEmbedder(StaticTable.read(Path(choice.model)))
     _require_no_model(choice)
-    return StaticEmbedder(pooling=Pooling.TEMPERED if choice.provider == DEFAULT_EMBEDDER else Pooling.MEAN)
+    pooling = Pooling.TEMPERED if choice.provider == DEFAULT_EMBEDDER else Pooling.MEAN
+    return StaticEmbedder(StaticTable.of_wheel(pooling))
 
 
 def _onnx(choice: EmbedderChoice) -> "Embedder":
@@ -93,15 +91,7 @@ def _onnx(choice: EmbedderChoice) -> "Embedder":
         found = minilm_folder()
     else:
         found = OnnxFolder.read(Path(_model(choice)))
-    return CachedEmbedder(
-        OnnxEmbedder(
-            model=found.model,
-            tokenizer=found.tokenizer,
-            name=found.name,
-            max_tokens=found.max_tokens,
-            prompt_prefixes=choice.prompt_prefixes,
-        )
-    )
+    return CachedEmbedder(OnnxEmbedder(found, prompt_prefixes=choice.prompt_prefixes))
 
 
 def _model(choice: EmbedderChoice) -> str:

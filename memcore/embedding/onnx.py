@@ -1,11 +1,8 @@
-"""Transformers in ONNX files, on one CPU thread: exported checkpoints and MiniLM; and the weights of token pooling."""
+"""Transformers in ONNX files, on one CPU thread: exported checkpoints and MiniLM."""
 
 import json
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from memcore.embedding.batching import BatchEmbedder, speaking, unit_rows
-from memcore.embedding.bm25 import ENGLISH_STOP_WORDS, whole
+from memcore.embedding.bm25 import whole
 from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
@@ -37,37 +34,25 @@ _PAD_TOKENS = ("[PAD]", "<pad>")
 
 
 class OnnxEmbedder(BatchEmbedder):
-    """Embeds texts with a model file and its tokenizer; the mean of the tokens' vectors is brought to unit length.
+    """Embeds texts with a folder's model; the mean of the tokens' vectors is brought to unit length.
 
     The model runs on one thread, in the caller's: several callers run side by side. A text in a batch gets the vector
     that it gets alone up to rounding (1e-5); a blank text gets the zero vector.
 
-    Args:
-        model: the .onnx file, with the inputs input_ids and attention_mask and, if it has them, token_type_ids.
-        tokenizer: the model's tokenizer.json.
-        name: the model's name; prefixes and another limit than 256 tokens are added to it.
-        max_tokens: tokens of a text that are read, special ones included.
+    Prefixes and another limit than 256 tokens are added to the folder's name.
 
     Raises MemoryConfigError when onnxruntime is not installed or a file cannot be read as what it should be.
     """
 
     kind = EmbedderKind.ONNX
 
-    def __init__(
-        self,
-        *,
-        model: Path,
-        tokenizer: Path,
-        name: str,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        prompt_prefixes: PromptPrefixes | None = None,
-    ) -> None:
+    def __init__(self, folder: "OnnxFolder", *, prompt_prefixes: PromptPrefixes | None = None) -> None:
         self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
-        cut = "" if max_tokens == DEFAULT_MAX_TOKENS else f"-{max_tokens}"
-        self.name = f"{name}{cut}{self._prompt_prefixes.mark}"
-        self._max_characters = max_tokens * _CHARACTERS_PER_TOKEN
-        self._tokenizer = _tokenizer_of(tokenizer, max_tokens)
-        self._session = _session_of(model)
+        cut = "" if folder.max_tokens == DEFAULT_MAX_TOKENS else f"-{folder.max_tokens}"
+        self.name = f"{folder.name}{cut}{self._prompt_prefixes.mark}"
+        self._max_characters = folder.max_tokens * _CHARACTERS_PER_TOKEN
+        self._tokenizer = _tokenizer_of(folder.tokenizer, folder.max_tokens)
+        self._session = _session_of(folder.model)
         self._inputs = {each.name for each in self._session.get_inputs()}
         outputs = [each.name for each in self._session.get_outputs()]
         self._output = _POOLED if _POOLED in outputs else outputs[0]
@@ -150,10 +135,10 @@ class OnnxFolder:
     """The model folder of an OnnxEmbedder.
 
     Attributes:
-        model: the model file.
+        model: the .onnx file, with the inputs input_ids and attention_mask and, if it has them, token_type_ids.
         tokenizer: its tokenizer.json.
         name: the folder's name and the beginning of the model file's hash, so that a retrained model has another name.
-        max_tokens: what the checkpoint says, or 256.
+        max_tokens: tokens of a text that are read, special ones included: what the checkpoint says, or 256.
     """
 
     model: Path
@@ -243,59 +228,3 @@ _TOKENIZER = _File(
 def minilm_folder() -> OnnxFolder:
     """Find both files and check their hashes; MemoryConfigError names the pip command when one is missing."""
     return OnnxFolder(model=_MODEL.find(), tokenizer=_TOKENIZER.find(), name=MINILM_NAME, max_tokens=DEFAULT_MAX_TOKENS)
-
-
-#: Weight of a token of punctuation, white space or ASCII signs. Not 0: a text of nothing else would have no vector.
-_PUNCTUATION_WEIGHT = 0.1
-
-#: Weight of a stop word. The table already gives stop words short vectors; 0.6 to 0.8 on top measured best, 0.3 hurt.
-_STOP_WORD_WEIGHT = 0.6
-
-#: A token's vector is divided by its length to this power. Contrastive training gives rare tokens long vectors, and one
-#: name then drowns a sentence. 0.5 to 1.0 measured alike, 0 worse by 0.003 NDCG@10 fused with BM25.
-_TEMPERING = 0.75
-
-#: A token for a single byte, which spells what the table has no token for.
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-
-#: Bytes below this are ASCII characters; from here on they are pieces of letters and emoji.
-_FIRST_NON_ASCII_BYTE = 0x80
-
-#: Unicode categories that say nothing about a topic: punctuation, separators, controls, and signs other than pictures.
-_SILENT_CATEGORIES = frozenset(
-    {"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp", "Cc", "Cf", "Sm", "Sc", "Sk"}
-)
-
-#: The mark of a word's start in SentencePiece vocabularies.
-_WORD_START = "▁"
-
-
-class Pooling(StrEnum):
-    """Which weights the tokens of a text get; the sum is brought to unit length either way."""
-
-    #: All the same, and the text as it was written: wordllama's own way.
-    MEAN = "mean"
-    #: Texts folded (NFKC, case), long vectors damped, stop words and punctuation turned down. Collections record this
-    #: word: whoever changes a weight or a stop word above must change the word too, or old and new vectors mix unseen.
-    TEMPERED = "tempered"
-
-
-def weigh(table: NDArray[np.float32], tokens: Sequence[str], pooling: Pooling) -> None:
-    """Multiply each row by its token's weight, in place, so that weighting costs a text nothing and memory nothing."""
-    if pooling is Pooling.MEAN:
-        return
-    lengths = np.sqrt(np.einsum("ij,ij->i", table, table))
-    weights = np.fromiter(map(_weight_of, tokens), dtype=np.float32, count=len(tokens))
-    # A row of zeros stays one: its length is replaced by 1 before the power would divide by it.
-    weights *= np.where(lengths > 0.0, lengths, np.float32(1.0)) ** np.float32(-_TEMPERING)
-    table *= weights[:, np.newaxis]
-
-
-def _weight_of(token: str) -> float:
-    if (byte := _BYTE.fullmatch(token)) is not None:
-        # Letters and digits have tokens of their own, so an ASCII byte is a line feed or another control character.
-        return 1.0 if int(byte[1], 16) >= _FIRST_NON_ASCII_BYTE else _PUNCTUATION_WEIGHT
-    if token.startswith(_WORD_START) and token.removeprefix(_WORD_START) in ENGLISH_STOP_WORDS:
-        return _STOP_WORD_WEIGHT
-    is_silent = _SILENT_CATEGORIES.issuperset(map(unicodedata.category, token.replace(_WORD_START, "")))
-    return _PUNCTUATION_WEIGHT if is_silent else 1.0

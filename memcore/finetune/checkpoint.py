@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from tokenizers import Tokenizer
 
-from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder, Pooling, weigh
+from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder
 from memcore.embedding.selection import EmbedderChoice
-from memcore.embedding.static import TABLE_FILE, TENSOR, TOKENIZER_FILE, WordllamaModel
+from memcore.embedding.static import TABLE_FILE, TENSOR, TOKENIZER_FILE, StaticTable
 from memcore.errors import CheckpointCorruptError, FineTuneStageError, MemoryInputError
 from memcore.finetune.documents import hash_of
 from memcore.finetune.encoder import DEFAULT_TRANSFORMER, load_model, needed
@@ -34,8 +34,7 @@ def load_static(base_model: str | None = None) -> Any:
     """
     if base_model not in {None, DEFAULT_STATIC}:
         raise MemoryInputError("base_model", f"must be {DEFAULT_STATIC} for kind static")
-    model = WordllamaModel.load()
-    weigh(model.table, model.tokens, Pooling.TEMPERED)
+    model = StaticTable.of_wheel()
     return static_of(model.table, model.tokenizer)
 
 
@@ -134,9 +133,7 @@ def _save_static(model: Any, folder: Path) -> int:
 def _save_transformer(model: Any, folder: Path) -> int:
     model.save_pretrained(str(folder), create_model_card=False)
     _export(model, folder / "model.onnx")
-    files = OnnxFolder.read(folder)
-    embedder = OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=files.name, max_tokens=files.max_tokens)
-    exported = embedder.embed_documents(list(_PROBES))
+    exported = OnnxEmbedder(OnnxFolder.read(folder)).embed_documents(list(_PROBES))
     expected = model.encode(list(_PROBES), normalize_embeddings=True, show_progress_bar=False)
     worst = float(np.abs(np.asarray(exported) - np.asarray(expected)).max())
     if worst > _TOLERANCE:

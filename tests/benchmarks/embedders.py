@@ -15,7 +15,7 @@ from benchmarks.texts import Texts, questions  # noqa: E402
 
 from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
-from memcore.embedding.onnx import MINILM_NAME, OnnxEmbedder, minilm_folder  # noqa: E402
+from memcore.embedding.onnx import OnnxEmbedder, minilm_folder  # noqa: E402
 from memcore.embedding.protocol import Embedder  # noqa: E402
 
 #: Memories that are measured; MiniLM takes about two seconds for them.
@@ -50,8 +50,7 @@ def main() -> None:
 
 def plain_minilm() -> OnnxEmbedder:
     """Return MiniLM without the cache that the factory puts before it."""
-    files = minilm_folder()
-    return OnnxEmbedder(model=files.model, tokenizer=files.tokenizer, name=MINILM_NAME)
+    return OnnxEmbedder(minilm_folder())
 
 
 def one_by_one(embedder: Embedder, texts: list[str]) -> None:

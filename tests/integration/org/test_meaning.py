@@ -14,7 +14,7 @@ from memcore.backends.mem0.config import Mem0Config
 from memcore.config.organization import OrgMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
-from memcore.embedding.static import StaticEmbedder
+from memcore.embedding.static import StaticEmbedder, StaticTable
 from memcore.ledger.ledger import Ledger
 from memcore.models.organization import OrgFactCategory, OrgMemoryQuery
 from memcore.org.service import LedgerOrgMemory
@@ -24,7 +24,7 @@ POLICY = OrgFactCategory.CORE_POLICY
 
 @pytest.fixture(scope="module")
 def embedder() -> Embedder:
-    return StaticEmbedder()
+    return StaticEmbedder(StaticTable.of_wheel())
 
 
 async def found(memory: LedgerOrgMemory, context: str, **more: object) -> list[str]:

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from memcore.embedding import onnx as minilm_files
-from memcore.embedding.onnx import MINILM_NAME, OnnxEmbedder, minilm_folder
+from memcore.embedding.onnx import OnnxEmbedder, minilm_folder
 from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryInputError
 
@@ -15,14 +16,7 @@ def minilm() -> OnnxEmbedder:
 
 
 def loaded(*, max_tokens: int = 256, prompt_prefixes: PromptPrefixes | None = None) -> OnnxEmbedder:
-    files = minilm_folder()
-    return OnnxEmbedder(
-        model=files.model,
-        tokenizer=files.tokenizer,
-        name=MINILM_NAME,
-        max_tokens=max_tokens,
-        prompt_prefixes=prompt_prefixes,
-    )
+    return OnnxEmbedder(replace(minilm_folder(), max_tokens=max_tokens), prompt_prefixes=prompt_prefixes)
 
 
 def test_minilm_is_the_model_that_it_says(minilm: OnnxEmbedder) -> None:
@@ -78,8 +72,7 @@ def test_a_changed_model_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_files_that_are_none_are_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_bytes(b"\0\1\2")
-    files = minilm_folder()
     with pytest.raises(MemoryConfigError, match=r"broken is not a readable ONNX model"):
-        OnnxEmbedder(model=broken, tokenizer=files.tokenizer, name="x")
+        OnnxEmbedder(replace(minilm_folder(), model=broken))
     with pytest.raises(MemoryConfigError, match=r"broken is not a readable tokenizer\.json"):
-        OnnxEmbedder(model=files.model, tokenizer=broken, name="x")
+        OnnxEmbedder(replace(minilm_folder(), tokenizer=broken))

@@ -12,9 +12,8 @@ from support.installed_extras import declared
 from support.thorough import examples
 
 from memcore.embedding import static as wordllama_files
-from memcore.embedding.onnx import Pooling
 from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
-from memcore.embedding.static import StaticEmbedder
+from memcore.embedding.static import Pooling, StaticEmbedder, StaticTable
 from memcore.errors import MemoryConfigError, MemoryInputError
 
 TEXTS = [
@@ -50,12 +49,12 @@ print(*sorted({"torch", "transformers", "wordllama", "mem0", "qdrant_client", "r
 
 @pytest.fixture(scope="module")
 def tempered() -> StaticEmbedder:
-    return StaticEmbedder()
+    return StaticEmbedder(StaticTable.of_wheel())
 
 
 @pytest.fixture(scope="module")
 def mean() -> StaticEmbedder:
-    return StaticEmbedder(pooling=Pooling.MEAN)
+    return StaticEmbedder(StaticTable.of_wheel(Pooling.MEAN))
 
 
 def test_the_mean_agrees_with_wordllama_itself(mean: StaticEmbedder, tmp_path: Path) -> None:
@@ -139,7 +138,7 @@ def test_the_identity_says_what_made_the_vectors(mean: StaticEmbedder) -> None:
 def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wordllama_files, "find_spec", lambda _name: None)
     with pytest.raises(MemoryConfigError, match=r"wheel wordllama: pip install "):
-        StaticEmbedder()
+        StaticEmbedder(StaticTable.of_wheel())
 
 
 def test_where_the_wheel_has_no_python_its_files_are_taken_from_the_last_that_it_has() -> None:
@@ -156,7 +155,7 @@ def test_where_the_wheel_has_no_python_its_files_are_taken_from_the_last_that_it
 def test_a_wheel_without_its_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wordllama_files, "_WEIGHTS", Path("weights", "gone.safetensors"))
     with pytest.raises(MemoryConfigError, match="wordllama"):
-        StaticEmbedder()
+        StaticEmbedder(StaticTable.of_wheel())
 
 
 def test_embedding_imports_no_heavy_library() -> None:

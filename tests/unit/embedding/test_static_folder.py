@@ -10,10 +10,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from memcore.embedding.factory import create_embedder
-from memcore.embedding.onnx import Pooling, weigh
 from memcore.embedding.protocol import EmbedderIdentity, PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
-from memcore.embedding.static import StaticEmbedder, WordllamaModel
+from memcore.embedding.static import StaticEmbedder, StaticTable
 from memcore.errors import MemoryConfigError
 from memcore.ledger.collections import ServedCollection
 
@@ -24,8 +23,7 @@ def choice_of(folder: Path, dims: int = 32) -> EmbedderChoice:
 
 def test_a_folder_of_the_default_table_is_the_default_embedder(tmp_path: Path) -> None:
     # As training begins: weighted once, and never again when it is loaded.
-    model = WordllamaModel.load()
-    weigh(model.table, model.tokens, Pooling.TEMPERED)
+    model = StaticTable.of_wheel()
     save_file({"embedding.weight": model.table}, tmp_path / "table.safetensors")
     model.tokenizer.save(str(tmp_path / "tokenizer.json"))
     texts = [
@@ -36,7 +34,7 @@ def test_a_folder_of_the_default_table_is_the_default_embedder(tmp_path: Path) -
         "",
     ]
     np.testing.assert_array_equal(
-        create_embedder(choice_of(tmp_path, 256)).embed_documents(texts), StaticEmbedder().embed_documents(texts)
+        create_embedder(choice_of(tmp_path, 256)).embed_documents(texts), StaticEmbedder(model).embed_documents(texts)
     )
 
 

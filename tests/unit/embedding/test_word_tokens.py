@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.thorough import examples
 
 from memcore.embedding import static as word_tokens
-from memcore.embedding.static import WordllamaModel, WordTokens
+from memcore.embedding.static import StaticTable, WordTokens
 
 #: What a text may be cut wrongly at, beside ordinary words.
 PIECES = [
@@ -35,31 +35,31 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=12).fla
 
 
 @pytest.fixture(scope="module")
-def model() -> WordllamaModel:
-    return WordllamaModel.load()
+def model() -> StaticTable:
+    return StaticTable.of_wheel()
 
 
 @pytest.fixture(scope="module")
-def tokens(model: WordllamaModel) -> WordTokens:
+def tokens(model: StaticTable) -> WordTokens:
     return WordTokens(model.tokenizer)
 
 
-def whole(model: WordllamaModel, texts: list[str]) -> list[list[int]]:
+def whole(model: StaticTable, texts: list[str]) -> list[list[int]]:
     return [model.tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
 
 
-def test_no_token_reaches_from_one_word_into_the_next(model: WordllamaModel) -> None:
-    assert [token for token in model.tokens if "▁" in token.lstrip("▁")] == []
+def test_no_token_reaches_from_one_word_into_the_next(model: StaticTable) -> None:
+    assert [token for token in model.tokenizer.get_vocab() if "▁" in token.lstrip("▁")] == []
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(texts=st.lists(TEXTS, max_size=5))
 @example(texts=["", " ", " a", "a ", "a  b", "a▁ b", "x <s> y", "a\n b", "one two one"])
-def test_words_give_the_tokens_of_the_whole_text(model: WordllamaModel, tokens: WordTokens, texts: list[str]) -> None:
+def test_words_give_the_tokens_of_the_whole_text(model: StaticTable, tokens: WordTokens, texts: list[str]) -> None:
     assert tokens.ids(texts) == whole(model, texts)
 
 
-def test_a_full_memory_starts_again(model: WordllamaModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_memory_starts_again(model: StaticTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_tokens, "_KEPT_WORDS", 8)
     tokens = WordTokens(model.tokenizer)
     texts = [f"word{n} and word{n + 1} then {'long' * 20}{n}" for n in range(30)]
@@ -68,7 +68,7 @@ def test_a_full_memory_starts_again(model: WordllamaModel, monkeypatch: pytest.M
         assert len(tokens._known) <= 8
 
 
-def test_threads_do_not_meet(model: WordllamaModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_meet(model: StaticTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_tokens, "_KEPT_WORDS", 8)
     tokens = WordTokens(model.tokenizer)
     texts = [f"word{n % 7} meets word{n % 5} in a hall{n}" for n in range(400)]
