@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Self
-from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
@@ -17,7 +16,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
-from memcore.models.memory import AgentId, BoundedTime, Key, MemoryStoreRequest, NewMetadata, StoredKey
+from memcore.models.memory import AgentId, BoundedTime, Key, MemoryStoreRequest, NewMetadata, StoredKey, is_uuid
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -83,46 +82,33 @@ def no_progress(_stage: str, _fraction: float | None) -> None:
 class Queue(StrEnum):
     """A queue's name on the broker."""
 
+    #: Store jobs of older clients, and replayed ones.
     STORE = "memory.store"
-    """Store jobs of older clients, and replayed ones."""
-
+    #: Memories from engines, first shard; the hash of an agent's id chooses its shard.
     STORE_0 = "memory.store.0"
-    """Memories from engines, first shard; the hash of an agent's id chooses its shard."""
-
+    #: Memories from engines, second shard.
     STORE_1 = "memory.store.1"
-    """Memories from engines, second shard."""
-
+    #: Memories from engines, third shard.
     STORE_2 = "memory.store.2"
-    """Memories from engines, third shard."""
-
+    #: Memories from engines, fourth shard.
     STORE_3 = "memory.store.3"
-    """Memories from engines, fourth shard."""
-
+    #: Imports, and calls with more than 32 memories, so that no engine waits behind them.
     STORE_BULK = "memory.store.bulk"
-    """Imports, and calls with more than 32 memories, so that no engine waits behind them."""
-
+    #: One agent's maintenance run; the undo of a run; the end of a session, project or task; a restore from the
+    #: archive; the removal of one memory.
     MAINTENANCE = "memory.maintenance"
-    """One agent's maintenance run; the undo of a run; the end of a session, project or task; a restore from
-    the archive; the removal of one memory.
-    """
-
+    #: Traces of finished tasks, and raw experience, to be recorded; no job of this queue asks a model.
     DISTILL = "memory.distill"
-    """Traces of finished tasks, and raw experience, to be recorded; no job of this queue asks a model."""
-
+    #: Jobs that ask a language model: groups to summarise, experience to compress, lessons to draw.
     SYNTHESIS = "memory.synthesis"
-    """Jobs that ask a language model: groups to summarise, experience to compress, lessons to draw."""
-
+    #: Cycles of the skill evolver.
     SKILLS = "memory.skills"
-    """Cycles of the skill evolver."""
-
+    #: Slices of a reindex, which fills a collection for another embedder.
     REINDEX = "memory.reindex"
-    """Slices of a reindex, which fills a collection for another embedder."""
-
+    #: Stages of fine-tune runs, which take hours and the GPU.
     FINETUNE = "memory.finetune"
-    """Stages of fine-tune runs, which take hours and the GPU."""
-
+    #: Short jobs that ask no model: tick, sweep, counts of uses and applications.
     CONTROL = "memory.control"
-    """Short jobs that ask no model: tick, sweep, counts of uses and applications."""
 
 
 #: The queues of engines' memories, in the order of the hash; a longer list moves agents, which harms nothing, since no
@@ -268,16 +254,6 @@ def is_newer(payload: str) -> bool:
         return False
 
 
-def _least_version(fields: dict[str, Any]) -> Literal[1, 2, 3]:
-    match fields.get("kind"):
-        case "restore":
-            return 2
-        case "remove":
-            return 3
-        case _:
-            return 1
-
-
 def _require_small(name: str, value: BaseModel) -> None:
     try:
         size = len(value.model_dump_json().encode())
@@ -356,7 +332,9 @@ class MaintenancePayload(Payload):
     agent_id: StoredKey
     run_id: NotBlankStr
     kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"] = "maintenance"
-    version: Literal[1, 2, 3] = Field(default_factory=_least_version)
+    version: Literal[1, 2, 3] = Field(
+        default_factory=lambda fields: {"restore": 2, "remove": 3}.get(fields.get("kind"), 1),
+    )
     origin: Literal["scheduled", "manual", "engine"] = "scheduled"
     planned_at: BoundedTime
     undo_of: NotBlankStr | None = None
@@ -428,10 +406,6 @@ class CompressPayload(_FirstVersion):
     agent_id: StoredKey
 
 
-def _least_finetune_version(fields: dict[str, Any]) -> Literal[1, 3]:
-    return 1 if fields.get("plan") is None else 3
-
-
 class FineTunePayload(Payload):
     """One stage of a fine-tune run.
 
@@ -443,21 +417,14 @@ class FineTunePayload(Payload):
 
     run_id: Key
     plan: dict[str, Any] | None = None
-    version: Literal[1, 3] = Field(default_factory=_least_finetune_version)
+    version: Literal[1, 3] = Field(default_factory=lambda fields: 1 if fields.get("plan") is None else 3)
 
     @model_validator(mode="after")
     def _names_a_folder(self) -> Self:
         # A run's files lie in a folder of its name.
-        if self.plan is not None and not _is_uuid(self.run_id):
+        if self.plan is not None and not is_uuid(self.run_id):
             raise ValueError("run_id: must be a UUID where a plan comes with it")
         return self
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
 
 
 class ReindexPayload(_FirstVersion):

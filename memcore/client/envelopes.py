@@ -38,7 +38,7 @@ from memcore.models.memory import (
     MemoryMetadata,
     MemoryStoreRequest,
     experience_refusal,
-    is_memory_id,
+    is_uuid,
     missing_id,
     refusal,
 )
@@ -214,7 +214,7 @@ def build_application_payload(
     agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None, company: str, now: datetime
 ) -> AppliedPayload:
     """Return the application in its envelope; the same task of the same agent applies a skill once."""
-    if not is_memory_id(skill_id):
+    if not is_uuid(skill_id):
         raise MemoryInputError("skill_id", "must be the id under which the skill or lesson was found: a UUID")
     with naming_fields():
         cause = Scope(task_id=task_id).task_id or ids.new_id()

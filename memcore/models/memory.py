@@ -327,22 +327,22 @@ def excluded_agents(excluded: Excluded) -> frozenset[str]:
     return frozenset(require_agent_id(agent_id) for agent_id in named)
 
 
-def is_memory_id(memory_id: str) -> bool:
-    """Return whether a memory can have this id: a UUID in its usual form, as memcore.ids makes them."""
+def is_uuid(text: str) -> bool:
+    """Return whether a text is a UUID in its usual form, as memcore.ids makes them: no memory has another id."""
     try:
-        return str(uuid.UUID(memory_id)) == memory_id
+        return str(uuid.UUID(text)) == text
     except ValueError:
         return False
 
 
 def memory_ids(ids: Iterable[str]) -> list[str]:
     """Return those that a memory can have, each once, in order; no memory has any of the others."""
-    return [memory_id for memory_id in dict.fromkeys(ids) if is_memory_id(memory_id)]
+    return [memory_id for memory_id in dict.fromkeys(ids) if is_uuid(memory_id)]
 
 
 def require_memory_id(memory_id: str) -> str:
     """Return the id of a memory to be written, or raise MemoryInputError when it is no UUID."""
-    if not is_memory_id(memory_id):
+    if not is_uuid(memory_id):
         raise MemoryInputError("id", "must be a UUID in lower case with hyphens, as memcore.ids makes them")
     return memory_id
 

@@ -1,6 +1,5 @@
 """Sentences for pages, read from docstrings: of a class's fields, and of an enumeration's members."""
 
-import ast
 import inspect
 import re
 from enum import Enum
@@ -23,15 +22,15 @@ def field_sentences(subject: type) -> dict[str, str]:
 
 
 def member_sentences(subject: type[Enum]) -> dict[str, str]:
-    """Return the docstring behind each member of an enumeration, by the member's name."""
-    body = ast.parse(dedent(inspect.getsource(subject))).body[0]
-    assert isinstance(body, ast.ClassDef)
+    """Return the comment above each member of an enumeration, by the member's name."""
     found: dict[str, str] = {}
-    for member, text in zip(body.body, body.body[1:], strict=False):
-        if not isinstance(member, ast.Assign) or not isinstance(member.targets[0], ast.Name):
-            continue
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            found[member.targets[0].id] = page_text(str(text.value.value))
+    comment: list[str] = []
+    for line in map(str.strip, inspect.getsource(subject).splitlines()):
+        if line.startswith("#: "):
+            comment.append(line.removeprefix("#: "))
+        elif comment:
+            found[line.partition(" = ")[0]] = page_text(" ".join(comment))
+            comment = []
     return found
 
 

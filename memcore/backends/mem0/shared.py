@@ -23,7 +23,7 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryQuery,
     MemoryStoreRequest,
-    is_memory_id,
+    is_uuid,
     require_agent_id,
 )
 from memcore.models.organization import OrgFact, OrgFactCategory
@@ -70,7 +70,7 @@ class SharedKnowledge:
 
     async def take(self, agent_id: str, memory_id: str) -> bool:
         """Take back what was published in this name, also in one that no agent has."""
-        if not is_memory_id(memory_id):
+        if not is_uuid(memory_id):
             return False
         line = await self._serving.calls.write("retract", lambda: self._log.retract(self._company, agent_id, memory_id))
         if line is not None:
