@@ -241,6 +241,10 @@ MAX_PAYLOAD_BYTES = 1_048_576
 MAX_MESSAGE_BYTES = 8_388_608
 
 
+#: The version of runs that workers of the first one do not understand.
+_LEAST_VERSION: Mapping[object, Literal[2, 3]] = {"restore": 2, "remove": 3}
+
+
 class _Envelope(BaseModel):
     model_config = ConfigDict(extra="ignore")
     version: int = 1
@@ -332,9 +336,7 @@ class MaintenancePayload(Payload):
     agent_id: StoredKey
     run_id: NotBlankStr
     kind: Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"] = "maintenance"
-    version: Literal[1, 2, 3] = Field(
-        default_factory=lambda fields: {"restore": 2, "remove": 3}.get(fields.get("kind"), 1),
-    )
+    version: Literal[1, 2, 3] = Field(default_factory=lambda fields: _LEAST_VERSION.get(fields.get("kind")) or 1)
     origin: Literal["scheduled", "manual", "engine"] = "scheduled"
     planned_at: BoundedTime
     undo_of: NotBlankStr | None = None

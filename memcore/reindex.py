@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 
 from memcore import errors
 from memcore.backends.factory import followed_row, mem0_config_of
@@ -25,7 +26,7 @@ from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
 from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
-from memcore.ledger.collections import CollectionPointer, Phase, Reindex, Reindexes, ReindexKind, ReindexStage
+from memcore.ledger.collections import CollectionPointer, Phase, Reindex, ReindexKind, ReindexStage
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 
@@ -85,12 +86,7 @@ class ReindexPlanning:
             raise MemoryInputError("reindex", f"{target.identity.label} serves already: configure another embedder")
         total = await self._reindex_target.count(pointer.current.name)
         return self._ledger.collection_pointers.begin(
-            self._company,
-            version=pointer.version,
-            target=target,
-            kind=ReindexKind.FORWARD,
-            total=total,
-            note=note,
+            self._company, version=pointer.version, target=target, kind=ReindexKind.FORWARD, total=total, note=note
         )
 
     async def go_back(
@@ -104,23 +100,16 @@ class ReindexPlanning:
         if pointer.previous is None:
             raise MemoryInputError("reindex", "no old collection is kept to go back to")
         self._require_none(pointer)
-        total = await self._reindex_target.count(pointer.current.name)
+        total, old = await self._reindex_target.count(pointer.current.name), pointer.previous
         return self._ledger.collection_pointers.begin(
-            self._company,
-            version=pointer.version,
-            target=pointer.previous,
-            kind=ReindexKind.BACK,
-            total=total,
-            note=note,
+            self._company, version=pointer.version, target=old, kind=ReindexKind.BACK, total=total, note=note
         )
 
     async def cancel(self) -> CollectionPointer:
         """End a reindex that has not switched, and drop the collection that it filled. Raises MemoryInputError."""
         pointer = self._pointer()
         target = pointer.target
-        changed = (
-            None if target is None else self._ledger.collection_pointers.cancel(self._company, version=pointer.version)
-        )
+        changed = self._ledger.collection_pointers.cancel(self._company, version=pointer.version)
         if target is None or changed is None:
             raise MemoryInputError("reindex", "none is under way that could be cancelled: see `--status`, try again")
         if changed.previous is None or changed.previous.name != target.name:
@@ -216,35 +205,14 @@ class Slice:
     goes_on: bool = False
 
 
+@dataclass(slots=True, kw_only=True)
 class _LeasedReindex:
     """A reindex whose lease this worker holds, and what takes its progress."""
 
-    def __init__(
-        self,
-        reindex: Reindex,
-        token: str,
-        reindexes: Reindexes,
-        *,
-        company: str,
-        clock: Clock,
-        on_progress: ProgressCallback,
-    ) -> None:
-        self.reindex = reindex
-        self.token = token
-        self.on_progress = on_progress
-        self._reindexes = reindexes
-        self._company = company
-        self._clock = clock
-        self._renewed_at = clock()
-
-    def keep(self) -> None:
-        """Renew the lease when its last renewal is not fresh. Raises LeaseLostError."""
-        now = self._clock()
-        if now - self._renewed_at < FRESH:
-            return
-        if not self._reindexes.renew(self._company, self.token, lease=LEASE):
-            raise LeaseLostError("another worker has the reindex, or it has ended")
-        self._renewed_at = now
+    reindex: Reindex
+    token: str
+    on_progress: ProgressCallback
+    renewed_at: datetime
 
 
 class ReindexService:
@@ -273,9 +241,7 @@ class ReindexService:
         if reindex is None or reindex.token is None:
             return Slice(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
         token, reindexes = reindex.token, self._ledger.reindexes
-        held = _LeasedReindex(
-            reindex, token, reindexes, company=self._company, clock=self._clock, on_progress=on_progress
-        )
+        held = _LeasedReindex(reindex=reindex, token=token, on_progress=on_progress, renewed_at=self._clock())
         try:
             goes_on = await self._step(held, self._clock() + lasts)
         except LeaseLostError as error:
@@ -343,7 +309,7 @@ class ReindexService:
         except errors.MemoryError:
             self._ledger.collection_pointers.unfreeze(self._company, version=frozen.version)
             raise
-        held.keep()
+        self._keep(held)
         switched = self._ledger.collection_pointers.switch(self._company, version=frozen.version, settles=SETTLE)
         if switched is None:
             return True
@@ -359,11 +325,12 @@ class ReindexService:
     async def _compare(self, held: _LeasedReindex, pointer: CollectionPointer, *, rests: bool = True) -> int:
         """Compare some marked owners; return their number."""
         owners = self._ledger.reindex_marks.take(self._company, held.token, limit=OWNERS)
-        cursor, is_first = None, True
-        while owners and (is_first or cursor is not None):
-            cursor, is_first = await self._page(held, pointer, owners, cursor, rests=rests), False
-        if owners:
-            self._ledger.reindex_marks.compared(self._company, held.token, owners)
+        cursor = None
+        while owners:
+            cursor = await self._page(held, pointer, owners, cursor, rests=rests)
+            if cursor is None:
+                self._ledger.reindex_marks.compared(self._company, held.token, owners)
+                break
         return len(owners)
 
     async def _page(
@@ -378,7 +345,7 @@ class ReindexService:
         source, target = pointer.current, pointer.target
         if target is None:
             raise LeaseLostError("the reindex has ended")
-        began, alive = self._clock(), held.keep
+        began, alive = self._clock(), partial(self._keep, held)
         done = await self._reindex_target.page(source, target, cursor, owners=owners, alive=alive)
         if owners is None:
             stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING
@@ -390,6 +357,15 @@ class ReindexService:
             took = (self._clock() - began).total_seconds()
             await self._rest(min(took * REST_SHARE, LONGEST_REST.total_seconds()))
         return done.following
+
+    def _keep(self, held: _LeasedReindex) -> None:
+        """Renew the lease when its last renewal is not fresh. Raises LeaseLostError."""
+        now = self._clock()
+        if now - held.renewed_at < FRESH:
+            return
+        if not self._ledger.reindexes.renew(self._company, held.token, lease=LEASE):
+            raise LeaseLostError("another worker has the reindex, or it has ended")
+        held.renewed_at = now
 
     def _save(self, held: _LeasedReindex, stage: ReindexStage, *, cursor: str | None = None, **counts: int) -> None:
         saved = self._ledger.reindexes.advance(self._company, held.token, stage=stage, cursor=cursor, **counts)

@@ -26,11 +26,8 @@ MAX_PAGE = 256
 
 
 @runtime_checkable
-class MemoryBackend(Protocol):
-    """Stores, finds, counts and deletes one agent's memories.
-
-    Every call but ``connect``, ``disconnect`` and ``health_check`` raises MemoryConnectionError before ``connect``.
-    """
+class Connectable(Protocol):
+    """Is connected before it is used: every other call raises MemoryConnectionError before ``connect``."""
 
     async def connect(self) -> None:
         """Open the connection; a second call does nothing. Raises MemoryConnectionError."""
@@ -53,6 +50,11 @@ class MemoryBackend(Protocol):
     def backend_name(self) -> str:
         """The name that the configuration uses."""
         ...
+
+
+@runtime_checkable
+class MemoryBackend(Connectable, Protocol):
+    """Stores, finds, counts and deletes one agent's memories."""
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id. Raises MemoryConnectionError, MemoryStoreError."""

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from memcore.client.client import BLOCK_SECONDS, MemoryClient, broker_disk
@@ -144,9 +143,7 @@ class AsyncMemoryClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def _run(self, step: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:

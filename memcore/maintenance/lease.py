@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
 from typing import Self
 
 from memcore.errors import LeaseLostError
@@ -65,9 +64,7 @@ class Lease:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Stop the renewals; the lease lasts until the run is finished, released or its time is over."""
         self._stop.set()
         self._thread.join()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Coroutine
 from functools import wraps
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient
@@ -60,8 +59,7 @@ class AsyncMemory:
     @classmethod
     def from_environment(cls) -> Self:
         """Return the memory of the stack that the environment names; see Memory.from_environment."""
-        settings, policy = load_environment()
-        return cls.from_settings(settings, policy)
+        return cls.from_settings(*load_environment())
 
     @classmethod
     def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
@@ -111,7 +109,5 @@ class AsyncMemory:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
@@ -78,8 +77,7 @@ class Memory:
             MemoryConfigError: a setting or the policy is wrong, or no stack is named and none runs; the sentence says
                 what to change.
         """
-        settings, policy = load_environment()
-        return cls.from_settings(settings, policy)
+        return cls.from_settings(*load_environment())
 
     @classmethod
     def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
@@ -250,9 +248,7 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _read(self, call: "Callable[[Reader], Coroutine[Any, Any, Result]]") -> Result:

@@ -4,39 +4,15 @@ import logging
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
+from memcore.backends.protocol import Connectable
 from memcore.config.organization import WriteAccessConfig
 from memcore.errors import OrgMemoryAccessDeniedError
 from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, OrgFactWriteRequest, OrgMemoryQuery
 
 
 @runtime_checkable
-class OrgMemoryBackend(Protocol):
-    """Writes and finds what a whole organisation knows.
-
-    Every call but ``connect``, ``disconnect`` and ``health_check`` raises OrgMemoryConnectionError before ``connect``.
-    """
-
-    async def connect(self) -> None:
-        """Make sure that it answers; a second call does nothing. Raises OrgMemoryConnectionError."""
-        ...
-
-    async def disconnect(self) -> None:
-        """Take no more calls; a second call does nothing."""
-        ...
-
-    async def health_check(self) -> bool:
-        """Return whether it is connected and answers; trouble is logged, never raised."""
-        ...
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether connect has succeeded and disconnect has not been called since."""
-        ...
-
-    @property
-    def backend_name(self) -> str:
-        """The name that the configuration uses."""
-        ...
+class OrgMemoryBackend(Connectable, Protocol):
+    """Writes and finds what a whole organisation knows; its connection errors are OrgMemoryConnectionErrors."""
 
     async def query(self, query: OrgMemoryQuery) -> tuple[OrgFact, ...]:
         """Return the facts that match, best first. Raises OrgMemoryQueryError."""

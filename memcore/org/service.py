@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import TypeVar
 
@@ -206,13 +205,9 @@ class LedgerOrgMemory:
         try:
             require_write_access(self._config.write_access, category, author)
         except OrgMemoryAccessDeniedError as refusal:
-            reason = str(refusal)
-
-            def note() -> None:
-                self._facts.deny(self._company, action, author=author, fact_id=fact_id, reason=reason)
-
+            reason, deny = str(refusal), self._facts.deny
             try:
-                await asyncio.to_thread(note)
+                await asyncio.to_thread(deny, self._company, action, author=author, fact_id=fact_id, reason=reason)
             except Exception as error:  # noqa: BLE001  # whatever it is, the refusal stands
                 _log.warning(OrgEvent.AUDIT_FAILED, extra={"error": type(error).__name__, **author_facts(author)})
             raise
@@ -240,8 +235,17 @@ class LedgerOrgMemory:
 
     async def _do(self, call: Callable[[], _Answer]) -> _Answer:
         self._require_connection()
-        with _org_errors():
+        try:
             return await asyncio.to_thread(call)
+        except MemoryConnectionError as error:
+            _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
+            raise OrgMemoryConnectionError(str(error)) from error
+        except MemoryRetrievalError as error:
+            _log.warning(OrgEvent.QUERY_FAILED, extra={"error": type(error).__name__})
+            raise OrgMemoryQueryError(str(error)) from error
+        except MemoryStoreError as error:
+            _log.warning(OrgEvent.WRITE_FAILED, extra={"error": type(error).__name__})
+            raise OrgMemoryWriteError(str(error)) from error
 
     def _require_connection(self) -> None:
         if not self._is_connected:
@@ -250,18 +254,3 @@ class LedgerOrgMemory:
     def _log_operation(self, line: OperationLogEntry, author: OrgFactAuthor) -> None:
         facts = {"fact_id": line.fact_id, "operation": line.operation_type, "version": line.version}
         _log.info(OrgEvent.WRITE_COMPLETE, extra={**facts, "category": line.category, **author_facts(author)})
-
-
-@contextmanager
-def _org_errors() -> Iterator[None]:
-    try:
-        yield
-    except MemoryConnectionError as error:
-        _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
-        raise OrgMemoryConnectionError(str(error)) from error
-    except MemoryRetrievalError as error:
-        _log.warning(OrgEvent.QUERY_FAILED, extra={"error": type(error).__name__})
-        raise OrgMemoryQueryError(str(error)) from error
-    except MemoryStoreError as error:
-        _log.warning(OrgEvent.WRITE_FAILED, extra={"error": type(error).__name__})
-        raise OrgMemoryWriteError(str(error)) from error

@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from memcore.backends.fusion import HybridBackend, RankedLists
@@ -373,9 +372,7 @@ class BlockingContextInjection:
         self._loop = loop
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         loop, self._loop = self._loop, None
         if loop is not None:
             try:

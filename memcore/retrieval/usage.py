@@ -5,7 +5,6 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
-from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from memcore import ids
@@ -122,9 +121,7 @@ class BufferedUseRecorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _run(self) -> None:

@@ -5,7 +5,6 @@ import logging
 import threading
 from contextlib import suppress
 from datetime import timedelta
-from types import TracebackType
 from typing import Protocol, Self
 
 from memcore.clock import Clock
@@ -190,9 +189,7 @@ class CycleLease:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Stop renewing."""
         self._stop.set()
         self._thread.join()

@@ -11,7 +11,6 @@ import stat
 import string
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 #: "These paths are absolute or relative to the working folder", and "let the two change places" (Linux, renameat2(2)).
@@ -153,9 +152,7 @@ class AgentFolder:
         self.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
@@ -163,9 +160,7 @@ class AgentFolder:
         await asyncio.to_thread(self.open)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await asyncio.to_thread(self.close)
 
 
