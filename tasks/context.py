@@ -61,22 +61,17 @@ class JobDispatcher(Protocol):
 
 
 class JobContext(Protocol):
-    """The process's one set of connections, opened after the fork."""
+    """The process's one set of connections, opened after the fork.
 
-    @property
-    def company(self) -> str:
-        """The company this process serves."""
-        ...
+    Attributes:
+        company: the company this process serves.
+        policy: the memory policy in force.
+        ledger: agents, runs, journal, switches.
+    """
 
-    @property
-    def policy(self) -> Policy:
-        """The memory policy in force."""
-        ...
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger: agents, runs, journal, switches."""
-        ...
+    company: str
+    policy: Policy
+    ledger: Ledger
 
     @property
     def batch_writer(self) -> BatchWriterProtocol:

@@ -77,132 +77,85 @@ class WorkerContext:
             self.batch_writer.start()
             opened.callback(self.batch_writer.close)
             self._opened = opened.pop_all()
-        self._ingestor = Ingestor(
-            self._backend,
-            self.ledger,
-            company=settings.company,
-            interval=policy.memory.consolidation.interval,
-            level=policy.memory.level,
-            guard=StoreGuard() if policy.memory.retrieval.non_inferable_only else None,
-        )
+        backend, ledger, memory = self._backend, self.ledger, policy.memory
+        company, level, model = settings.company, memory.level, self.model
+        guard = StoreGuard() if memory.retrieval.non_inferable_only else None
+        interval = memory.consolidation.interval
+        self._ingestor = Ingestor(backend, ledger, company=company, interval=interval, level=level, guard=guard)
         self._maintenance = MaintenanceService.configured(
-            settings, policy, self._backend, self.ledger, has_model=self.model is not None, clock=clock
+            settings, policy, backend, ledger, has_model=model is not None, clock=clock
         )
         self._synthesis = SynthesisService(
-            self._backend,
-            self.ledger,
-            policy.memory.consolidation,
-            company=settings.company,
-            model=self.model,
-            clock=clock,
+            backend, ledger, memory.consolidation, company=company, model=model, clock=clock
         )
         self._compression = CompressionService(
-            self._backend,
-            self.ledger,
-            policy.memory.consolidation,
-            company=settings.company,
-            level=policy.memory.level,
-            model=self.model,
-            clock=clock,
+            backend, ledger, memory.consolidation, company=company, level=level, model=model, clock=clock
         )
-        skills = policy.memory.procedural.skill_md_directory
+        skills = memory.procedural.skill_md_directory
         self._learning = LearningService(
-            self._backend,
-            self.ledger,
-            policy.memory.procedural,
-            company=settings.company,
-            level=policy.memory.level,
-            model=self.model,
+            backend,
+            ledger,
+            memory.procedural,
+            company=company,
+            level=level,
+            model=model,
             skills=None if skills is None else SkillFolders((settings.home / skills).resolve()),
             clock=clock,
         )
-        self._propagation = Propagation(
-            self._backend,
-            self.ledger,
-            policy.memory.procedural,
-            company=settings.company,
-            level=policy.memory.level,
-        )
-        self._approvals = create_approvals(settings, policy, self.ledger, backend=self._backend, clock=clock)
-        self._cycles = CycleService(
-            self.ledger,
-            SkillEvolver(
-                self.ledger,
-                self._approvals,
-                policy.memory.procedural.evolver,
-                company=settings.company,
-                clock=clock,
-            ),
-            company=settings.company,
-        )
+        self._propagation = Propagation(backend, ledger, memory.procedural, company=company, level=level)
+        self._approvals = create_approvals(settings, policy, ledger, backend=backend, clock=clock)
+        evolver = SkillEvolver(ledger, self._approvals, memory.procedural.evolver, company=company, clock=clock)
+        self._cycles = CycleService(ledger, evolver, company=company)
         execution = execution_of(settings, policy)
         self._finetune = FineTuneService(
-            self.ledger,
+            ledger,
             create_executor(execution, settings.home / SCRATCH),
             gather=self._gather,
             reap=end_by_name,
-            company=settings.company,
+            company=company,
             folder=settings.home / RUNS,
             host=hostname(),
             timeout_seconds=execution.timeout_seconds,
             clock=clock,
         )
         self._open_reindex_target = partial(create_reindex_target, settings, policy)
-        self._wiki = partial(
-            export_after_run,
-            self._backend,
-            self.ledger,
-            policy.memory.consolidation.wiki_export,
-            home=settings.home,
-            company=settings.company,
-            clock=clock,
-        )
+        wiki = memory.consolidation.wiki_export
+        self._wiki = partial(export_after_run, backend, ledger, wiki, home=settings.home, company=company, clock=clock)
 
     def maintain(self, run_id: str) -> Outcome:
-        """Carry out a run until it ends or waits."""
         return self._loop.run(self._maintenance.run(run_id))
 
     def synthesize(self, run_id: str, place: int) -> QuestionOutcome:
-        """Ask the model about one part of a run."""
         return self._loop.run(self._synthesis.ask(run_id, place))
 
     def compress(self, agent_id: str) -> Outcome:
-        """Compress an agent's raw experience, for one slice of time."""
         return self._loop.run(self._compression.run(agent_id))
 
     def extract_lesson(self, lesson_id: str) -> Outcome:
-        """Ask a model what a finished task teaches, and keep it."""
         return self._loop.run(self._learning.extract_lesson(lesson_id))
 
     def evolve(self, cycle_id: str) -> Outcome:
-        """Carry out a cycle of the skill evolver."""
         return self._loop.run(self._cycles.run(cycle_id, on_progress=self._progress_of()))
 
     def propagate(self, agent_id: str) -> int:
-        """Copy an agent's lessons to its peers, if the policy says so."""
         return self._loop.run(self._propagation.run(agent_id))
 
     def reindex(self) -> Slice:
-        """Carry the company's reindex on for one slice of time."""
         return self._loop.run(self._reindex(self._progress_of()))
 
     def finetune(self, run_id: str) -> Step:
-        """Carry out a fine-tune run's next stage."""
         return self._finetune.run(run_id, on_progress=self._progress_of())
 
     def sweep_approvals(self) -> None:
-        """Expire old proposals, and finish decisions that dead processes left open."""
         self._approvals.expire()
         self._loop.run(self._approvals.finish())
 
     def sweep_organization(self) -> None:
-        """Write the organisation's pending facts to the store."""
         facts = facts_of(self._backend)
         if facts is not None:
             self._loop.run(OrgSync(self.ledger.org_outbox, facts, company=self.company).tend())
 
     def export_wiki(self, agent_id: str) -> None:
-        """Export an agent's experience as files, if the policy says so after runs."""
         self._loop.run(self._wiki(agent_id))
 
     def close(self) -> None:
@@ -234,16 +187,9 @@ class WorkerContext:
             alive=stage_lease.check,
             clock=self.clock,
         )
+        alive = stage_lease.check
         self._loop.run(
-            gather(
-                self._backend,
-                self.ledger,
-                path,
-                company=self.company,
-                plan=plan,
-                writer=writer,
-                alive=stage_lease.check,
-            )
+            gather(self._backend, self.ledger, path, company=self.company, plan=plan, writer=writer, alive=alive)
         )
 
     def _write(self, items: Sequence[StoreItem]) -> WriteResult:

@@ -1,6 +1,7 @@
 """The dispatcher: publishes jobs for ledger rows that are ready (runs, questions, lessons, cycles, stages)."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from celery import Celery
 
@@ -23,6 +24,8 @@ from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
 
+PayloadT = TypeVar("PayloadT", bound=Payload)
+
 
 class BrokerDispatcher:
     """Publishes jobs over the broker; a lost message costs time, not work: the sweep dispatches its row again."""
@@ -32,81 +35,47 @@ class BrokerDispatcher:
         self._publisher = Publisher(app)
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        """Send the messages of runs whose rows are committed, a thousand in one round trip."""
-        self._dispatch(
-            TaskName.MAINTAIN,
-            (
-                (
-                    run.run_id,
-                    MaintenancePayload(
-                        company=run.company,
-                        agent_id=run.agent_id,
-                        run_id=run.run_id,
-                        kind=run.kind,
-                        origin=run.origin,
-                        planned_at=run.planned_at,
-                        undo_of=run.undo_of,
-                        allow_large=run.allow_large,
-                        scope_id=run.scope_id,
-                    ),
-                    f"{run.kind} of {run.agent_id}",
-                )
-                for run in runs
-            ),
-        )
+        jobs = ((run.run_id, _of_row(MaintenancePayload, run), f"{run.kind} of {run.agent_id}") for run in runs)
+        self._dispatch(TaskName.MAINTAIN, jobs)
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
-        """Send the jobs that ask a model about parts of runs."""
-        self._dispatch(
-            TaskName.SYNTHESIZE,
+        jobs = (
             (
-                (
-                    f"{part.run_id}.{part.place}",
-                    SynthesisPayload(
-                        company=part.company, agent_id=part.agent_id, run_id=part.run_id, place=part.place
-                    ),
-                    f"part {part.place} of a run of {part.agent_id}",
-                )
-                for part in parts
-            ),
+                f"{part.run_id}.{part.place}",
+                _of_row(SynthesisPayload, part),
+                f"part {part.place} of a run of {part.agent_id}",
+            )
+            for part in parts
         )
+        self._dispatch(TaskName.SYNTHESIZE, jobs)
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
-        """Send the jobs that compress agents' experience."""
-        self._dispatch(
-            TaskName.COMPRESS,
-            (
-                (ids.new_id(), CompressPayload(company=company, agent_id=agent_id), f"experience of {agent_id}")
-                for agent_id in agent_ids
-            ),
+        jobs = (
+            (ids.new_id(), CompressPayload(company=company, agent_id=agent_id), f"experience of {agent_id}")
+            for agent_id in agent_ids
         )
+        self._dispatch(TaskName.COMPRESS, jobs)
 
     def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
-        """Send the jobs that draw lessons."""
         self._dispatch(TaskName.DRAW, ((ids.new_id(), lesson, f"a lesson of {lesson.agent_id}") for lesson in lessons))
 
     def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
-        """Send the jobs that carry out cycles of the skill evolver."""
-        self._dispatch(
-            TaskName.EVOLVE,
+        jobs = (
             (
-                (
-                    cycle.cycle_id,
-                    EvolvePayload(
-                        company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
-                    ),
-                    "a cycle of the skill evolver",
-                )
-                for cycle in cycles
-            ),
+                cycle.cycle_id,
+                EvolvePayload(
+                    company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
+                ),
+                "a cycle of the skill evolver",
+            )
+            for cycle in cycles
         )
+        self._dispatch(TaskName.EVOLVE, jobs)
 
     def dispatch_reindex(self, company: str) -> None:
-        """Send the job that carries the company's reindex on."""
         self._dispatch(TaskName.REINDEX, [(ids.new_id(), ReindexPayload(company=company), "a slice of the reindex")])
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
-        """Send the job that carries a fine-tune run on."""
         payload = FineTunePayload(company=company, run_id=run_id)
         self._dispatch(TaskName.FINETUNE, [(ids.new_id(), payload, "a stage of a fine-tune run")])
 
@@ -119,3 +88,8 @@ class BrokerDispatcher:
         ]
         if outgoing_jobs:  # most ticks have nothing to dispatch, and need no connection
             self._publisher.publish(name, outgoing_jobs, track=True)
+
+
+def _of_row(model: type[PayloadT], row: Run | Synthesis) -> PayloadT:
+    """Return the payload whose fields are those of a ledger row."""
+    return model.model_validate(row, from_attributes=True)

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -75,9 +75,35 @@ class Command:
             finally:
                 runner.run(backend.disconnect())
 
-    def dispatcher(self) -> AbstractContextManager["BrokerDispatcher"]:
-        """Open what sends messages."""
-        return dispatcher_of(self.settings)
+    @contextmanager
+    def dispatcher(self) -> Iterator["BrokerDispatcher"]:
+        """Yield what sends messages; for what a worker holds already, a message does nothing."""
+        # The broker takes half a second to import, and few commands dispatch.
+        from workers.broker import broker_app  # noqa: PLC0415  # see above
+        from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
+
+        app = broker_app(self.settings)
+        try:
+            yield BrokerDispatcher(app)
+        except MemoryConnectionError:
+            return  # the change is made, and the sweep dispatches when the broker is back
+        finally:
+            app.close()
+
+    def dispatch_runs(self, runs: Iterable[Run]) -> None:
+        """Send the messages of runs."""
+        with self.dispatcher() as dispatcher:
+            dispatcher.dispatch_runs(runs)
+
+    def dispatch_reindex(self, company: str) -> None:
+        """Send the message of a company's reindex."""
+        with self.dispatcher() as dispatcher:
+            dispatcher.dispatch_reindex(company)
+
+    def dispatch_finetune(self, company: str, run_id: str) -> None:
+        """Send the message of a fine-tune run's next stage."""
+        with self.dispatcher() as dispatcher:
+            dispatcher.dispatch_finetune(company, run_id)
 
     @contextmanager
     def service(self) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
@@ -86,7 +112,7 @@ class Command:
         from memcore.service import create_memory_service  # noqa: PLC0415  # see above
 
         with self.ledger() as ledger, asyncio.Runner() as runner:
-            yield create_memory_service(self.settings, self.policy, ledger, CommandDispatcher(self.settings)), runner
+            yield create_memory_service(self.settings, self.policy, ledger, self), runner
 
 
 @dataclass(frozen=True)
@@ -156,14 +182,9 @@ def policy_of(settings: Settings) -> Policy:
     return effective_policy(settings.policy_path)
 
 
-@contextmanager
-def ledger_of(settings: Settings) -> Iterator[Ledger]:
-    """Yield the stack's ledger."""
-    ledger = Ledger.open(settings.ledger_urls)
-    try:
-        yield ledger
-    finally:
-        ledger.close()
+def ledger_of(settings: Settings) -> AbstractContextManager[Ledger]:
+    """Open the stack's ledger."""
+    return closing(Ledger.open(settings.ledger_urls))
 
 
 @contextmanager
@@ -202,41 +223,3 @@ def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: floa
                 raise MemoryStoreError(f"nothing was stored: {status.reason}")
     except TimeoutError as error:
         raise MemoryStoreError(f"{error}; they are still in the queue: see `memtend status`") from None
-
-
-@contextmanager
-def dispatcher_of(settings: Settings) -> Iterator["BrokerDispatcher"]:
-    """Yield what sends messages; for what a worker holds already, a message does nothing."""
-    # The broker takes half a second to import, and few commands dispatch.
-    from workers.broker import broker_app  # noqa: PLC0415  # see above
-    from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
-
-    app = broker_app(settings)
-    try:
-        yield BrokerDispatcher(app)
-    except MemoryConnectionError:
-        return  # the change is made, and the sweep dispatches when the broker is back
-    finally:
-        app.close()
-
-
-class CommandDispatcher:
-    """Publishes over a broker connection of its own for each dispatch: no command dispatches twice."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        """Send the messages of runs."""
-        with dispatcher_of(self._settings) as dispatcher:
-            dispatcher.dispatch_runs(runs)
-
-    def dispatch_reindex(self, company: str) -> None:
-        """Send the message of a company's reindex."""
-        with dispatcher_of(self._settings) as dispatcher:
-            dispatcher.dispatch_reindex(company)
-
-    def dispatch_finetune(self, company: str, run_id: str) -> None:
-        """Send the message of a fine-tune run's next stage."""
-        with dispatcher_of(self._settings) as dispatcher:
-            dispatcher.dispatch_finetune(company, run_id)

@@ -25,6 +25,12 @@ app = Commands()
 #: Pause between two looks at a reindex that is waited for, in seconds.
 _POLL_INTERVAL_SECONDS = 0.5
 
+#: What people see of a reindex's progress, in this order.
+_PROGRESS = (
+    "kind", "stage", "fraction", "looked_at", "total", "written", "passed_over", "marked", "freezes", "started_at",
+    "finished_at", "trouble",
+)  # fmt: skip
+
 
 def awaited(command: JsonCommand) -> Reindex | None:
     """Draw a bar until the company's reindex has ended, and return it; None where there was none."""
@@ -54,20 +60,8 @@ def show_reindex(command: JsonCommand) -> None:
         "fills": None if pointer is None or pointer.target is None else _named(pointer.target),
     }
     if found is not None:
-        facts |= {
-            "kind": found.kind,
-            "stage": found.stage,
-            "fraction": found.fraction,
-            "looked_at": found.looked_at,
-            "total": found.total,
-            "written": found.written,
-            "passed_over": found.passed_over,
-            "marked": marked,
-            "freezes": found.freezes,
-            "started_at": found.started_at,
-            "finished_at": found.finished_at,
-            "trouble": found.trouble,
-        }
+        known = {**dict(found), "fraction": found.fraction, "marked": marked}
+        facts |= {name: known[name] for name in _PROGRESS}
     command.show_facts(facts)
 
 
@@ -111,8 +105,7 @@ def reindex(
             _planned(command, lambda planning: planning.go_back())
         else:
             _begin(command, dense_weight)
-        with command.dispatcher() as dispatcher:
-            dispatcher.dispatch_reindex(command.company)
+        command.dispatch_reindex(command.company)
         if wait:
             awaited(command)
     show_reindex(command)

@@ -90,8 +90,7 @@ def release(command: Command, run_id: RunArgument) -> None:
     """Approve a run that was held because it would remove more than half of an agent's memories."""
     with command.ledger() as ledger:
         run = ledger.runs.approve_held(run_id)
-    with command.dispatcher() as dispatcher:
-        dispatcher.dispatch_runs([run])
+    command.dispatch_runs([run])
     say(f"{run.run_id}: released")
 
 

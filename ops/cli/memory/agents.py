@@ -129,8 +129,7 @@ def resume(command: Command, agent_id: AgentArgument) -> None:
         ledger.agents.resume(command.company, agent_id)
         waiting = ledger.runs.active(command.company, agent_id)
     if waiting:
-        with command.dispatcher() as dispatcher:
-            dispatcher.dispatch_runs([waiting])
+        command.dispatch_runs([waiting])
     say(f"{agent_id}: maintenance goes on")
 
 
