@@ -62,6 +62,8 @@ def recorder(answer: Answer) -> Iterator[Recorder]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Else the answer's second packet waits 40 ms for the client's acknowledgement of its first.
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             self._answer()

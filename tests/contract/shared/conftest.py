@@ -1,31 +1,21 @@
 """Every shared knowledge store that must keep the contract, empty for each test."""
 
 import os
-import warnings
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from qdrant_client import QdrantClient
-from qdrant_client.models import Filter, FilterSelector
-from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import copied_urls
 from support.memories import StoppedClock
-from support.publications import Sharing
+from support.publications import COMPANY, MakeBackend, Sharing, emptied
 
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
-from memcore.embedding.bm25 import Bm25Encoder
-from memcore.ledger.database import Database
-from memcore.ledger.tables import shared_heads, shared_log
 
 #: Names the Qdrant server to test against; the collection that is made there is dropped again.
 QDRANT_URL = "MEMTEND_TEST_QDRANT_URL"
-
-#: Makes another backend over the same data, as another engine would.
-MakeBackend = Callable[[], Mem0Backend]
 
 MEM0 = ["mem0", pytest.param("mem0-with-postgresql", marks=pytest.mark.service)]
 
@@ -55,32 +45,6 @@ def clock() -> StoppedClock:
     return StoppedClock()
 
 
-async def emptied(place: Mem0Config, clock: StoppedClock) -> MakeBackend:
-    """Take everything out of a collection and its log: making new ones takes as long as many tests."""
-
-    def make() -> Mem0Backend:
-        return Mem0Backend(
-            place, company="shared contract", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock
-        )
-
-    maker = make()
-    await maker.connect()
-    await maker.disconnect()
-    key = None if place.api_key is None else place.api_key.get_secret_value()
-    with warnings.catch_warnings():
-        # the key travels over loopback
-        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        client = QdrantClient(place.url, api_key=key, check_compatibility=False, timeout=60)
-    client.delete(place.collection, points_selector=FilterSelector(filter=Filter()), wait=True)
-    client.close()
-    database = Database(place.ledger_url or "", name="ledger")
-    with database.write() as connection:
-        connection.execute(shared_log.delete())
-        connection.execute(shared_heads.delete())
-    database.close()
-    return make
-
-
 def named_place(request: pytest.FixtureRequest, name: str) -> Mem0Config:
     if name == "mem0-on-a-qdrant-server":
         found: Mem0Config = request.getfixturevalue("qdrant_place")
@@ -105,12 +69,10 @@ async def make_backend(place: Mem0Config, clock: StoppedClock) -> MakeBackend:
     params=["inmemory", "composite", *MEM0, pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service)]
 )
 async def backend(request: pytest.FixtureRequest, clock: StoppedClock) -> AsyncIterator[Sharing]:
-    made: Sharing = InMemoryBackend(company="shared contract", clock=clock)
+    made: Sharing = InMemoryBackend(company=COMPANY, clock=clock)
     if request.param == "composite":
-        children = {"other": InMemoryBackend(company="shared contract", clock=clock), "inmemory": made}
-        made = CompositeBackend(
-            children, routes={"office": "other"}, default="inmemory", company="shared contract", clock=clock
-        )
+        children = {"other": InMemoryBackend(company=COMPANY, clock=clock), "inmemory": made}
+        made = CompositeBackend(children, routes={"office": "other"}, default="inmemory", company=COMPANY, clock=clock)
     elif request.param != "inmemory":
         made = (await emptied(named_place(request, request.param), clock))()
     await made.connect()

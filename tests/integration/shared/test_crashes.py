@@ -8,7 +8,7 @@ import pytest
 from support.collection_setup import active_collection_of, switch_collection
 from support.fault_injection import Crash, Faults
 from support.memories import StoppedClock
-from support.publications import reported
+from support.publications import MakeBackend, reported
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.shared import SharedKnowledge
@@ -16,10 +16,8 @@ from memcore.backends.protocol import BackendEvent
 from memcore.errors import MemoryStoreError
 from memcore.models.memory import MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
-MakeBackend = Callable[[], Mem0Backend]
-
 #: The calls between which it crashes are the same on PostgreSQL; each is one transaction, which test_shared_log holds.
-pytestmark = pytest.mark.parametrize("place", ["mem0"], indirect=True)
+pytestmark = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 
 #: Longer than a search lets a line of the log stay open.
 OVERDUE = timedelta(seconds=5)

@@ -8,7 +8,7 @@ import os
 import sys
 
 from support.hashing_embedder import HashingEmbedder
-from support.publications import reported
+from support.publications import COMPANY, reported
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
@@ -21,7 +21,7 @@ def say(*words: str) -> None:
 
 
 async def main(agent_id: str, number: int, place: Mem0Config) -> None:
-    backend = Mem0Backend(place, company="shared contract", embedder=HashingEmbedder(), encoder=Bm25Encoder())
+    backend = Mem0Backend(place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder())
     await backend.connect()
     for n in range(number):
         memory_id = await backend.publish(agent_id, reported(f"fact {n} of {agent_id}"))

@@ -4,12 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from support.publications import reported
+from support.publications import COMPANY, MakeBackend, reported
 
-from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.clock import utc_now
 from memcore.ledger.database import Database
@@ -41,7 +39,7 @@ def started(place: Mem0Config, agent_id: str, number: int) -> "subprocess.Popen[
 
 
 async def test_engines_that_publish_at_once_lose_nothing_even_if_one_is_killed(
-    make_backend: Callable[[], Mem0Backend], place: Mem0Config
+    make_backend: MakeBackend, place: Mem0Config
 ) -> None:
     eviction_candidate, other = started(place, "victim", 200), started(place, "other", 12)
     assert eviction_candidate.stdout is not None
@@ -61,7 +59,7 @@ async def test_engines_that_publish_at_once_lose_nothing_even_if_one_is_killed(
     await reader.connect()
     last = await reader.publish("reader", reported("the end"))
     log = SharedLog(Database(place.ledger_url or "", name="ledger"), clock=utc_now)
-    written = [line for at in (0, 200, 400) for line in log.lines("shared contract", after=at, limit=200)]
+    written = [line for at in (0, 200, 400) for line in log.lines(COMPANY, after=at, limit=200)]
     log.close()
     assert [line.version for line in written] == list(range(1, len(written) + 1))
     assert await reader.shared_version() == len(written)
