@@ -1,6 +1,7 @@
 """How many examples a test tries: few in `make test`, many in `make test-thorough`."""
 
 import os
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,11 @@ def sized(quick: int, *, thorough: int) -> int:
 def examples(quick: int) -> int:
     """Return how many examples a property tries that is dear, and therefore names a number of its own."""
     return _SEARCH * quick if THOROUGH else quick
+
+
+def also_thorough(*params: Any) -> tuple[Any, ...]:
+    """Return the parameters that only `make test-thorough` tries, because other tests hold what differs in them."""
+    return params if THOROUGH else ()
 
 
 def only_thorough(*, because: str) -> pytest.MarkDecorator:

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import copied_urls, postgres_database
 from support.memories import StoppedClock
+from support.thorough import also_thorough
 
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.factory import WorkerBackend
@@ -52,7 +53,8 @@ def clock() -> StoppedClock:
         "inmemory",
         "composite",
         "mem0",
-        pytest.param("mem0-with-postgresql", marks=pytest.mark.service),
+        # Its history differs and nothing else, which integration/backends/test_history.py tries on both databases.
+        *also_thorough(pytest.param("mem0-with-postgresql", marks=pytest.mark.service)),
         pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service),
     ]
 )

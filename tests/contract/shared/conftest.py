@@ -9,6 +9,7 @@ from qdrant_client import QdrantClient
 from support.ledger_records import copied_urls
 from support.memories import StoppedClock
 from support.publications import COMPANY, MakeBackend, Sharing, emptied
+from support.thorough import also_thorough
 
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
@@ -17,7 +18,8 @@ from memcore.backends.mem0.config import Mem0Config
 #: Names the Qdrant server to test against; the collection that is made there is dropped again.
 QDRANT_URL = "MEMTEND_TEST_QDRANT_URL"
 
-MEM0 = ["mem0", pytest.param("mem0-with-postgresql", marks=pytest.mark.service)]
+# Their logs differ and nothing else, which integration/ledger/test_shared_log.py tries on both databases.
+MEM0 = ["mem0", *also_thorough(pytest.param("mem0-with-postgresql", marks=pytest.mark.service))]
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ def test_points_come_back_alike(worn: ReferenceStore) -> None:
 
 
 def test_counts_and_pages_agree(worn: ReferenceStore) -> None:
-    for _ in range(sized(12, thorough=40)):
+    for _ in range(sized(4, thorough=40)):
         condition = worn.filter()
         ours, theirs = worn.ask("count", count_filter=condition)
         assert ours == theirs, condition
@@ -119,7 +119,7 @@ def test_searches_agree(worn: ReferenceStore) -> None:
     dice = worn.dice
     has_dense = m.Filter(must=[m.HasVectorCondition(has_vector="")])
     held = [one.id for one in worn.local.scroll(worn.name, has_dense, limit=50)[0]]
-    for _ in range(sized(8, thorough=20)):
+    for _ in range(sized(4, thorough=20)):
         condition, limit = worn.maybe_filter(), dice.randint(1, 12)
         corpus = m.IdfCorpusParams(corpus=m.Filter(must=[worn.condition()]))
         dense: Any = worn.vector()
@@ -150,7 +150,7 @@ def test_searches_agree(worn: ReferenceStore) -> None:
 
 def test_keyword_searches_agree_on_points_written_once(fresh: ReferenceStore) -> None:
     """Qdrant's collection-wide IDF goes on counting replaced points until a vacuum; local mode never counts them."""
-    for _ in range(sized(12, thorough=30)):
+    for _ in range(sized(4, thorough=30)):
         lexical, condition = fresh.sparse(), fresh.maybe_filter()
         same_ranking(*fresh.search(query=lexical, using="bm25", query_filter=condition, limit=8))
         stage = m.Prefetch(query=fresh.vector(), limit=12, filter=fresh.maybe_filter())
@@ -162,7 +162,7 @@ def test_keyword_searches_agree_on_points_written_once(fresh: ReferenceStore) ->
 def test_fusions_agree(worn: ReferenceStore) -> None:
     """A tie inside a prefetch leaves ranks open, so only prefetches without ties are compared."""
     compared = 0
-    for _ in range(sized(10, thorough=40)):
+    for _ in range(sized(4, thorough=40)):
         condition = worn.maybe_filter()
         stages = [
             m.Prefetch(query=worn.vector(), limit=50),

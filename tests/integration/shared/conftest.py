@@ -6,6 +6,7 @@ import pytest
 from support.ledger_records import copied_urls
 from support.memories import StoppedClock
 from support.publications import MakeBackend, emptied
+from support.thorough import also_thorough
 
 from memcore.backends.mem0.config import Mem0Config
 
@@ -17,7 +18,8 @@ def made_place(shared_place: Mem0Config, tmp_path_factory: pytest.TempPathFactor
     return shared_place.model_copy(update={"ledger_url": ledger_url, "collection": collection})
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+# Processes over the log on PostgreSQL are integration/ledger/test_shared_log.py's.
+@pytest.fixture(params=["sqlite", *also_thorough(pytest.param("postgresql", marks=pytest.mark.service))])
 def place(request: pytest.FixtureRequest, made_place: Mem0Config) -> Mem0Config:
     if request.param == "postgresql":
         return made_place.model_copy(update={"ledger_url": request.getfixturevalue("postgres_url")})

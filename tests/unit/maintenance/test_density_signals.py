@@ -16,7 +16,7 @@ from memcore.maintenance.consolidation.density import (
 SIGNALS = (code, structured, identifiers, numeric, line_structure)
 
 #: Characters of a hostile text; a pattern whose time grew with the square would take minutes for it.
-HOSTILE_CHARS = sized(100_000, thorough=200_000)
+HOSTILE_CHARS = sized(30_000, thorough=200_000)
 
 
 def density(text: str) -> str:
