@@ -236,10 +236,11 @@ class Runs(Repository):
         done = (runs.c.run_id == run_id) & (runs.c.state == RunState.DONE)
         self._database.change(update(runs).where(done).values(counts=counts))
 
-    def claim(self, run_id: str, *, lease: timedelta) -> Run | None:
+    def claim(self, company: str, run_id: str, *, lease: timedelta) -> Run | None:
         """Claim a queued run, or one whose lease has expired, under a fresh token; None when it is not free."""
         now = self._clock()
         free = (runs.c.state == RunState.QUEUED) | ((runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now))
+        mine = equals(runs, company=company, run_id=run_id)
         values = {
             "state": RunState.RUNNING.value,
             "attempt": runs.c.attempt + 1,
@@ -249,7 +250,7 @@ class Runs(Repository):
             "wake_at": None,
             "started_at": func.coalesce(runs.c.started_at, literal(now, UtcDateTime())),
         }
-        return self._database.changed(Run, update(runs).where(runs.c.run_id == run_id, free).values(values))
+        return self._database.changed(Run, update(runs).where(mine, free).values(values))
 
     def renew(self, run_id: str, token: str, *, lease: timedelta) -> Run:
         """Renew the lease; LeaseLostError when another worker holds the run."""

@@ -19,7 +19,7 @@ from memcore.maintenance.consolidation.strategy import (
     summary_record,
 )
 from memcore.maintenance.enforcement import MemoryScorer, lowest
-from memcore.maintenance.retention import find_pruned, rules
+from memcore.maintenance.retention import find_pruned
 from memcore.maintenance.rules import AgentSnapshot, find_ended_scopes, is_old
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
@@ -197,7 +197,7 @@ async def _retention(snapshot: AgentSnapshot, due: _Due) -> PlannedStep:
                 where.model_copy(update={"expires_by": snapshot.now})
             )
     examples: dict[str, None] = {}
-    for _, where in rules(snapshot):
+    for _, where in snapshot.due():
         if len(examples) < min(removed - len(snapshot.pruned), MAX_EXAMPLES):
             page = await snapshot.backend.scan(where, limit=MAX_EXAMPLES)
             examples.update(dict.fromkeys(record.entry.id for record in page.records))

@@ -8,7 +8,7 @@ decision: the next attempt finishes it. Several entries may take each step toget
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from memcore import ids
@@ -123,22 +123,30 @@ class JournaledStore:
         # Read before the memories: what an engine deletes after this must not live on in a summary.
         known = frozenset(each.booking_id for each in self._journal.removals(wanted))
         token, claimed = await self._claim(where.model_copy(update={"ids": wanted}))
-        decided: dict[int, JournalEntry] = {}
+        chosen: dict[int, tuple[tuple[MemoryRecord, ...], MemoryRecord | None]] = {}
         for place, part in enumerate(parts):
-            outgoing = tuple(record for record in claimed if record.entry.id in part.ids)
+            outgoing = tuple([record for record in claimed if record.entry.id in part.ids])
             summary = await part.replace(outgoing) if part.replace is not None and outgoing else None
-            if not outgoing or (part.replace is not None and summary is None):
-                continue
-            decided[place] = self._decision(
-                incoming=() if summary is None else (summary,),
+            if outgoing and (part.replace is None or summary is not None):
+                chosen[place] = (outgoing, summary)
+        # Where the sources were stored anew after their summary was made, it replaces them already.
+        there = await self._there([summary.entry.id for _, summary in chosen.values() if summary is not None])
+        first = self._journal.next_seq(self.run.run_id) if chosen else 0
+        decided = [
+            self._decision(
+                seq=first + number,
+                incoming=() if summary is None or summary.entry.id in there else (summary,),
                 kind="created",
                 outgoing=outgoing,
                 reason=reason,
-                archived={each.entry.id: mode for each in outgoing if (mode := part.archive_as(each)) is not None},
+                archived={
+                    each.entry.id: mode for each in outgoing if (mode := parts[place].archive_as(each)) is not None
+                },
             )
-        entry_counts = await self._journal_entry(token, await self._unless_there(list(decided.values())), known=known)
-        done = dict(zip(decided, entry_counts, strict=True))
-        return tuple(done.get(place, EntryCounts()) for place in range(len(parts)))
+            for number, (place, (outgoing, summary)) in enumerate(chosen.items())
+        ]
+        done = dict(zip(chosen, await self._carry_out(token, decided, known=known), strict=True))
+        return tuple([done.get(place, EntryCounts()) for place in range(len(parts))])
 
     async def exchange(
         self,
@@ -163,15 +171,15 @@ class JournaledStore:
         if not incoming and not outgoing:
             return EntryCounts()
         decision = self._decision(
-            incoming=incoming, kind="restored", outgoing=outgoing, reason="undone", reverses=reverses
+            seq=seq, incoming=incoming, kind="restored", outgoing=outgoing, reason="undone", reverses=reverses
         )
-        return (await self._journal_entry(token, [decision], seq=seq, known=known, watched=outgoing_ids))[0]
+        return (await self._carry_out(token, [decision], known=known, watched=outgoing_ids))[0]
 
     async def restore_removed(self, record: MemoryRecord) -> EntryCounts:
         """Bring a memory back as it was. It is the run's only entry, so two attempts never make two."""
         self._lease.enter()
-        decision = self._decision(incoming=(record,), kind="restored", outgoing=(), reason="restored")
-        return (await self._journal_entry("", [decision], seq=0))[0]
+        decision = self._decision(seq=0, incoming=(record,), kind="restored", outgoing=(), reason="restored")
+        return (await self._carry_out("", [decision]))[0]
 
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
         token = self._next_token()
@@ -186,6 +194,7 @@ class JournaledStore:
     def _decision(
         self,
         *,
+        seq: int,
         incoming: tuple[MemoryRecord, ...],
         kind: IncomingKind,
         outgoing: tuple[MemoryRecord, ...],
@@ -198,7 +207,7 @@ class JournaledStore:
             run_id=self.run.run_id,
             company=self.run.company,
             agent_id=self.run.agent_id,
-            seq=0,
+            seq=seq,
             reason=reason,
             incoming=incoming,
             incoming_kind=kind,
@@ -208,44 +217,36 @@ class JournaledStore:
             vector_space=self._backend.vector_space,
         )
 
-    async def _unless_there(self, decided: Sequence[JournalEntry]) -> list[JournalEntry]:
-        # The sources were stored anew after their summary was made: it replaces them already.
-        coming = [summary_id for journal_entry in decided for summary_id in sorted(journal_entry.incoming_ids)]
-        found = await self._backend.get_many(self.run.agent_id, coming) if coming else ()
-        there = {record.entry.id for record in found}
-        return [
-            replace(journal_entry, incoming=()) if journal_entry.incoming_ids & there else journal_entry
-            for journal_entry in decided
-        ]
+    async def _there(self, ids: Sequence[str]) -> frozenset[str]:
+        """Return those of the ids that are in the store."""
+        found = await self._backend.get_many(self.run.agent_id, ids) if ids else ()
+        return frozenset([record.entry.id for record in found])
 
-    async def _journal_entry(
+    async def _carry_out(
         self,
         token: str,
         decided: Sequence[JournalEntry],
         *,
-        seq: int | None = None,
         known: frozenset[str] | None = None,
         watched: frozenset[str] = frozenset(),
     ) -> tuple[EntryCounts, ...]:
         if not decided:
             return ()
-        first = self._journal.next_seq(self.run.run_id) if seq is None else seq
-        journal_entries = [replace(journal_entry, seq=first + place) for place, journal_entry in enumerate(decided)]
         self._lease.check()
         try:
-            self._journal.prepare(*journal_entries, known=known, watched=watched)
+            self._journal.prepare(*decided, known=known, watched=watched)
         except MemoryInputError as error:
             if error.field != "seq":
                 raise
             # A worker without the lease wrote its entry in our place. Only the run's owner gets past this line.
             self._lease.confirm()
             raise MemoryStoreError("another attempt's journal entry must be carried out first; try again") from error
-        if archived := sum(len(journal_entry.archived) for journal_entry in journal_entries):
+        if archived := sum(len(journal_entry.archived) for journal_entry in decided):
             _log.info(
                 MaintenanceEvent.ARCHIVED,
                 extra={"agent_id": self.run.agent_id, "run_id": self.run.run_id, "archived": archived},
             )
-        return await self._execute(journal_entries, token)
+        return await self._execute(decided, token)
 
     async def _execute(self, journal_entries: Sequence[JournalEntry], token: str | None) -> tuple[EntryCounts, ...]:
         """Execute entries of one run; without a token, one that an earlier attempt wrote."""

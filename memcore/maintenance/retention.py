@@ -2,7 +2,7 @@
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -26,15 +26,6 @@ from memcore.records import Where
 _log = logging.getLogger(__name__)
 
 
-def rules(snapshot: AgentSnapshot) -> Iterator[tuple[EntryReason, Where]]:
-    """Yield every filter of the step: ended scopes, own expiries, then each category that has a rule."""
-    for where in snapshot.ended_scopes.filters(snapshot.free):
-        yield "ended", where
-    yield "expired", snapshot.expired
-    for where in snapshot.aged:
-        yield "retention", where
-
-
 async def apply_retention(store: JournaledStore) -> None:
     """Remove all memories that are ended, expired or too old, in entries of one page each.
 
@@ -42,7 +33,7 @@ async def apply_retention(store: JournaledStore) -> None:
     """
     failures: list[MemoryError] = []
     snapshot = replace(store.snapshot, ended_scopes=await find_ended_scopes(store.snapshot))
-    for reason, where in rules(snapshot):
+    for reason, where in snapshot.due():
         try:
             await _remove_all(store, reason, where)
         except (LeaseLostError, MaintenancePausedError):
@@ -184,9 +175,8 @@ async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:
 
 async def apply_pruning(store: JournaledStore) -> None:
     """Remove the pruned lessons, in entries of one page each; one that was pinned meanwhile stays."""
-    pruned = await find_pruned(store.snapshot)
-    removed = await store.remove(_prunable(store.snapshot), pruned, reason="pruned")
-    if pruned:
+    if pruned := await find_pruned(store.snapshot):
+        removed = await store.remove(_prunable(store.snapshot), pruned, reason="pruned")
         _log.info(MaintenanceEvent.PRUNED, extra={"agent_id": store.run.agent_id, "removed": removed})
 
 

@@ -18,6 +18,7 @@ from memcore.config.maintenance import ConsolidationConfig, PruningConfig, Reten
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import Agent
+from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind
 from memcore.models.archival import ArchivalMode
@@ -207,15 +208,21 @@ class AgentSnapshot:
         """The filter for memories whose own ``expires_at`` has come."""
         return self.free.model_copy(update={"expires_by": self.now})
 
-    @property
-    def aged(self) -> Iterator[Where]:
-        """The filters for memories that are too old, one per category."""
-        for category, cutoff in self.retention_cutoffs.items():
-            yield self.free.model_copy(update={"categories": frozenset({category}), "created_before": cutoff})
+    def due(self) -> list[tuple[EntryReason, Where]]:
+        """Return every filter of retention: ended scopes, own expiries, then each category that has a rule."""
+        aged = [
+            self.free.model_copy(update={"categories": frozenset({category}), "created_before": cutoff})
+            for category, cutoff in self.retention_cutoffs.items()
+        ]
+        return [
+            *(("ended", where) for where in self.ended_scopes.filters(self.free)),
+            ("expired", self.expired),
+            *(("retention", where) for where in aged),
+        ]
 
     @property
     def aged_together(self) -> Iterator[Where]:
-        """The same memories in one filter per cutoff, for counting."""
+        """The filters for memories that are too old, one per cutoff, for counting."""
         for cutoff in sorted(set(self.retention_cutoffs.values())):
             categories = frozenset(each for each, before in self.retention_cutoffs.items() if before == cutoff)
             yield self.free.model_copy(update={"categories": categories, "created_before": cutoff})

@@ -143,14 +143,14 @@ class MaintenanceService:
             Retry: a passing failure; the next attempt finishes what this one decided.
             Dead: a permanent failure; the reason is one sentence.
         """
-        found = self._ledger.runs.get(run_id)
-        if found is None:
-            return Dead(reason=f"run {run_id} is unknown")
-        if found.company != self._company:
-            return Dead(reason=f"run {run_id} belongs to another company")
         since = self._monotonic()
-        run = self._ledger.runs.claim(run_id, lease=LEASE_LENGTH)
+        run = self._ledger.runs.claim(self._company, run_id, lease=LEASE_LENGTH)
         if run is None or run.token is None:
+            found = self._ledger.runs.get(run_id)
+            if found is None:
+                return Dead(reason=f"run {run_id} is unknown")
+            if found.company != self._company:
+                return Dead(reason=f"run {run_id} belongs to another company")
             return Skipped(reason=f"run {run_id} is {found.state} and not free to be taken")
         switch = None
         if run.kind not in {"undo", "restore"}:

@@ -181,27 +181,17 @@ _SMOOTHING = 0.5
 
 
 class Vocabulary:
-    """Document frequencies: in how many texts each term stands.
+    """Document frequencies: in how many of the texts each term stands."""
 
-    Args:
-        tokenizer: how texts become terms; terms of another tokenizer would all look rare.
-    """
-
-    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
-        self._tokenizer = tokenizer or Tokenizer()
-        self._texts_with = Counter[str]()
-        self._texts = 0
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        self._tokenizer = Tokenizer()
+        self._texts = len(texts)
+        self._texts_with = Counter(term for terms in self.terms_of(texts) for term in terms)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was counted: every term is equally rare."""
         return self._texts == 0
-
-    def read(self, texts: Iterable[str]) -> None:
-        """Count the terms of the texts."""
-        for text in texts:
-            self._texts += 1
-            self._texts_with.update(set(self._tokenizer.terms(text)))
 
     def terms_of(self, texts: Iterable[str]) -> list[frozenset[str]]:
         """Return the terms of each text, as they are counted."""
@@ -267,8 +257,7 @@ class CondensingOp:
 
     def _condense(self, texts: Sequence[str], vocabulary: Vocabulary) -> str:
         if vocabulary.is_empty:
-            vocabulary = Vocabulary()
-            vocabulary.read(texts)
+            vocabulary = Vocabulary(texts)
         budget = int(self._share * sum(map(_size, texts)))
         capacity = _PASSAGE_SHARE * self._share * sum(map(len, texts))
         longest = max(_SHORTEST_LIMIT, min(_LONGEST_PASSAGE, int(capacity)))
@@ -348,7 +337,5 @@ class CorpusVocabulary:
         """
         if agent_id not in self._read:
             newest = await self._backend.retrieve(agent_id, MemoryQuery(limit=ENOUGH_MEMORIES))
-            vocabulary = Vocabulary()
-            vocabulary.read(entry.content for entry in newest)
-            self._read[agent_id] = vocabulary
+            self._read[agent_id] = Vocabulary([entry.content for entry in newest])
         return self._read[agent_id]

@@ -87,6 +87,8 @@ async def apply_consolidation(
             "summaries": sum(each.counts.incoming for each in moved),
         },
     )
+    if not (planned or any(part.unanswered for part in moved)):
+        return None
     return _pending(syntheses.of_run(run_id), now=store.snapshot.now)
 
 

@@ -174,7 +174,7 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     for agent_id, state in states.items():
         run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=then))
         assert run is not None
-        taken = ledger.runs.claim(run.run_id, lease=timedelta(minutes=1))
+        taken = ledger.runs.claim(run.company, run.run_id, lease=timedelta(minutes=1))
         assert taken is not None
         assert taken.token is not None
         if state is None:
@@ -208,7 +208,7 @@ def test_a_failed_run_is_made_good_by_the_next_one(urls: LedgerUrls) -> None:
         ledger = Ledger.open(urls, clock=partial(_same, now))
         run = ledger.runs.create(NewRun(company=COMPANY, agent_id="a", planned_at=now))
         assert run is not None
-        taken = ledger.runs.claim(run.run_id, lease=timedelta(minutes=1))
+        taken = ledger.runs.claim(run.company, run.run_id, lease=timedelta(minutes=1))
         assert taken is not None
         assert taken.token is not None
         ledger.runs.finish(run.run_id, taken.token, state=state, counts={}, reason="why")

@@ -37,7 +37,7 @@ def claim(urls: LedgerUrls, what: str) -> None:
         undo = NewRun(company="acme", agent_id="ada", kind="undo", undo_of="earlier", planned_at=utc_now())
         if ledger.runs.create(undo):
             say(undo.run_id)
-    elif claimed := ledger.runs.claim(what, lease=timedelta(minutes=5)):
+    elif claimed := ledger.runs.claim("acme", what, lease=timedelta(minutes=5)):
         say(claimed.token or "")
 
 

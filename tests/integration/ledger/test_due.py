@@ -99,7 +99,7 @@ def test_the_same_slot_makes_one_run_however_often_it_is_due(ledger: Ledger, clo
     slot = clock() - timedelta(minutes=1)
     ledger.agents.set_due("acme", "ada", slot)
     (run,) = ledger.agents.claim_due("acme", interval=DAILY, limit=9)
-    claimed = ledger.runs.claim(run.run_id, lease=timedelta(seconds=45))
+    claimed = ledger.runs.claim(run.company, run.run_id, lease=timedelta(seconds=45))
     assert claimed is not None
     assert claimed.token is not None
     ledger.runs.finish(run.run_id, claimed.token, state=RunState.DONE, counts={})

@@ -19,7 +19,7 @@ def finished(ledger: Ledger, clock: StoppedClock, kind: RunKind, scope_id: str |
         )
     )
     assert run is not None
-    claimed = ledger.runs.claim(run.run_id, lease=LEASE)
+    claimed = ledger.runs.claim(run.company, run.run_id, lease=LEASE)
     assert claimed is not None
     assert claimed.token is not None
     ledger.runs.finish(run.run_id, claimed.token, state=RunState.DONE, counts={})

@@ -81,7 +81,7 @@ def test_of_eight_undos_one_takes_the_place_of_the_run_that_waits(
 ) -> None:
     maintenance_run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
     assert maintenance_run is not None
-    claimed = ledger.runs.claim(maintenance_run.run_id, lease=timedelta(minutes=1))
+    claimed = ledger.runs.claim(maintenance_run.company, maintenance_run.run_id, lease=timedelta(minutes=1))
     assert claimed is not None
     assert claimed.token is not None
     ledger.runs.release(maintenance_run.run_id, claimed.token, reason="paused", wake_at=clock() + timedelta(days=1))

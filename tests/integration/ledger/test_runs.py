@@ -20,7 +20,7 @@ def _create(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada") -> Ru
 
 
 def _claim(ledger: Ledger, run: Run) -> tuple[Run, str]:
-    claimed = ledger.runs.claim(run.run_id, lease=LEASE)
+    claimed = ledger.runs.claim(run.company, run.run_id, lease=LEASE)
     assert claimed is not None
     assert claimed.token is not None
     return claimed, claimed.token
@@ -44,12 +44,12 @@ def test_a_run_is_created_once_per_slot_and_once_per_agent_at_a_time(ledger: Led
 def test_a_claimed_run_belongs_to_one_worker(ledger: Ledger, clock: StoppedClock) -> None:
     run = _create(ledger, clock)
     claimed, token = _claim(ledger, run)
-    assert ledger.runs.claim(run.run_id, lease=LEASE) is None
+    assert ledger.runs.claim(run.company, run.run_id, lease=LEASE) is None
     assert (claimed.state, claimed.attempt, claimed.started_at) == (RunState.RUNNING, 1, clock())
     assert claimed.lease_until == clock() + LEASE
     clock.advance(timedelta(seconds=10))
     assert ledger.runs.renew(run.run_id, token, lease=LEASE).lease_until == clock() + LEASE
-    assert ledger.runs.claim("no such run", lease=LEASE) is None
+    assert ledger.runs.claim("acme", "no such run", lease=LEASE) is None
 
 
 def _write_late(ledger: Ledger, run_id: str, token: str, late: str) -> None:
@@ -70,7 +70,7 @@ def test_an_expired_lease_is_taken_over_and_the_old_token_can_write_nothing(
     run = _create(ledger, clock)
     first, old = _claim(ledger, run)
     clock.advance(LEASE - timedelta(microseconds=1))
-    assert ledger.runs.claim(run.run_id, lease=LEASE) is None
+    assert ledger.runs.claim(run.company, run.run_id, lease=LEASE) is None
     clock.advance(timedelta(microseconds=1))
     second, new = _claim(ledger, run)
     assert new != old
@@ -86,7 +86,7 @@ def test_a_worker_that_was_slow_keeps_its_run_when_nobody_took_it(ledger: Ledger
     _, token = _claim(ledger, run)
     clock.advance(LEASE * 2)
     ledger.runs.renew(run.run_id, token, lease=LEASE)
-    assert ledger.runs.claim(run.run_id, lease=LEASE) is None
+    assert ledger.runs.claim(run.company, run.run_id, lease=LEASE) is None
 
 
 def test_steps_and_counts_are_saved_and_saving_twice_changes_nothing(ledger: Ledger, clock: StoppedClock) -> None:
@@ -146,7 +146,7 @@ def test_a_held_run_waits_for_a_person(ledger: Ledger, clock: StoppedClock) -> N
         None,
         RunStep.RETENTION,
     )
-    assert ledger.runs.claim(run.run_id, lease=LEASE) is None
+    assert ledger.runs.claim(run.company, run.run_id, lease=LEASE) is None
     assert ledger.runs.active("acme", "ada") is None
     released = ledger.runs.approve_held(run.run_id)
     assert (released.state, released.allow_large) == (RunState.QUEUED, True)

@@ -34,7 +34,7 @@ def _other(clock: StoppedClock, kind: RunKind = "undo", *, run_id: str = "other"
 
 
 def _claimed(ledger: Ledger, run: Run) -> str:
-    claimed = ledger.runs.claim(run.run_id, lease=LEASE)
+    claimed = ledger.runs.claim(run.company, run.run_id, lease=LEASE)
     assert claimed is not None
     assert claimed.token is not None
     return claimed.token
@@ -124,7 +124,7 @@ def test_a_run_that_waits_gives_way_to_what_somebody_asked_for(
     skipped = _of(ledger, maintenance_run)
     assert (skipped.state, skipped.finished_at, skipped.wake_at) == (RunState.SKIPPED, clock(), None)
     assert skipped.reason == f"preempted by {kind}; the next run goes on"
-    assert ledger.runs.claim(maintenance_run.run_id, lease=LEASE) is None
+    assert ledger.runs.claim(maintenance_run.company, maintenance_run.run_id, lease=LEASE) is None
     assert _of(ledger, elsewhere).state is RunState.QUEUED
 
 

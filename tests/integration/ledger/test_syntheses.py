@@ -118,7 +118,7 @@ def test_parts_of_runs_that_have_ended_are_forgotten(ledger: Ledger, clock: Stop
     for agent_id in ("ada", "bob"):
         ledger.runs.create(NewRun(run_id=f"run-{agent_id}", company=COMPANY, agent_id=agent_id, planned_at=clock()))
         ledger.syntheses.plan([part(0, run_id=f"run-{agent_id}")])
-    run = ledger.runs.claim("run-bob", lease=timedelta(seconds=45))
+    run = ledger.runs.claim(COMPANY, "run-bob", lease=timedelta(seconds=45))
     assert run is not None
     assert run.token is not None
     ledger.runs.finish("run-bob", run.token, state=RunState.DONE, counts={})

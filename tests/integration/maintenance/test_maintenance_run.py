@@ -350,7 +350,7 @@ async def test_a_run_that_is_not_this_companys_is_dead(world: MaintenanceFixture
 async def test_a_run_that_never_reaches_its_end_fails_for_good(world: MaintenanceFixture) -> None:
     planned = world.plan_run()
     for _ in range(MAX_ATTEMPTS):
-        world.ledger.runs.claim(planned.run_id, lease=timedelta(0))
+        world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(0))
 
     outcome = await world.service().run(planned.run_id)
 

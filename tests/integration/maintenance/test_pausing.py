@@ -100,10 +100,10 @@ async def test_a_switch_that_cannot_be_read_stops_maintenance(world: Maintenance
 
     calls = Faults()
     await world.service(ledger=calls.ledger(world.ledger)).plan(AGENT, in_detail=False)
-    reads = Faults(2, strike=unreadable)
+    reads = Faults(1, strike=unreadable)
     outcome = await world.service(ledger=reads.ledger(world.ledger)).run(planned.run_id)
 
-    assert reads.calls[2] == "switches.paused"
+    assert reads.calls[1] == "switches.paused"
     assert isinstance(outcome, Snooze)
     assert "cannot be read" in outcome.reason
     assert await world.snapshot() == before
@@ -117,7 +117,7 @@ async def test_the_interpreters_own_memory_error_is_not_taken_for_an_unreadable_
     def exhausted() -> None:
         raise builtins.MemoryError
 
-    faults = Faults(2, strike=exhausted)
+    faults = Faults(1, strike=exhausted)
     with pytest.raises(builtins.MemoryError):
         await world.service(ledger=faults.ledger(world.ledger)).run(world.plan_run().run_id)
 

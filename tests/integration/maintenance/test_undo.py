@@ -181,7 +181,7 @@ async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can
     with pytest.raises(RuntimeError):
         await world.service().run(planned.run_id)
     world.clock.turn(FIRST_RETRY_DELAY)
-    failed = world.ledger.runs.claim(planned.run_id, lease=timedelta(minutes=1))
+    failed = world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(minutes=1))
     assert failed is not None
     assert failed.token is not None
     world.ledger.runs.finish(planned.run_id, failed.token, state=RunState.FAILED, counts={}, reason="gave up")

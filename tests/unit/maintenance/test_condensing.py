@@ -18,9 +18,7 @@ SMALL_TALK = [
 
 def condense(texts: Sequence[str], *, keep_share: float = 0.5, among: Sequence[str] = ()) -> str:
     async def vocabulary(_agent_id: str) -> Vocabulary:
-        words = Vocabulary()
-        words.read(among)
-        return words
+        return Vocabulary(among)
 
     op = CondensingOp(keep_share=keep_share, vocabulary=vocabulary)
     draft = asyncio.run(op.write([memory(n, content=text) for n, text in enumerate(texts, 1)]))

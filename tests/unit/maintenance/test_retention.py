@@ -66,7 +66,7 @@ def test_filters_name_only_what_has_a_rule_and_leave_held_ids_out() -> None:
         now=START,
         protected_by_undo=held,
     )
-    (aged,) = snapshot.aged
+    (_, (_, aged)) = snapshot.due()
 
     assert aged.categories == frozenset({EPISODIC})
     assert aged.created_before == START - timedelta(days=10)

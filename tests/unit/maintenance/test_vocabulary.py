@@ -9,16 +9,14 @@ from memcore.maintenance.consolidation.condense import CorpusVocabulary, Vocabul
 
 
 def test_a_word_of_fewer_texts_is_rarer_and_how_often_one_text_says_it_does_not_matter() -> None:
-    words = Vocabulary()
-    words.read(["good pottery pottery", "good trains", "good", "good trains"])
+    words = Vocabulary(["good pottery pottery", "good trains", "good", "good trains"])
 
     assert words.rarity("potteri") > words.rarity("train") > words.rarity("good") > 0.0
     assert words.rarity("never") > words.rarity("potteri")
 
 
 def test_words_are_counted_as_terms() -> None:
-    words = Vocabulary()
-    words.read(["The Adoptions"])
+    words = Vocabulary(["The Adoptions"])
 
     assert words.terms_of(["an adoption"]) == [{"adopt"}]
     assert words.rarity("adopt") < words.rarity("the")

@@ -91,7 +91,7 @@ def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext
     tick("{}", job_context)
     (run,) = job_context.dispatcher.dispatched
     lease = timedelta(seconds=45)
-    assert job_context.ledger.runs.claim(run.run_id, lease=lease) is not None
+    assert job_context.ledger.runs.claim(run.company, run.run_id, lease=lease) is not None
     clock.advance(lease - timedelta(seconds=1))
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
     clock.advance(timedelta(seconds=1))
@@ -132,7 +132,7 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
     due(job_context, 1)
     tick("{}", job_context)
     (run,) = job_context.dispatcher.dispatched
-    held = job_context.ledger.runs.claim(run.run_id, lease=timedelta(seconds=45))
+    held = job_context.ledger.runs.claim(run.company, run.run_id, lease=timedelta(seconds=45))
     assert held is not None
     assert held.token is not None
     wanted = Synthesis(

@@ -59,7 +59,7 @@ def test_while_the_row_waits_or_runs_the_message_is_deferred(job_context: Script
 
 def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext) -> None:
     def maintenance_run(run_id: str) -> Outcome:
-        run = job_context.ledger.runs.claim(run_id, lease=LEASE)
+        run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
         assert run is not None
         assert run.token is not None
         job_context.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"removed": 7})
@@ -71,7 +71,7 @@ def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext)
 
 def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) -> None:
     def maintenance_run(run_id: str) -> Outcome:
-        run = job_context.ledger.runs.claim(run_id, lease=LEASE)
+        run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
         assert run is not None
         assert run.token is not None
         job_context.ledger.runs.finish(run_id, run.token, state=RunState.HELD, counts={}, reason="too much")
@@ -140,7 +140,7 @@ def restore(memory_id: str, kind: Literal["restore", "remove"] = "restore") -> s
 
 def done(job_context: ScriptedContext) -> Callable[[str], Outcome]:
     def maintenance_run(run_id: str) -> Outcome:
-        run = job_context.ledger.runs.claim(run_id, lease=LEASE)
+        run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
         if run is None or run.token is None:
             return Skipped(reason="it is done")
         job_context.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"ended": 2})
@@ -193,7 +193,7 @@ def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(job_cont
 def asleep(job_context: ScriptedContext) -> str:
     run = job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
     assert run is not None
-    claimed = job_context.ledger.runs.claim(run.run_id, lease=LEASE)
+    claimed = job_context.ledger.runs.claim(run.company, run.run_id, lease=LEASE)
     assert claimed is not None
     assert claimed.token is not None
     wake_at = job_context.clock() + timedelta(days=1)

@@ -37,7 +37,7 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
     """A run that records two parts and snoozes."""
 
     def rest(run_id: str) -> Outcome:
-        run = job_context.ledger.runs.claim(run_id, lease=timedelta(seconds=45))
+        run = job_context.ledger.runs.claim("acme", run_id, lease=timedelta(seconds=45))
         assert run is not None
         assert run.token is not None
         job_context.ledger.syntheses.plan(
