@@ -31,15 +31,10 @@ class ProtectedMetrics(Metrics):  # type: ignore[misc]  # flower is untyped
 
 
 def arguments_of(settings: Settings) -> list[str]:
-    """Return Flower's arguments.
-
-    Raises:
-        MemoryConfigError: the settings name no address with user and password for it.
-    """
+    """Return Flower's arguments; raises MemoryConfigError where the settings name no address with a password for it."""
     url = urlsplit(settings.flower_url or "")
     if not (url.hostname and url.port and url.username and url.password):
-        msg = "flower_url: must be http://USER:PASSWORD@HOST:PORT"
-        raise MemoryConfigError(msg)
+        raise MemoryConfigError("flower_url: must be http://USER:PASSWORD@HOST:PORT")
     return [
         "flower",
         # Otherwise it runs the flowerconfig.py of the working directory.

@@ -19,7 +19,7 @@ from workers.dispatcher import BrokerDispatcher
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import ContextHolder, watch_heartbeat, watch_pool
 from workers.progress import TaskProgress
-from workers.unreadable import UnreadableKeeper, unreadable_step
+from workers.unreadable import unreadable_step
 
 if TYPE_CHECKING:
     from memcore.embedding.protocol import Embedder
@@ -60,8 +60,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
     watch_pool(job_context, group, share=embedder)
     watch_heartbeat(app, settings, group)
     steps: Any = app.steps
-    keeper = UnreadableKeeper(settings.ledger_urls, company=settings.company, clock=clock)
-    steps["consumer"].add(unreadable_step(keeper))
+    steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company, clock=clock))
     return app
 
 

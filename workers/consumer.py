@@ -163,15 +163,7 @@ def _check(message: Any, *, may_expire: bool) -> None:
     size = len(message.body or b"")
     if size > MAX_MESSAGE_BYTES:
         raise MemoryInputError("body", f"has {size} bytes; the limit is {MAX_MESSAGE_BYTES}")
-    envelope = _Envelope.model_validate(
-        {
-            "headers": message.headers,
-            "properties": message.properties,
-            "delivery_info": message.delivery_info,
-            "content_type": message.content_type,
-            "content_encoding": message.content_encoding,
-        }
-    )
+    envelope = _Envelope.model_validate(message, from_attributes=True)
     if envelope.headers.expires is not None and not may_expire:
         raise MemoryInputError("headers.expires", "must not be set: this job comes but once")
     if _METHODS & message.headers.keys():

@@ -4,8 +4,9 @@ import json
 import logging
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from celery.bootsteps import StartStopStep
@@ -34,42 +35,77 @@ _QUEUES = frozenset(map(str, Queue))
 log = logging.getLogger("memtend.jobs")
 
 
-class UnreadableKeeper:
-    """Writes the dead letters of one worker's unreadable messages.
+class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
+    """Consumer step that writes the dead letters of one worker's unreadable messages.
 
-    A message stays on the broker, unacknowledged or on the list of unreadable messages, until its dead letter is
-    committed: while the ledger is down it waits there, and the next worker takes over from one that dies.
-
-    Args:
-        urls: where the ledger is; opened for each batch, because children must not inherit a connection.
-        company: whose worker it is.
-        clock: what time it is.
+    A message stays on the broker, unacknowledged or on the transport's list of unreadable messages, until its dead
+    letter is committed: while the ledger is down it waits there, and the next worker takes over from one that dies.
     """
 
-    def __init__(self, urls: LedgerUrls, *, company: str, clock: Clock) -> None:
-        self._urls = urls
-        self._company = company
-        self._clock = clock
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    #: Set by :func:`unreadable_step`. The ledger is opened for each batch: children must not inherit a connection.
+    open_ledger: Callable[[], Ledger]
+    company: str
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        """Follow Celery's signature: ``parent`` is the consumer, which adds messages here."""
+        super().__init__(parent, **options)
+        parent.unreadable = self
+        self._parent = parent
+        self._timer: Any = None
+        self._is_resting = False
         self._waiting: deque[tuple[Any, str]] = deque()
 
-    def add(self, message: Any, reason: str) -> None:
-        """Keep a message of any broker until ``write`` makes its dead letter and acknowledges it."""
-        self._waiting.append((message, reason))
+    def start(self, parent: Any) -> None:
+        """Start checking the list."""
+        self._check_again(parent, POLL_INTERVAL_SECONDS)
 
-    def forget(self) -> None:
-        """Drop the kept messages: their connection is gone, and the broker redelivers them."""
+    def stop(self, parent: Any) -> None:
+        """Stop checking; what waits is redelivered over the next connection."""
+        del parent
         self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def write(self, channel: Any) -> bool:
+    def add(self, message: Any, reason: str) -> None:
+        """Make a message a dead letter as soon as the event loop is free; ``reason`` quotes nothing of it."""
+        self._waiting.append((message, reason))
+        if not self._is_resting:
+            self._parent.call_soon(self._write)
+
+    def _check_once(self, parent: Any) -> None:
+        self._is_resting = False
+        self._write()
+        self._check_again(parent, RETRY_SECONDS if self._is_resting else POLL_INTERVAL_SECONDS)
+
+    def _check_again(self, parent: Any, seconds: float) -> None:
+        self._timer = parent.timer.call_after(seconds, self._check_once, (parent,))
+
+    def _write(self) -> None:
+        if self._is_resting or self._parent.task_consumer is None:
+            return
+        try:
+            is_more = self._write_batch(self._parent.task_consumer.channel)
+        except broker_errors(self._parent):
+            raise
+        except Exception as error:  # noqa: BLE001  # no fault of ours may cost the message, or the worker
+            self._is_resting = True
+            log.warning("message.unreadable.waits", extra={"error": type(error).__name__})
+        else:
+            if is_more:
+                self._parent.call_soon(self._write)
+
+    def _write_batch(self, channel: Any) -> bool:
         """Write a batch of dead letters; return whether there are more.
 
-        Raises:
-            MemoryError: the ledger took no letter; nothing was removed from the broker.
+        Raises MemoryError: the ledger took no letter; nothing was removed from the broker.
         """
         listed = getattr(channel, "unreadable", None)
         if not self._waiting and not (listed and listed.may_wait):
             return False
-        with closing(Ledger.open(self._urls, clock=self._clock)) as ledger:
+        with closing(self.open_ledger()) as ledger:
             for _ in range(BATCH):
                 if self._waiting:
                     message, reason = self._waiting[0]
@@ -93,71 +129,15 @@ class UnreadableKeeper:
 
     def _put(self, ledger: Ledger, content: Iterator[bytes], *, queue: str, reason: str) -> None:
         known = queue if queue in _QUEUES else _NO_QUEUE
-        letter = NewDeadLetter.unreadable(content, company=self._company, queue=known, reason=reason)
+        letter = NewDeadLetter.unreadable(content, company=self.company, queue=known, reason=reason)
         ledger.dead_letters.put(letter)
         log.error("message.unreadable", extra={"job_id": letter.job_id, "queue": known, "reason": reason})
 
 
-class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
-    """Consumer step that writes the dead letters and checks the transport's list."""
-
-    requires = ("celery.worker.consumer.tasks:Tasks",)
-
-    #: Set by :func:`unreadable_step`.
-    keeper: UnreadableKeeper
-
-    def __init__(self, parent: Any, **options: Any) -> None:
-        """Follow Celery's signature: ``parent`` is the consumer, which adds messages here."""
-        super().__init__(parent, **options)
-        parent.unreadable = self
-        self._parent = parent
-        self._timer: Any = None
-        self._is_resting = False
-
-    def start(self, parent: Any) -> None:
-        """Start checking the list."""
-        self._check_again(parent, POLL_INTERVAL_SECONDS)
-
-    def stop(self, parent: Any) -> None:
-        """Stop checking; what waits is redelivered over the next connection."""
-        del parent
-        self.keeper.forget()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def add(self, message: Any, reason: str) -> None:
-        """Make a message a dead letter as soon as the event loop is free; ``reason`` quotes nothing of it."""
-        self.keeper.add(message, reason)
-        if not self._is_resting:
-            self._parent.call_soon(self._write)
-
-    def _check_once(self, parent: Any) -> None:
-        self._is_resting = False
-        self._write()
-        self._check_again(parent, RETRY_SECONDS if self._is_resting else POLL_INTERVAL_SECONDS)
-
-    def _check_again(self, parent: Any, seconds: float) -> None:
-        self._timer = parent.timer.call_after(seconds, self._check_once, (parent,))
-
-    def _write(self) -> None:
-        if self._is_resting or self._parent.task_consumer is None:
-            return
-        try:
-            is_more = self.keeper.write(self._parent.task_consumer.channel)
-        except broker_errors(self._parent):
-            raise
-        except Exception as error:  # noqa: BLE001  # no fault of ours may cost the message, or the worker
-            self._is_resting = True
-            log.warning("message.unreadable.waits", extra={"error": type(error).__name__})
-        else:
-            if is_more:
-                self._parent.call_soon(self._write)
-
-
-def unreadable_step(keeper: UnreadableKeeper) -> type[UnreadableStep]:
-    """Return the step for one worker's keeper."""
-    return type("Unreadable", (UnreadableStep,), {"keeper": keeper})
+def unreadable_step(urls: LedgerUrls, *, company: str, clock: Clock) -> type[UnreadableStep]:
+    """Return the step for the workers of a company."""
+    open_ledger = staticmethod(partial(Ledger.open, urls, clock=clock))
+    return type("Unreadable", (UnreadableStep,), {"open_ledger": open_ledger, "company": company})
 
 
 def _pieces(message: Any) -> Iterator[bytes]:

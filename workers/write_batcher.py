@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Literal
 
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.ingest import WriteResult
@@ -24,42 +24,44 @@ BULK_SHARE = 0.25
 QueueClass = Literal["engine", "bulk"]
 
 
-class PendingWriteProtocol(Protocol):
-    """An entry of a queue: some memories of one job."""
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """An entry of a queue: the memories of one job, and their size in bytes."""
+
+    items: Sequence[StoreItem]
+    size: int
+    future: "Future[WriteResult]" = field(default_factory=Future)
 
     @property
     def owner(self) -> str:
-        """The agent whose turn it takes."""
-        ...
+        """The agent whose turn it takes; an import's job may hold memories of many, and any of them will do."""
+        return self.items[0].agent_id if self.items else ""
 
     @property
     def count(self) -> int:
         """How many memories it holds."""
-        ...
+        return len(self.items)
 
 
-PendingWriteT = TypeVar("PendingWriteT", bound=PendingWriteProtocol)
-
-
-class FairQueue(Generic[PendingWriteT]):
+class FairQueue:
     """A round-robin queue of pending writes: one of each owner in turn, an owner's oldest first."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._of_owner: dict[str, deque[PendingWriteT]] = {}
+        self._of_owner: dict[str, deque[PendingWrite]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of_owner)
 
-    def enqueue(self, pending: PendingWriteT) -> None:
+    def enqueue(self, pending: PendingWrite) -> None:
         """Add a pending write behind its owner's others; a new owner's turn comes last."""
         self._of_owner.setdefault(pending.owner, deque()).append(pending)
 
-    def peek(self) -> PendingWriteT:
+    def peek(self) -> PendingWrite:
         """Return the pending write whose turn it is."""
         return next(iter(self._of_owner.values()))[0]
 
-    def take(self) -> PendingWriteT:
+    def take(self) -> PendingWrite:
         """Take the pending write whose turn it is."""
         owner, pending_writes = next(iter(self._of_owner.items()))
         pending = pending_writes.popleft()
@@ -70,7 +72,7 @@ class FairQueue(Generic[PendingWriteT]):
         return pending
 
 
-class FairQueues(Generic[PendingWriteT]):
+class FairQueues:
     """An engine queue with priority, and a bulk queue with a guaranteed share. Not thread-safe: the batch writer locks.
 
     While both wait, every engine memory written earns the bulk queue a credit; as soon as the credit covers its next
@@ -82,14 +84,14 @@ class FairQueues(Generic[PendingWriteT]):
     """
 
     def __init__(self, *, bulk_share: float = BULK_SHARE) -> None:
-        self._queues: dict[QueueClass, FairQueue[PendingWriteT]] = {"engine": FairQueue(), "bulk": FairQueue()}
+        self._queues: dict[QueueClass, FairQueue] = {"engine": FairQueue(), "bulk": FairQueue()}
         self._earned_per_memory = bulk_share / (1 - bulk_share)
         self._credit = 0.0
 
     def __bool__(self) -> bool:
         return any(self._queues.values())
 
-    def enqueue(self, pending: PendingWriteT, queue_class: QueueClass) -> None:
+    def enqueue(self, pending: PendingWrite, queue_class: QueueClass) -> None:
         """Add a pending write to a queue."""
         self._queues[queue_class].enqueue(pending)
 
@@ -100,7 +102,7 @@ class FairQueues(Generic[PendingWriteT]):
             return "engine" if engine else None
         return "bulk" if not engine or self._credit >= bulk.peek().count else "engine"
 
-    def take(self, queue_class: QueueClass) -> PendingWriteT | None:
+    def take(self, queue_class: QueueClass) -> PendingWrite | None:
         """Take the queue's next pending write; None when it is empty."""
         if not self._queues[queue_class]:
             return None
@@ -134,22 +136,6 @@ LINGER = timedelta(milliseconds=3)
 WRITERS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingWrite:
-    items: Sequence[StoreItem]
-    size: int
-    future: "Future[WriteResult]" = field(default_factory=Future)
-
-    @property
-    def owner(self) -> str:
-        # An engine's job holds one agent's memories; an import's may hold many, and any of them will do.
-        return self.items[0].agent_id if self.items else ""
-
-    @property
-    def count(self) -> int:
-        return len(self.items)
-
-
 class BatchWriter:
     """Writes the memories of concurrent jobs in batches; start it after the fork, close it before the process ends.
 
@@ -175,7 +161,7 @@ class BatchWriter:
         self._max_bytes = max_bytes
         self._linger_seconds = linger.total_seconds()
         self._bulk_above = bulk_above
-        self._queues: FairQueues[_PendingWrite] = FairQueues(bulk_share=bulk_share)
+        self._queues = FairQueues(bulk_share=bulk_share)
         self._bulk_writers = max(1, writers - 1)
         self._bulk_writing = 0
         self._changed = threading.Condition()
@@ -202,16 +188,14 @@ class BatchWriter:
     def submit(self, items: Sequence[StoreItem]) -> "Future[WriteResult]":
         """Return a future of what became of these memories once their batch is written.
 
-        Raises:
-            MemoryConnectionError: the batch writer is closed; the job must run elsewhere.
+        Raises MemoryConnectionError: the batch writer is closed; the job must run elsewhere.
         """
-        pending = _PendingWrite(items, sum(len(item.request.content.encode()) for item in items))
+        pending = PendingWrite(items, sum(len(item.request.content.encode()) for item in items))
         is_bulk = pending.count > self._bulk_above or pending.size > BULK_BYTES
         # Under the lock: a pending write added after the writers' last check would never be answered.
         with self._changed:
             if self._is_closed:
-                msg = "the batch writer is closed"
-                raise MemoryConnectionError(msg)
+                raise MemoryConnectionError("the batch writer is closed")
             self._queues.enqueue(pending, "bulk" if is_bulk else "engine")
             self._changed.notify()
         return pending.future
@@ -228,7 +212,7 @@ class BatchWriter:
                     self._bulk_writing -= 1
                     self._changed.notify_all()
 
-    def _collect(self) -> tuple[QueueClass | None, list[_PendingWrite]]:
+    def _collect(self) -> tuple[QueueClass | None, list[PendingWrite]]:
         # No queue only when the batch writer is closed and empty.
         with self._changed:
             while (queue_class := self._next_class()) is None:
@@ -242,8 +226,8 @@ class BatchWriter:
     def _next_class(self) -> QueueClass | None:
         return self._queues.next_class(with_bulk=self._bulk_writing < self._bulk_writers)
 
-    def _fill(self, queue_class: QueueClass) -> list[_PendingWrite]:
-        batch: list[_PendingWrite] = []
+    def _fill(self, queue_class: QueueClass) -> list[PendingWrite]:
+        batch: list[PendingWrite] = []
         count = size = 0
         closes_at = time.monotonic() + self._linger_seconds
         while count < self._max_items and size < self._max_bytes:
@@ -260,7 +244,7 @@ class BatchWriter:
             self._changed.wait(left)
         return batch
 
-    def _settle(self, batch: Sequence[_PendingWrite]) -> None:
+    def _settle(self, batch: Sequence[PendingWrite]) -> None:
         # The same id may be here twice, from a redelivery beside its original. The one sent last counts for both: if
         # a run removed the memory in between, the older one is tombstoned and the newer one is not.
         items: dict[str, StoreItem] = {}
@@ -277,7 +261,7 @@ class BatchWriter:
             for pending in batch:
                 pending.future.set_result(written.of(pending.items))
 
-    def _isolate(self, batch: Sequence[_PendingWrite], error: Exception) -> None:
+    def _isolate(self, batch: Sequence[PendingWrite], error: Exception) -> None:
         if len(batch) == 1:
             self._fail(batch, error)
             return
@@ -285,6 +269,6 @@ class BatchWriter:
             self._settle([pending])
 
     @staticmethod
-    def _fail(batch: Sequence[_PendingWrite], error: Exception) -> None:
+    def _fail(batch: Sequence[PendingWrite], error: Exception) -> None:
         for pending in batch:
             pending.future.set_exception(error)

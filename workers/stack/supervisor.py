@@ -14,14 +14,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
 import psutil
 
-from memcore.clock import Clock, utc_now
+from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.stack.home import ServiceState, StackState, read_state, same_process, write_state
 from workers.stack.services import ServiceSpec
@@ -41,6 +41,7 @@ class ServiceProcess:
         restarts: how often it was started again after it had died.
         was_ready: whether the present process has been seen ready.
         failed: why the last start failed; empty when it did not.
+        born: when the process was created, as the system tells it; with the pid it names the process for good.
     """
 
     part: ServiceSpec
@@ -49,8 +50,8 @@ class ServiceProcess:
     restarts: int = 0
     was_ready: bool = False
     failed: str = ""
-    _born: float = field(default=0.0)
-    _is_cleared: bool = field(default=False)
+    born: float = 0.0
+    _is_cleared: bool = False
 
     def start(self, env: Mapping[str, str]) -> None:
         """Start the process in a session of its own, so that a Ctrl-C meant for us does not reach it.
@@ -60,7 +61,8 @@ class ServiceProcess:
         self.process = None
         self.was_ready = False
         self.failed = ""
-        self._set_old_log_aside()
+        if self.log.exists() and self.log.stat().st_size > _LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".old.log"))
         self._is_cleared = False
         # Logs name agents, and a part's files hold memories: all that it creates is for the owner alone.
         handle = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -74,17 +76,12 @@ class ServiceProcess:
                 start_new_session=True,
                 umask=0o077,
             )
-        self._born = psutil.Process(self.process.pid).create_time()
+        self.born = psutil.Process(self.process.pid).create_time()
 
     @property
     def pid(self) -> int | None:
         """The process's id, None before the first start."""
         return self.process.pid if self.process else None
-
-    @property
-    def born(self) -> float:
-        """When the process was created, as the system tells it; with the pid it names the process for good."""
-        return self._born
 
     def died(self) -> int | None:
         """Return the exit code of a process that has ended, that of a shell for one that could not start, else None."""
@@ -103,9 +100,9 @@ class ServiceProcess:
         return self.died() is None and self.was_ready and (self.part.is_well is None or self.part.is_well())
 
     def ask_to_stop(self) -> None:
-        """Send the part's stop signal; a process that is gone already is no error."""
+        """Ask the process to finish and exit; one that is gone already is no error."""
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(self.part.stop_signal)
+            self.process.terminate()
 
     def clear_away(self) -> None:
         """Kill whatever is left of the process's group: children that outlived their parent hold its resources."""
@@ -134,10 +131,6 @@ class ServiceProcess:
             except psutil.Error:
                 continue
         return total
-
-    def _set_old_log_aside(self) -> None:
-        if self.log.exists() and self.log.stat().st_size > _LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".old.log"))
 
 
 #: Pause between two looks at the parts, in seconds.
@@ -171,21 +164,21 @@ class Supervisor:
         home: the data folder.
         parts: in the order in which they are started.
         env: the environment of every part.
+
+    Attributes:
+        peak_resident_bytes: most memory that all parts and their children held together, as sampled each second.
     """
 
-    def __init__(
-        self, home: Path, parts: Sequence[ServiceSpec], env: Mapping[str, str], *, clock: Clock = utc_now
-    ) -> None:
+    def __init__(self, home: Path, parts: Sequence[ServiceSpec], env: Mapping[str, str]) -> None:
         self._home = home
         self._env = dict(env)
-        self._clock = clock
         self._members = [ServiceProcess(part, home / "logs" / f"{part.name}.log") for part in parts]
         self._revive_at: dict[str, float] = {}
         self._outages: dict[str, int] = {}
         self._up_since: dict[str, float] = {}
         self._stopping = False
-        self._started_at = clock()
-        self._peak = 0
+        self._started_at = utc_now()
+        self.peak_resident_bytes = 0
         self._state_due = 0.0
         self._state_lost = False
 
@@ -218,8 +211,7 @@ class Supervisor:
                     why = f"ended with exit code {code}" if code is not None else "was not ready in time"
                     why = f"could not be started ({member.failed})" if member.failed else why
                     self.stop()
-                    msg = f"{member.part.name} {why}; its log is {member.log}"
-                    raise MemoryConnectionError(msg)
+                    raise MemoryConnectionError(f"{member.part.name} {why}; its log is {member.log}")
             time.sleep(_WAITING_SECONDS)
         self._write_state()
 
@@ -255,11 +247,6 @@ class Supervisor:
                 break
             time.sleep(_WAITING_SECONDS)
         member.clear_away()
-
-    @property
-    def peak_resident_bytes(self) -> int:
-        """Most memory that all parts and their children held together, as sampled each second."""
-        return self._peak
 
     def _launch(self, member: ServiceProcess) -> None:
         ready_file = self._home / "run" / f"{member.part.name}.ready"
@@ -297,14 +284,14 @@ class Supervisor:
 
     def _write_state(self) -> None:
         resident = {member.part.name: member.resident_bytes() for member in self._members}
-        self._peak = max(self._peak, sum(resident.values()))
+        self.peak_resident_bytes = max(self.peak_resident_bytes, sum(resident.values()))
         self._state_due = time.monotonic() + STATE_SECONDS
         state = StackState(
             supervisor_pid=os.getpid(),
             supervisor_born=psutil.Process().create_time(),
             started_at=self._started_at,
-            seen_at=self._clock(),
-            peak_resident_bytes=self._peak,
+            seen_at=utc_now(),
+            peak_resident_bytes=self.peak_resident_bytes,
             parts=tuple(
                 ServiceState(
                     name=member.part.name,
@@ -333,16 +320,14 @@ def take_over(home: Path) -> int:
 
     Parts that a killed supervisor left behind are ended first, by their pid and creation time.
 
-    Raises:
-        MemoryConfigError: another supervisor runs there.
+    Raises MemoryConfigError: another supervisor runs there.
     """
     handle = os.open(home / "run" / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        msg = f"a stack runs at {home} already: stop it first, or choose another --home"
-        raise MemoryConfigError(msg) from None
+        raise MemoryConfigError(f"a stack runs at {home} already: stop it first, or choose another --home") from None
     left = read_state(home)
     for part in left.parts if left else ():
         if part.pid is not None and same_process(part.pid, part.born):

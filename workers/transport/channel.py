@@ -24,7 +24,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from workers.transport.polling import QueueWaiter
 from workers.transport.qos import ReliableQoS
-from workers.transport.scripts import PIECE, REMOVE, SET_ASIDE, TURN, Script
+from workers.transport.scripts import PIECE, REMOVE, SET_ASIDE, TURN, TURN_DIGEST
 
 #: Seconds after which a channel interrupts the delivery of a batch to send acknowledgements. A solo worker runs jobs
 #: inside the delivery: without this the first job of a batch would be acknowledged only after the last.
@@ -133,12 +133,12 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         """Return the one client of this channel; kombu builds one per call, in a fifth of a worker's time."""
         return _borrowed(client or self._commands)
 
-    def run(self, script: Script, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
+    def run(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
         """Run a script and wait for its reply, apart from a turn that may be open."""
         prefixed = [self.global_keyprefix + key for key in keys]
         # Past kombu's prefixing client, which would prefix none of EVAL's keys.
         execute: Any = Redis.execute_command
-        return execute(self._commands, "EVAL", script.text, len(prefixed), *prefixed, *args)
+        return execute(self._commands, "EVAL", script, len(prefixed), *prefixed, *args)
 
     def fetch_unacked(self, tag: str) -> Any:
         """Read the entry of one unacknowledged message."""
@@ -271,7 +271,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         flags = [0 if queue in self._unregistered_queues else 1 for queue in queues]
         keys = [self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists(queues)]
         keys = [self.global_keyprefix + key for key in keys]
-        command = ("EVALSHA", TURN.digest) if self._is_script_known else ("EVAL", TURN.text)
+        command = ("EVALSHA", TURN_DIGEST) if self._is_script_known else ("EVAL", TURN)
         connection = self.client.connection
         self._asked = (queues, wanted)
         self._in_poll = connection

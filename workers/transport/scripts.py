@@ -1,21 +1,6 @@
 """The Lua scripts of the transport, one for each step that must be atomic."""
 
-from dataclasses import dataclass
 from hashlib import sha1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Script:
-    """One Lua script, with the name under which a server remembers it after the first ``EVAL``."""
-
-    text: str
-    digest: str
-
-    @classmethod
-    def of(cls, text: str) -> "Script":
-        """Build a script; the server names it by its SHA-1."""
-        return cls(text=text, digest=sha1(text.encode(), usedforsecurity=False).hexdigest())
-
 
 #: One turn: forget the acknowledged messages, then move up to ARGV[1] messages from their lists into ``unacked`` and
 #: ``unacked_index``. A message is on a list or in ``unacked`` at every moment, so a connection cut after the reply
@@ -29,7 +14,7 @@ class Script:
 #: Reply: messages moved aside as unreadable, then list number, tag ('' if not registered) and raw message for each one
 #: taken. RPOP comes before HSET because a full server (noeviction) refuses a script whose first write grows memory; a
 #: failed write puts the message back.
-TURN = Script.of("""
+TURN = """
 local want, width, fair = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
 local largest, room = tonumber(ARGV[4]), tonumber(ARGV[5])
 local first_tag = 6 + 2 * width
@@ -107,43 +92,46 @@ for step = 0, (#KEYS - 3) / width - 1 do
   end
 end
 return reply
-""")
+"""
+
+#: The name under which a server remembers it after the first ``EVAL``.
+TURN_DIGEST = sha1(TURN.encode(), usedforsecurity=False).hexdigest()
 
 #: Moves one message from ``unacked`` to the list of unreadable messages: only the client could tell.
 #: KEYS: unacked, unacked_index, unreadable. ARGV: tag ('' if not registered), queue and message as TURN writes them.
 #: LPUSH comes first: where a full server refuses it, the message stays in ``unacked``.
-SET_ASIDE = Script.of("""
+SET_ASIDE = """
 redis.call('LPUSH', KEYS[3], ARGV[2])
 if ARGV[1] ~= '' then
   redis.call('ZREM', KEYS[2], ARGV[1])
   redis.call('HDEL', KEYS[1], ARGV[1])
 end
-""")
+"""
 
 #: Reads a piece of the oldest unreadable message and leaves it there; a client never needs room for all of it.
 #: KEYS: unreadable. ARGV: where the piece starts, its length.
 #: Reply: nothing if there is none, else the piece, and with the first one the whole length and the SHA-1.
-PIECE = Script.of("""
+PIECE = """
 local raw = redis.call('LINDEX', KEYS[1], -1)
 if not raw then return {} end
 local start = tonumber(ARGV[1])
 local piece = string.sub(raw, start + 1, start + tonumber(ARGV[2]))
 if start > 0 then return {piece} end
 return {piece, #raw, redis.sha1hex(raw)}
-""")
+"""
 
 #: Removes the oldest unreadable message if it is still the one with this SHA-1: another worker may have been faster.
 #: KEYS: unreadable. ARGV: SHA-1.
-REMOVE = Script.of("""
+REMOVE = """
 local raw = redis.call('LINDEX', KEYS[1], -1)
 if raw and redis.sha1hex(raw) == ARGV[1] then redis.call('RPOP', KEYS[1]) end
-""")
+"""
 
 #: Lists up to ARGV[2] messages that nobody renewed for ARGV[1] seconds, by the server's clock: tag and entry, one
 #: after the other, until they have ARGV[3] bytes. An index row without its entry is dropped here, or it would head
 #: every later list.
 #: KEYS: unacked, unacked_index.
-OVERDUE = Script.of("""
+OVERDUE = """
 local clock = redis.call('TIME')
 local until_ = clock[1] + clock[2] / 1000000 - tonumber(ARGV[1])
 local reply, room = {}, tonumber(ARGV[3])
@@ -159,7 +147,7 @@ for _, tag in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', until_, 'LIMIT
   end
 end
 return reply
-""")
+"""
 
 #: Moves one message from ``unacked`` back to its lists, unless it was acknowledged, restored by another worker, or
 #: renewed meanwhile. Those three checks make a mutex needless: a dead holder of one stops all redelivery until it
@@ -167,7 +155,7 @@ return reply
 #: KEYS: unacked, unacked_index, then the lists. ARGV: tag, seconds it must have been idle (-1: whatever), LPUSH or
 #: RPUSH, one payload per list.
 #: Reply: 1 when it was moved.
-RESTORE = Script.of("""
+RESTORE = """
 local idle = tonumber(ARGV[2])
 if idle >= 0 then
   local score = redis.call('ZSCORE', KEYS[2], ARGV[1])
@@ -178,13 +166,13 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
 for list = 3, #KEYS do redis.call(ARGV[3], KEYS[list], ARGV[1 + list]) end
 return 1
-""")
+"""
 
 #: Pushes the redelivery of the messages in ARGV one visibility timeout away. XX: what was acknowledged or restored
 #: stays gone.
 #: KEYS: unacked_index.
-RENEW = Script.of("""
+RENEW = """
 local clock = redis.call('TIME')
 local now = string.format('%d.%06d', clock[1], clock[2])
 for _, tag in ipairs(ARGV) do redis.call('ZADD', KEYS[1], 'XX', now, tag) end
-""")
+"""

@@ -15,7 +15,7 @@ from memcore.ledger.database import sqlite_url
 from memcore.ledger.migrate import migrate_history
 from memcore.operational import sentence_of
 from ops.cli import main as entry
-from workers.stack.home import Home
+from workers.stack.home import create_folders
 
 Arrange = Callable[[Settings], Settings]
 
@@ -75,15 +75,15 @@ OF_LEDGER = ("migrate", "worker --group store", "status", "runs list", "maintain
 @pytest.fixture
 def settings(ledger_template: Path, tmp_path: Path) -> Settings:
     """An installation with its databases, of which nothing runs."""
-    home = Home(tmp_path / "home")
-    home.create_folders()
-    home.policy.unlink()
-    urls = copied_urls(ledger_template, home.data)
-    history = sqlite_url(home.data / "history.db")
+    home = tmp_path / "home"
+    create_folders(home)
+    (home / "policy.yaml").unlink()
+    urls = copied_urls(ledger_template, home / "data")
+    history = sqlite_url(home / "data" / "history.db")
     migrate_history(history)
     return Settings(
         broker_url="redis://127.0.0.1:1/0", database_url=urls.ledger, journal_url=urls.journal, history_url=history,
-        qdrant_url="http://127.0.0.1:1", policy_path=home.policy, home=home.path,
+        qdrant_url="http://127.0.0.1:1", policy_path=home / "policy.yaml", home=home,
     )  # fmt: skip
 
 

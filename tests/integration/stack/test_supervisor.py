@@ -21,7 +21,7 @@ from support.running_stack import wait_until
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.health import STALE_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
-from workers.stack.home import Home, read_state, same_process
+from workers.stack.home import create_folders, read_state, same_process
 from workers.stack.services import START_LIMIT, STOP_LIMIT, ServiceSpec
 from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
 
@@ -37,9 +37,9 @@ STUBBORN = 'trap "" TERM; touch $READY; while :; do sleep 0.02; done'
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    home = Home(tmp_path / "home")
-    home.create_folders()
-    return home.path
+    home = tmp_path / "home"
+    create_folders(home)
+    return home
 
 
 MakePart = Callable[..., ServiceSpec]

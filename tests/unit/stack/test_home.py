@@ -13,15 +13,15 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
-from workers.stack.home import STARTER_POLICY, Home, ListenAddresses, reserve_addresses
+from workers.stack.home import STARTER_POLICY, ListenAddresses, create_folders, reserve_addresses
 from workers.stack.services import ServiceSpec, broker_binary, flower, infrastructure, worker_parts, write_broker_config
 from workers.stack.supervisor import ServiceProcess
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
-    home.create_folders()
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    create_folders(home)
     return home
 
 
@@ -29,27 +29,27 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_only_the_owner_may_look_into_a_new_folder(home: Home) -> None:
-    for folder in (home.path, home.data, home.logs, home.run, home.data / "broker", home.data / "vectors"):
-        assert mode(folder) == 0o700
+def test_only_the_owner_may_look_into_a_new_folder(home: Path) -> None:
+    for name in ("", "data", "logs", "run", "data/broker", "data/vectors"):
+        assert mode(home / name) == 0o700
 
 
-def test_a_policy_that_a_person_wrote_is_kept(home: Home) -> None:
-    assert home.policy.read_text() == STARTER_POLICY
-    home.policy.write_text("memory: {}\n")
-    home.create_folders()
-    assert home.policy.read_text() == "memory: {}\n"
+def test_a_policy_that_a_person_wrote_is_kept(home: Path) -> None:
+    assert (home / "policy.yaml").read_text() == STARTER_POLICY
+    (home / "policy.yaml").write_text("memory: {}\n")
+    create_folders(home)
+    assert (home / "policy.yaml").read_text() == "memory: {}\n"
 
 
-def test_doors_are_kept_while_their_ports_are_free(home: Home) -> None:
+def test_doors_are_kept_while_their_ports_are_free(home: Path) -> None:
     first = reserve_addresses(home)
     assert len({first.broker_port, first.store_port, first.flower_port}) == 3
     assert len({first.broker_password, first.store_key, first.flower_password}) == 3
     assert reserve_addresses(home) == first
-    assert mode(home.run / "doors.json") == 0o600
+    assert mode(home / "run" / "doors.json") == 0o600
 
 
-def test_a_taken_port_means_new_doors(home: Home) -> None:
+def test_a_taken_port_means_new_doors(home: Path) -> None:
     first = reserve_addresses(home)
     with socket.create_server(("127.0.0.1", first.store_port)):
         second = reserve_addresses(home)
@@ -58,12 +58,12 @@ def test_a_taken_port_means_new_doors(home: Home) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"broker_port": "x"}'])
-def test_doors_that_cannot_be_read_are_made_anew(home: Home, content: str) -> None:
-    (home.run / "doors.json").write_text(content)
+def test_doors_that_cannot_be_read_are_made_anew(home: Path, content: str) -> None:
+    (home / "run" / "doors.json").write_text(content)
     assert reserve_addresses(home).broker_port > 0
 
 
-def test_no_password_shows_in_the_repr(home: Home) -> None:
+def test_no_password_shows_in_the_repr(home: Path) -> None:
     addresses = reserve_addresses(home)
     for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
         assert len(secret) >= 32
@@ -71,7 +71,7 @@ def test_no_password_shows_in_the_repr(home: Home) -> None:
         assert secret not in repr(addresses.settings(home, tick_seconds=1, sweep_seconds=1))
 
 
-def test_the_broker_keeps_every_message_and_listens_on_loopback_alone(home: Home) -> None:
+def test_the_broker_keeps_every_message_and_listens_on_loopback_alone(home: Path) -> None:
     addresses = reserve_addresses(home)
     path = write_broker_config(home, addresses)
     lines = path.read_text().splitlines()
@@ -85,7 +85,7 @@ def test_this_machine_has_a_broker() -> None:
     assert os.access(broker_binary(), os.X_OK)
 
 
-def test_no_command_line_of_a_part_shows_a_password(home: Home) -> None:
+def test_no_command_line_of_a_part_shows_a_password(home: Path) -> None:
     addresses = reserve_addresses(home)
     assert [part.name for part in worker_parts(home, also=["finetune"])][-2] == "worker-finetune"
     parts = (*infrastructure(home, addresses), *worker_parts(home), flower(addresses))
@@ -93,7 +93,7 @@ def test_no_command_line_of_a_part_shows_a_password(home: Home) -> None:
     visible = json.dumps([[*part.argv, *part.env.values()] for part in parts])
     for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
         assert secret not in visible
-    assert mode(home.run / "store.key") == 0o600
+    assert mode(home / "run" / "store.key") == 0o600
 
 
 def test_doors_are_closed_to_unknown_fields() -> None:
@@ -107,18 +107,18 @@ ODD_NAMES = ["a b", "50%", "%41x", "what?x=1", "#1", "it's", 'quo"te', "ünï", 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_whatever_the_folder_is_called_its_databases_and_its_broker_lie_inside(tmp_path: Path, name: str) -> None:
-    home = Home(tmp_path / name)
-    home.create_folders()
+    home = tmp_path / name
+    create_folders(home)
     addresses = reserve_addresses(home)
     addresses.settings(home, tick_seconds=1, sweep_seconds=1).save_stack()
-    settings = Settings.load({}, home.path)
+    settings = Settings.load({}, home)
     migrate(settings.ledger_urls)
     migrate_history(settings.history_url)
     ledger = Ledger.open(settings.ledger_urls)
     ledger.switches.pause(settings.company)
     ledger.close()
     broker, _ = infrastructure(home, addresses)
-    process = ServiceProcess(broker, home.logs / "broker.log")
+    process = ServiceProcess(broker, home / "logs" / "broker.log")
     process.start({})
     try:
         wait_until(lambda: process.check_now() or process.died() is not None, what="the broker")
@@ -126,9 +126,9 @@ def test_whatever_the_folder_is_called_its_databases_and_its_broker_lie_inside(t
     finally:
         process.clear_away()
     assert {path.name for path in tmp_path.iterdir()} == {name}
-    inside = {str(path.relative_to(home.data)) for path in home.data.rglob("*")}
+    inside = {str(path.relative_to(home / "data")) for path in (home / "data").rglob("*")}
     assert {"ledger.db", "journal.db", "history.db", "broker/appendonlydir"} <= inside
-    assert not list(home.run.glob("*.aof"))
+    assert not list((home / "run").glob("*.aof"))
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "n\0l", "bell\a", "esc\x1b[31m", "\udcff", "c1\x9b"])
@@ -146,51 +146,51 @@ def test_a_home_of_an_unknown_user_is_refused_in_one_sentence() -> None:
         home_folder({}, Path("~nobody-has-this-name/memtend"))
 
 
-def test_an_existing_folder_is_closed_to_others_with_all_that_memtend_keeps_in_it(home: Home, tmp_path: Path) -> None:
-    (home.data / "vectors" / "shard").mkdir()
+def test_an_existing_folder_is_closed_to_others_with_all_that_memtend_keeps_in_it(home: Path, tmp_path: Path) -> None:
+    (home / "data" / "vectors" / "shard").mkdir()
     (tmp_path / "elsewhere").write_text("of somebody else")
-    (home.data / "link").symlink_to(tmp_path / "elsewhere")
+    (home / "data" / "link").symlink_to(tmp_path / "elsewhere")
     files = [
-        *(home.data / name for name in ("ledger.db", "ledger.db-wal", "history.db-shm", "vectors/shard/segment")),
-        *(home.run / name for name in ("stack.json", "store.key")),
-        home.logs / "broker.log",
+        *(home / "data" / name for name in ("ledger.db", "ledger.db-wal", "history.db-shm", "vectors/shard/segment")),
+        *(home / "run" / name for name in ("stack.json", "store.key")),
+        home / "logs" / "broker.log",
     ]
     for file in files:
         file.write_text("kept")
-    for path in (*home.path.rglob("*"), home.path, tmp_path / "elsewhere"):
+    for path in (*home.rglob("*"), home, tmp_path / "elsewhere"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
-    home.create_folders()
+    create_folders(home)
 
-    for path in (home.path, home.data, home.logs, home.run, home.data / "broker", home.data / "vectors" / "shard"):
-        assert mode(path) == 0o700, path
+    for name in ("", "data", "logs", "run", "data/broker", "data/vectors/shard"):
+        assert mode(home / name) == 0o700, name
     for file in files:
         assert (mode(file), file.read_text()) == (0o600, "kept"), file
     assert mode(tmp_path / "elsewhere") == 0o644
 
 
-def test_a_folder_that_holds_other_things_too_keeps_its_own_mode(home: Home) -> None:
-    (home.path / "of-a-person").mkdir(mode=0o755)
-    home.path.chmod(0o755)
-    home.data.chmod(0o755)
-    home.create_folders()
-    assert (mode(home.path), mode(home.path / "of-a-person"), mode(home.data)) == (0o755, 0o755, 0o700)
+def test_a_folder_that_holds_other_things_too_keeps_its_own_mode(home: Path) -> None:
+    (home / "of-a-person").mkdir(mode=0o755)
+    home.chmod(0o755)
+    (home / "data").chmod(0o755)
+    create_folders(home)
+    assert (mode(home), mode(home / "of-a-person"), mode(home / "data")) == (0o755, 0o755, 0o700)
 
 
-def test_a_folder_of_another_user_is_refused_in_one_sentence(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: home.path.stat().st_uid + 1)
+def test_a_folder_of_another_user_is_refused_in_one_sentence(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: home.stat().st_uid + 1)
     with pytest.raises(MemoryConfigError, match="belongs to another user"):
-        home.create_folders()
+        create_folders(home)
 
 
-def test_what_a_part_creates_is_for_the_owner_alone(home: Home) -> None:
-    made = home.data / "made"
+def test_what_a_part_creates_is_for_the_owner_alone(home: Path) -> None:
+    made = home / "data" / "made"
     part = ServiceSpec(name="part", argv=(sys.executable, "-c", f"open({str(made)!r}, 'w')"), is_ready=made.exists)
     before = os.umask(0o022)
     try:
-        process = ServiceProcess(part, home.logs / "part.log")
+        process = ServiceProcess(part, home / "logs" / "part.log")
         process.start({})
         wait_until(lambda: process.died() is not None, what="the part")
     finally:
         os.umask(before)
-    assert (mode(made), mode(home.logs / "part.log")) == (0o600, 0o600)
+    assert (mode(made), mode(home / "logs" / "part.log")) == (0o600, 0o600)

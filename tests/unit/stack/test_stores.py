@@ -8,7 +8,7 @@ import pytest
 from memcore.config.memory import MemoryStorageConfig
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
-from workers.stack.home import Home, reserve_addresses
+from workers.stack.home import create_folders, reserve_addresses
 from workers.stack.services import has_own_store, infrastructure, with_external_stores
 
 ENVIRON = {
@@ -20,13 +20,12 @@ ENVIRON = {
 
 @pytest.fixture
 def own(tmp_path: Path) -> Settings:
-    return reserve_addresses(furnished(tmp_path)).settings(Home(tmp_path), tick_seconds=1, sweep_seconds=1)
+    return reserve_addresses(furnished(tmp_path)).settings(tmp_path, tick_seconds=1, sweep_seconds=1)
 
 
-def furnished(path: Path) -> Home:
-    home = Home(path)
-    home.create_folders()
-    return home
+def furnished(path: Path) -> Path:
+    create_folders(path)
+    return path
 
 
 def test_a_stack_keeps_to_its_own_stores_whatever_the_environment_says(own: Settings) -> None:

@@ -12,14 +12,9 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetters
 from memcore.ledger.ledger import Ledger
-from workers.unreadable import BATCH, POLL_INTERVAL_SECONDS, RETRY_SECONDS, UnreadableKeeper, unreadable_step
+from workers.unreadable import BATCH, POLL_INTERVAL_SECONDS, RETRY_SECONDS, unreadable_step
 
 SECRET = "xylophonequartz"
-
-
-@pytest.fixture
-def keeper(sqlite_ledger: LedgerUrls) -> UnreadableKeeper:
-    return UnreadableKeeper(sqlite_ledger, company="acme", clock=utc_now)
 
 
 @pytest.fixture
@@ -69,9 +64,9 @@ class Consumer:
 
 
 @pytest.fixture
-def consumer(keeper: UnreadableKeeper) -> Consumer:
+def consumer(sqlite_ledger: LedgerUrls) -> Consumer:
     made = Consumer()
-    unreadable_step(keeper)(made).start(made)
+    unreadable_step(sqlite_ledger, company="acme", clock=utc_now)(made).start(made)
     return made
 
 
