@@ -279,12 +279,19 @@ class FineTuneService:
         if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
             self._gather(plan, output / PASSAGES_FILE, stage_lease)
         config = config_of(run, plan, folder, output)
-        job = StageJob(run_id=run.run_id, config=config, timeout_seconds=self._timeout_seconds)
 
         def born(name: str) -> None:
             self._runs.record_holder(self._company, run.run_id, token, holder=name, host=self._host)
 
-        return self._executor.run(job, on_event=stage_lease.renew, cancelled=stage_lease.cancelled, born=born)
+        job = StageJob(
+            run_id=run.run_id,
+            config=config,
+            timeout_seconds=self._timeout_seconds,
+            born=born,
+            on_event=stage_lease.renew,
+            cancelled=stage_lease.cancelled,
+        )
+        return self._executor.run(job)
 
     def _complete(self, run: FineTuneRun, token: str, folder: RunFolder) -> Step:
         checkpoint = checkpoint_row(run, folder, company=self._company, at=self._clock())

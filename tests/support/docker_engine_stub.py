@@ -117,11 +117,13 @@ class StubEngine(ThreadingMixIn, UnixStreamServer):
         self.calls: list[str] = []
         #: Status and message for calls that match, until it is emptied.
         self.refusals: dict[str, tuple[int, str]] = {}
+        #: What the engine says of every container that has ended.
+        self.is_out_of_memory = False
         super().__init__(str(folder / "engine.sock"), _Handler)
 
     @property
-    def environment(self) -> dict[str, str]:
-        return {"DOCKER_HOST": f"unix://{self.folder / 'engine.sock'}"}
+    def host(self) -> str:
+        return f"unix://{self.folder / 'engine.sock'}"
 
     def remove(self, container: StubContainer) -> None:
         self.containers.pop(container.id, None)
@@ -236,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "Config": {"Tty": False, "Labels": labels},
                 "State": {
                     "Status": "running" if running else "exited",
-                    "OOMKilled": "test.oom" in labels,
+                    "OOMKilled": self.server.is_out_of_memory,
                     "ExitCode": container.code or 0,
                 },
             },

@@ -66,6 +66,6 @@ def fake_image(folder: Path, name: str) -> str:
     (context / "Dockerfile").write_text(
         f'FROM {base}\nCOPY runner.py /\nENTRYPOINT ["python", "/runner.py"]\n', "utf-8"
     )
-    with docker_engine(os.environ) as engine:
+    with docker_engine() as engine:
         engine.images.build(path=str(context), tag=f"memtend-fake-runner:{name}", rm=True)
     return f"memtend-fake-runner:{name}"

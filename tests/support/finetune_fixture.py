@@ -10,7 +10,7 @@ from memcore.finetune.documents import Passage, read_lines, write_lines
 from memcore.finetune.evaluate import REPORT_FILE, EvalMetrics, EvalReport, Improvement
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
-from memcore.finetune.markers import Progress, RunnerEvent
+from memcore.finetune.markers import Progress
 from memcore.finetune.mine import TRIPLES_FILE
 from memcore.finetune.runner_config import (
     EvaluatingConfig,
@@ -61,19 +61,12 @@ class Stages:
         self.ends: dict[FineTuneStage, StageOutcome] = {}
         self.report = report()
 
-    def run(
-        self,
-        job: StageJob,
-        *,
-        on_event: Callable[[RunnerEvent], None],
-        cancelled: Callable[[], bool],
-        born: Callable[[str], None],
-    ) -> StageOutcome:
+    def run(self, job: StageJob) -> StageOutcome:
         self.performed.append(job.config.stage)
-        born(f"process:{len(self.performed)}:7")
-        on_event(Progress(0.5))
+        job.born(f"process:{len(self.performed)}:7")
+        job.on_event(Progress(0.5))
         self.within(job)
-        if cancelled():
+        if job.cancelled():
             return StageOutcome(end=StageEnd.CANCELLED, reason=f"{job.config.stage} was cancelled")
         self._leave(job.config)
         return self.ends.get(job.config.stage, StageOutcome(end=StageEnd.COMPLETE, exit_code=0))

@@ -2,11 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import pytest
 
 from memcore.finetune.execution.docker import COMPONENT, FINE_TUNE, DockerExecutor
 from memcore.finetune.execution.docker_engine import docker_engine
@@ -25,11 +27,6 @@ REAL = "memtend-finetune:real"
 
 class Place(Protocol):
     """Where stages run."""
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """What names its engine, where it has one."""
-        ...
 
     def executor(self, runner: str, *, grace: float) -> StageExecutor: ...
 
@@ -52,9 +49,17 @@ class Stage:
     names: list[str] = field(default_factory=list)
 
     def run(self, cancelled: Callable[[], bool] = lambda: False) -> StageOutcome:
-        job = StageJob(run_id="run-1", config=self.config or self.training(), timeout_seconds=self.seconds)
-        executor = self.place.executor(self.runner, grace=self.grace)
-        return executor.run(job, on_event=self.said.append, cancelled=cancelled, born=self.names.append)
+        return self.place.executor(self.runner, grace=self.grace).run(self.job(cancelled))
+
+    def job(self, cancelled: Callable[[], bool] = lambda: False) -> StageJob:
+        return StageJob(
+            run_id="run-1",
+            config=self.config or self.training(),
+            timeout_seconds=self.seconds,
+            born=self.names.append,
+            on_event=self.said.append,
+            cancelled=cancelled,
+        )
 
     def training(self) -> TrainingConfig:
         triples = self.folder / "triples.jsonl"
@@ -75,7 +80,6 @@ class OnThisMachine:
     """Stages as processes."""
 
     folder: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
 
     def executor(self, runner: str, *, grace: float) -> StageExecutor:
         if runner == REAL:
@@ -94,12 +98,8 @@ class InStubEngine:
     folder: Path
     engine: StubEngine
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        return self.engine.environment
-
     def executor(self, runner: str, *, grace: float) -> StageExecutor:
-        return DockerExecutor(self.folder / "scratch", image=runner, grace=grace, environment=self.environment)
+        return DockerExecutor(self.folder / "scratch", image=runner, grace=grace)
 
     def is_clean(self, stage: Stage) -> bool:
         return not self.engine.containers and all(is_gone(pid) for pid in stage.children)
@@ -110,14 +110,13 @@ class InEngine:
     """Stages as containers of a real engine."""
 
     folder: Path
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def executor(self, runner: str, *, grace: float) -> StageExecutor:
         image = os.environ[FINE_TUNE_IMAGE] if runner == REAL else fake_image(self.folder, runner)
         return DockerExecutor(self.folder / "scratch", image=image, grace=grace)
 
     def is_clean(self, stage: Stage) -> bool:
-        with docker_engine(self.environment) as engine:
+        with docker_engine() as engine:
             label = f"{COMPONENT}={FINE_TUNE}"
             left = {each.id for each in engine.containers.list(all=True, filters={"label": label})}
         return not left & {name.partition(":")[2] for name in stage.names}
@@ -130,7 +129,8 @@ FINE_TUNE_IMAGE = "MEMTEND_TEST_FINE_TUNE_IMAGE"
 @contextmanager
 def stub_place(folder: Path) -> Iterator[InStubEngine]:
     images = {name: [fake_python(folder, name)] for name in BODIES}
-    with stub_engine({**images, REAL: docker_engines.RUNNER}) as engine:
+    with stub_engine({**images, REAL: docker_engines.RUNNER}) as engine, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", engine.host)
         yield InStubEngine(folder, engine)
 
 

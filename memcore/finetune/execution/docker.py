@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryIn
 from memcore.finetune.documents import write_text
 from memcore.finetune.execution.docker_engine import Frames, docker_engine, docker_errors, docker_library
 from memcore.finetune.execution.protocol import GRACE, POLL, RunnerOutput, StageEnd, StageJob, StageOutcome
-from memcore.finetune.markers import FineTuneEvent, RunnerEvent
+from memcore.finetune.markers import FineTuneEvent
 from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, checked_config
 
 #: Where the container sees the documents, the folder of each run, and all else that the stage reads.
@@ -43,21 +43,21 @@ class Bind:
         return self.target if below == "." else f"{self.target}/{below}"
 
 
-def inside_container(job: StageJob) -> tuple[RunnerConfig, tuple[Bind, ...]]:
-    """Return a job's configuration with the container's paths, and the mounts behind them.
+def inside_container(run_id: str, config: RunnerConfig) -> tuple[RunnerConfig, tuple[Bind, ...]]:
+    """Return a configuration with the container's paths, and the mounts behind them.
 
     Documents go to ``/data`` and the output, made if missing, to ``/checkpoints/<run>``; files in that output are found
     there, and every other input gets a place of its own. A base model that is no folder here is a name there.
     Raises MemoryInputError: the run's id cannot stand in a path, or an input is missing.
     """
-    if not _RUN.fullmatch(job.run_id):
+    if not _RUN.fullmatch(run_id):
         raise MemoryInputError("run_id", "must be letters, digits, dots, dashes and underscores, 128 at most")
-    fields = job.config.model_dump(mode="json")
+    fields = config.model_dump(mode="json")
     binds: list[Bind] = []
     if "output_dir" in fields:
         folder = Path(fields["output_dir"]).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        binds.append(Bind(source=folder, target=f"{CHECKPOINTS}/{job.run_id}", is_writable=True))
+        binds.append(Bind(source=folder, target=f"{CHECKPOINTS}/{run_id}", is_writable=True))
         fields["output_dir"] = binds[0].target
     for field in _READ:
         path = fields.get(field)
@@ -101,7 +101,7 @@ _log = logging.getLogger(__name__)
 class DockerExecutor:
     """Runs stages in containers of one image, which the engine must have; its entry point is the stage runner.
 
-    The engine must be able to mount the scratch folder; the environment names it (see docker_engine).
+    The engine must be able to mount the scratch folder.
     """
 
     def __init__(
@@ -112,26 +112,17 @@ class DockerExecutor:
         gpu_enabled: bool = False,
         memory_limit: str = "8g",
         grace: float = GRACE,
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._scratch = scratch
         self._image = image
         self._gpu_enabled = gpu_enabled
         self._memory_limit = memory_limit
         self._grace = grace
-        self._environment = os.environ if environment is None else environment
 
-    def run(
-        self,
-        job: StageJob,
-        *,
-        on_event: Callable[[RunnerEvent], None],
-        cancelled: Callable[[], bool],
-        born: Callable[[str], None],
-    ) -> StageOutcome:
+    def run(self, job: StageJob) -> StageOutcome:
         """Carry out a stage."""
         try:
-            translated, binds = inside_container(job)
+            translated, binds = inside_container(job.run_id, job.config)
             self._scratch.mkdir(parents=True, exist_ok=True)
             config = self._scratch.resolve() / f"{job.config.stage}.container.json"
             write_text(config, translated.model_dump_json())
@@ -140,28 +131,20 @@ class DockerExecutor:
         except OSError as error:
             return _failed(job, error.strerror or type(error).__name__)
         try:
-            with docker_engine(self._environment) as engine:
-                options = self._options(job, binds, config)
-                return self._ran(engine, job, options, RunnerOutput(job, on_event), cancelled, born)
+            with docker_engine() as engine:
+                return self._ran(engine, job, self._options(job, binds, config))
         except (FineTuneDependencyError, FineTuneStageError) as error:
             return _failed(job, str(error))
 
-    def _ran(
-        self,
-        engine: Any,
-        job: StageJob,
-        options: Mapping[str, Any],
-        output: RunnerOutput,
-        cancelled: Callable[[], bool],
-        born: Callable[[str], None],
-    ) -> StageOutcome:
+    def _ran(self, engine: Any, job: StageJob, options: Mapping[str, Any]) -> StageOutcome:
         _remove_former(engine, job)
+        output = RunnerOutput(job)
         try:
             container = engine.containers.create(self._image, **options)
         except docker_library().errors.ImageNotFound:
             raise FineTuneStageError(f"the engine has no image {self._image}: docker pull it, or build it") from None
         try:
-            born(f"container:{container.id}")
+            job.born(f"container:{container.id}")
             # Before it runs, so that no output is missed.
             socket = container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})
             with contextlib.closing(Frames(socket)) as frames:
@@ -169,7 +152,6 @@ class DockerExecutor:
                 stopped = output.follow(
                     lambda: None if frames.is_over else frames.read(POLL),
                     lambda number: _signal(container, number),
-                    cancelled=cancelled,
                     grace=self._grace,
                 )
             output.end()
@@ -201,7 +183,7 @@ class DockerExecutor:
             "user": f"{os.getuid()}:{os.getgid()}",
             "mounts": [types.Mount(target, source, type="bind", read_only=only) for source, target, only in mounts],
             "environment": {"HOME": "/tmp"},  # noqa: S108  # the container's own
-            "labels": {**(job.labels or {}), **_labels(job)},
+            "labels": _labels(job),
             "mem_limit": self._memory_limit,
             "memswap_limit": self._memory_limit,
             "device_requests": gpus,
@@ -218,12 +200,12 @@ class DockerExecutor:
         }
 
 
-def end_container(name: str, environment: Mapping[str, str] | None = None) -> bool:
+def end_container(name: str) -> bool:
     """Remove the container of that name, running or not; return whether there was one of ours."""
     kind, _, found = name.partition(":")
     if kind != "container" or not found:
         return False
-    with docker_engine(os.environ if environment is None else environment) as engine:
+    with docker_engine() as engine:
         try:
             container = engine.containers.get(found)
         except docker_library().errors.NotFound:

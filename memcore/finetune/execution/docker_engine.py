@@ -6,7 +6,7 @@ import os
 import selectors
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -40,13 +40,13 @@ def docker_errors() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], None] = time.sleep) -> Iterator[Any]:
+def docker_engine(*, pause: Callable[[float], None] = time.sleep) -> Iterator[Any]:
     """Connect within the block to the engine that DOCKER_HOST, DOCKER_TLS_VERIFY ... name, as Docker's own commands do.
 
     Raises FineTuneDependencyError without the library, and FineTuneStageError when no engine answers, or it refuses.
     """
     troubles = docker_errors()
-    client = _connected(troubles, environment, pause)
+    client = _connected(troubles, pause)
     try:
         yield client
     except troubles as error:
@@ -55,13 +55,11 @@ def docker_engine(environment: Mapping[str, str], *, pause: Callable[[float], No
         client.close()
 
 
-def _connected(
-    troubles: tuple[type[Exception], ...], environment: Mapping[str, str], pause: Callable[[float], None]
-) -> Any:
+def _connected(troubles: tuple[type[Exception], ...], pause: Callable[[float], None]) -> Any:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             # Asking for the version shows whether it answers.
-            return docker_library().from_env(environment=dict(environment), timeout=API_TIMEOUT, version="auto")
+            return docker_library().from_env(timeout=API_TIMEOUT, version="auto")
         except troubles as error:
             if attempt == ATTEMPTS:
                 raise FineTuneStageError(f"no Docker engine answers, asked {ATTEMPTS} times") from error

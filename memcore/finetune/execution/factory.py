@@ -1,6 +1,5 @@
 """Creates the configured executor, and ends by name what one has left running."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from memcore.config.finetune import FineTuneExecutionConfig
@@ -31,24 +30,16 @@ def require_executor(config: FineTuneExecutionConfig) -> None:
             raise MemoryConfigError(f"memory.fine_tune.backend: is docker, and {error}") from None
 
 
-def create_executor(
-    config: FineTuneExecutionConfig, scratch: Path, *, environment: Mapping[str, str] | None = None
-) -> StageExecutor:
+def create_executor(config: FineTuneExecutionConfig, scratch: Path) -> StageExecutor:
     """Return the executor of the stages, whose runners' configurations lie in the scratch folder."""
     if config.backend != "docker" or config.image is None:
         return ProcessExecutor(scratch)
-    return DockerExecutor(
-        scratch,
-        image=config.image,
-        gpu_enabled=config.gpu_enabled,
-        memory_limit=config.memory_limit,
-        environment=environment,
-    )
+    return DockerExecutor(scratch, image=config.image, gpu_enabled=config.gpu_enabled, memory_limit=config.memory_limit)
 
 
-def end_by_name(name: str, *, environment: Mapping[str, str] | None = None) -> bool:
+def end_by_name(name: str) -> bool:
     """End a running stage by its name (``process:...``, ``container:...``); return whether there was one.
 
     Of a container it raises FineTuneDependencyError without the library, and FineTuneStageError from the engine.
     """
-    return end_process(name) or end_container(name, environment)
+    return end_process(name) or end_container(name)

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 from memcore.finetune.documents import write_text
 from memcore.finetune.execution.protocol import CHUNK, GRACE, POLL, Chunks, RunnerOutput, StageJob, StageOutcome
-from memcore.finetune.markers import RunnerEvent
 from memcore.finetune.runner import CONFIG, PARENT
 from memcore.programs import program_argv
 
@@ -37,14 +36,7 @@ class ProcessExecutor:
         self._environment = dict(environment or {})
         self._grace = grace
 
-    def run(
-        self,
-        job: StageJob,
-        *,
-        on_event: Callable[[RunnerEvent], None],
-        cancelled: Callable[[], bool],
-        born: Callable[[str], None],
-    ) -> StageOutcome:
+    def run(self, job: StageJob) -> StageOutcome:
         """Carry out a stage."""
         self._scratch.mkdir(parents=True, exist_ok=True)
         config = self._scratch / f"{job.config.stage}.json"
@@ -57,14 +49,13 @@ class ProcessExecutor:
             env={**os.environ, **self._environment, CONFIG: str(config), PARENT: str(os.getpid())},
             start_new_session=True,
         )
-        output = RunnerOutput(job, on_event)
+        output = RunnerOutput(job)
         try:
-            born(name_of(process.pid))
+            job.born(name_of(process.pid))
             with contextlib.closing(_Pipes(process)) as pipes:
                 stopped = output.follow(
                     lambda: pipes.read(POLL) if process.poll() is None else None,
                     lambda number: _signal_group(process, number),
-                    cancelled=cancelled,
                     grace=self._grace,
                 )
                 output.take(pipes.rest())

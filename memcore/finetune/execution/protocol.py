@@ -3,7 +3,7 @@
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -44,31 +44,28 @@ class StageOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageJob:
-    """A stage to carry out, stopped after its timeout; ``labels`` are a container's, beside its own."""
+    """A stage to carry out, and who follows it.
+
+    Attributes:
+        timeout_seconds: it is stopped after so long.
+        born: takes the running thing's name (``process:<group>:<start>``, ``container:<id>``) before any event.
+        on_event: takes each marker and line; what it raises ends the stage.
+        cancelled: whether to end the stage; asked several times a second, and may raise too.
+    """
 
     run_id: str
     config: RunnerConfig
     timeout_seconds: float
-    labels: Mapping[str, str] | None = None
+    born: Callable[[str], None]
+    on_event: Callable[[RunnerEvent], None]
+    cancelled: Callable[[], bool]
 
 
 class StageExecutor(Protocol):
     """Carries out stages, one at a time."""
 
-    def run(
-        self,
-        job: StageJob,
-        *,
-        on_event: Callable[[RunnerEvent], None],
-        cancelled: Callable[[], bool],
-        born: Callable[[str], None],
-    ) -> StageOutcome:
-        """Carry out a stage to its end, and leave nothing of it running; complete only when the runner has said so.
-
-        ``born`` takes the running thing's name (``process:<group>:<start>``, ``container:<id>``) before any event.
-        ``on_event`` takes each marker and line; what it raises ends the stage, as ``cancelled``, asked several times a
-        second, does.
-        """
+    def run(self, job: StageJob) -> StageOutcome:
+        """Carry out a stage to its end, and leave nothing of it running; complete only when the runner has said so."""
         ...
 
 
@@ -81,21 +78,15 @@ MAX_REASON_CHARS = 500
 class RunnerOutput:
     """Reads a runner's outputs: the markers of its job's stage, and the last ``ERROR: `` line: why it failed."""
 
-    def __init__(self, job: StageJob, on_event: Callable[[RunnerEvent], None]) -> None:
+    def __init__(self, job: StageJob) -> None:
         self._job = job
         self._complete = StageComplete(job.config.stage)
-        self._on_event = on_event
         self._output, self._errors = MarkerParser(), MarkerParser()
         self._is_complete = False
         self._reason: str | None = None
 
     def follow(
-        self,
-        read: Callable[[], Chunks | None],
-        stop: Callable[[signal.Signals], None],
-        *,
-        cancelled: Callable[[], bool],
-        grace: float,
+        self, read: Callable[[], Chunks | None], stop: Callable[[signal.Signals], None], *, grace: float
     ) -> StageOutcome | None:
         """Read until the runner has ended; a cancelled or late one is asked to stop, and killed after the grace.
 
@@ -111,7 +102,7 @@ class RunnerOutput:
                 if is_late:
                     stop(signal.SIGKILL)
                 continue
-            if cancelled():
+            if self._job.cancelled():
                 stopped = StageOutcome(end=StageEnd.CANCELLED, reason=f"{stage} was cancelled")
             elif is_late:
                 reason = f"{stage} took longer than {self._job.timeout_seconds:g} seconds"
@@ -152,7 +143,7 @@ class RunnerOutput:
     def _report(self, every: Iterable[RunnerEvent]) -> None:
         for runner_event in every:
             self._is_complete = self._is_complete or runner_event == self._complete
-            self._on_event(runner_event)
+            self._job.on_event(runner_event)
 
     def _look_for_error(self, every: Iterable[RunnerEvent]) -> None:
         for runner_event in every:

@@ -120,7 +120,7 @@ def stage_containers(settings: Settings) -> Iterator[CheckResult]:
     execution = execution_of(settings, policy_of(settings))
     if execution.backend == "docker":
         require_executor(execution)
-        with docker_engine(os.environ):
+        with docker_engine():
             seen = f"an engine answers; stages run in {execution.image}"
             yield CheckResult(check="stage containers", ok=True, seen=seen)
 

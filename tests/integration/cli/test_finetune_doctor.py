@@ -43,8 +43,7 @@ def test_an_engine_is_asked_for_where_stages_run_in_containers(tmp_path: Path, m
     assert list(stage_containers(settings)) == []
     settings = settings.model_copy(update={"fine_tune_image": "tuner:1"})
     with stub_engine({}) as engine:
-        for name, value in engine.environment.items():
-            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("DOCKER_HOST", engine.host)
         (found,) = stage_containers(settings)
         assert (found.ok, found.seen) == (True, "an engine answers; stages run in tuner:1")
     monkeypatch.setitem(sys.modules, "docker", None)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +62,16 @@ class Broken:
     cancels: Callable[[], object] | None
     pids: list[int] = field(default_factory=list)
 
-    def run(
-        self,
-        job: StageJob,
-        *,
-        on_event: Callable[[RunnerEvent], None],
-        cancelled: Callable[[], bool],
-        born: Callable[[str], None],
-    ) -> StageOutcome:
+    def run(self, job: StageJob) -> StageOutcome:
         if job.config.stage is not TRAINING:
-            return self.fleet.stages.run(job, on_event=on_event, cancelled=cancelled, born=born)
+            return self.fleet.stages.run(job)
 
         def named(name: str) -> None:
-            born(name)
+            job.born(name)
             self.pids.append(int(name.split(":")[1]))
 
         def hear(runner_event: RunnerEvent) -> None:
-            on_event(runner_event)
+            job.on_event(runner_event)
             if isinstance(runner_event, LogLine) and runner_event.text.startswith("CHILD "):
                 self.pids.append(int(runner_event.text.split()[1]))
             if self.cancels is not None:
@@ -86,9 +79,9 @@ class Broken:
 
         def asked() -> bool:
             self.fleet.clock.advance(BEAT)
-            return cancelled()
+            return job.cancelled()
 
-        outcome = self.processes.run(job, on_event=hear, cancelled=asked, born=named)
+        outcome = self.processes.run(replace(job, on_event=hear, cancelled=asked, born=named))
         if self.leaves and outcome.end is StageEnd.COMPLETE:
             Stages()._leave(job.config)
         return outcome

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from memcore.clock import utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageExecutor, StageJob, StageOutcome
-from memcore.finetune.markers import RunnerEvent
 from memcore.finetune.service import FineTuneService, hostname
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
@@ -109,20 +109,13 @@ def test_a_run_that_a_person_cancels_leaves_no_process(sqlite_ledger: LedgerUrls
     held: list[int] = []
 
     class Cancelling:
-        def run(
-            self,
-            job: StageJob,
-            *,
-            on_event: Callable[[RunnerEvent], None],
-            cancelled: Callable[[], bool],
-            born: Callable[[str], None],
-        ) -> StageOutcome:
+        def run(self, job: StageJob) -> StageOutcome:
             def named(name: str) -> None:
-                born(name)
+                job.born(name)
                 held.append(int(name.split(":")[1]))
                 ledger.finetune_runs.cancel(COMPANY)
 
-            return executor.run(job, on_event=on_event, cancelled=cancelled, born=named)
+            return executor.run(replace(job, born=named))
 
     after_the_lease(ledger, tmp_path, Cancelling()).run(run_id)
     run = ledger.finetune_runs.get(COMPANY, run_id)

@@ -4,7 +4,6 @@ import pytest
 
 from memcore.errors import MemoryInputError
 from memcore.finetune.execution.docker import Bind, inside_container
-from memcore.finetune.execution.protocol import StageJob
 from memcore.finetune.runner_config import (
     DeployingConfig,
     EvaluatingConfig,
@@ -18,7 +17,7 @@ MINING = FineTuneStage.MINING_NEGATIVES
 
 
 def of(config: object, run_id: str = "run-1") -> tuple[RunnerConfig, tuple[Bind, ...]]:
-    return inside_container(StageJob(run_id=run_id, config=config, timeout_seconds=1.0))  # type: ignore[arg-type]
+    return inside_container(run_id, config)  # type: ignore[arg-type]
 
 
 def test_documents_are_read_only_also_where_they_lie_in_the_output(tmp_path: Path) -> None:

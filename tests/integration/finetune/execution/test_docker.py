@@ -17,21 +17,15 @@ from memcore.finetune.execution.docker import DockerExecutor, end_container
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.finetune.execution.process import ProcessExecutor
-from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
+from memcore.finetune.execution.protocol import StageEnd, StageOutcome
 from memcore.finetune.markers import FineTuneEvent
 from workers.app import create_app
 from workers.groups import FINETUNE, STORE
 
 
 def ran(containers: InStubEngine, folder: Path, image: str = "complete", **more: object) -> StageOutcome:
-    executor = DockerExecutor(folder / "scratch", image=image, environment=containers.environment, **more)  # type: ignore[arg-type]
-    job = StageJob(
-        run_id="run-1",
-        config=Stage(containers, folder, image).training(),
-        timeout_seconds=60.0,
-        labels={"team": "night", "memtend.stage": "other"},
-    )
-    return executor.run(job, on_event=lambda _: None, cancelled=lambda: False, born=lambda _: None)
+    executor = DockerExecutor(folder / "scratch", image=image, **more)  # type: ignore[arg-type]
+    return executor.run(Stage(containers, folder, image).job())
 
 
 def test_a_container_may_do_nothing_but_compute(containers: InStubEngine, tmp_path: Path) -> None:
@@ -53,7 +47,6 @@ def test_a_container_may_do_nothing_but_compute(containers: InStubEngine, tmp_pa
         "memtend.component": "fine-tune",
         "memtend.run_id": "run-1",
         "memtend.stage": "training",
-        "team": "night",
     }
 
 
@@ -77,15 +70,8 @@ def test_a_gpu_and_memory_are_given_when_they_are_asked_for(containers: InStubEn
 
 
 def test_a_container_that_takes_too_much_memory_is_told_so(containers: InStubEngine, tmp_path: Path) -> None:
-    job = StageJob(
-        run_id="run-1",
-        config=Stage(containers, tmp_path, "killed").training(),
-        timeout_seconds=60.0,
-        labels={"test.oom": "true"},
-    )
-    outcome = containers.executor("killed", grace=10.0).run(
-        job, on_event=lambda _: None, cancelled=lambda: False, born=lambda _: None
-    )
+    containers.engine.is_out_of_memory = True
+    outcome = ran(containers, tmp_path, "killed")
     assert outcome.reason == "training took more memory than memory_limit allows, 8g"
     assert outcome.exit_code == -9
 
@@ -159,18 +145,20 @@ def test_what_cannot_even_begin_is_a_failed_stage(
 def test_a_container_that_is_not_ours_is_not_ended(containers: InStubEngine) -> None:
     other = StubContainer({"Labels": {"memtend.managed": "true"}}, [])
     containers.engine.containers[other.id] = other
-    assert not end_container(f"container:{other.id}", containers.environment)
+    assert not end_container(f"container:{other.id}")
     assert list(containers.engine.containers) == [other.id]
 
 
 # The library leaves its socket to the collector where nobody answers.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_an_engine_that_is_not_there_is_asked_three_times(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_engine_that_is_not_there_is_asked_three_times(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pauses: list[float] = []
-    nobody = {"DOCKER_HOST": f"unix://{tmp_path / 'nobody.sock'}"}
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'nobody.sock'}")
     with (
         pytest.raises(FineTuneStageError, match="no Docker engine answers, asked 3 times"),
-        docker_engine(nobody, pause=pauses.append),
+        docker_engine(pause=pauses.append),
     ):
         raise AssertionError
     gc.collect()
@@ -204,8 +192,7 @@ def test_a_worker_that_cannot_speak_to_an_engine_does_not_start(
 def test_what_is_configured_says_where_stages_run(containers: InStubEngine, tmp_path: Path) -> None:
     assert isinstance(create_executor(FineTuneExecutionConfig(), tmp_path), ProcessExecutor)
     config = FineTuneExecutionConfig(backend="docker", image="complete", gpu_enabled=True, memory_limit="1g")
-    executor = create_executor(config, tmp_path / "scratch", environment=containers.environment)
-    job = StageJob(run_id="r", config=Stage(containers, tmp_path, "complete").training(), timeout_seconds=60.0)
-    executor.run(job, on_event=lambda _: None, cancelled=lambda: False, born=lambda _: None)
+    executor = create_executor(config, tmp_path / "scratch")
+    executor.run(Stage(containers, tmp_path, "complete").job())
     host = containers.engine.asked[0]["HostConfig"]
     assert (host["Memory"], len(host["DeviceRequests"])) == (1 << 30, 1)

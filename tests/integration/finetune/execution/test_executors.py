@@ -95,14 +95,14 @@ def test_a_stage_is_ended_by_its_name_and_another_is_not(place: Place, tmp_path:
     def end() -> bool:
         if stage.said and not ended:
             name = stage.names[0]
-            ended.append(end_by_name(f"{name}0", environment=place.environment))
-            ended.append(end_by_name(name, environment=place.environment))
+            ended.append(end_by_name(f"{name}0"))
+            ended.append(end_by_name(name))
         return False
 
     outcome = stage.run(cancelled=end)
     assert ended == [False, True]
     assert outcome.end is StageEnd.FAILED
-    assert not end_by_name(stage.names[0], environment=place.environment)
+    assert not end_by_name(stage.names[0])
     assert place.is_clean(stage)
 
 
