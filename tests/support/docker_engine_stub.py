@@ -139,8 +139,6 @@ class StubEngine(ThreadingMixIn, UnixStreamServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Else the answer's second packet waits 40 ms for the client's acknowledgement of its first.
-    disable_nagle_algorithm = True
     server: StubEngine  # pyright: ignore[reportIncompatibleVariableOverride]  # it is made by one
 
     def do_GET(self) -> None:
