@@ -1,5 +1,6 @@
-"""What memtend's own backends share: records of requests, the calls for one memory, and cursors by age."""
+"""What memtend's own backends share: records of requests, calls that are made of others, and cursors by age."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -7,29 +8,34 @@ from pydantic import ValidationError
 
 from memcore import ids
 from memcore.backends.deletion import Deletion
-from memcore.backends.protocol import BatchBackend
+from memcore.backends.protocol import BatchBackend, SharedKnowledgeStore
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest, memory_ids, require_new_agent_id
+from memcore.models.memory import (
+    Excluded,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryQuery,
+    MemoryStoreRequest,
+    memory_ids,
+    require_new_agent_id,
+)
 from memcore.records import MemoryRecord, Where
 
 
-def fresh_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
+def fresh_record(
+    agent_id: str,
+    request: MemoryStoreRequest,
+    *,
+    company: str,
+    now: datetime,
+    id_of: Callable[..., str] = ids.memory_id,
+) -> MemoryRecord:
     """Return the record of this request. Its id is made from the content, so storing it twice is one memory.
 
-    Raises MemoryInputError when the agent id is reserved or the expiry lies before now.
+    What is published has ``id_of=ids.fact_id``. Raises MemoryInputError when the agent id is reserved or the expiry
+    lies before now.
     """
-    return _record(ids.memory_id, agent_id, request, company=company, now=now)
-
-
-def fact_record(agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime) -> MemoryRecord:
-    """Return the record of what an agent publishes, under the id of its fact; raises what fresh_record raises."""
-    return _record(ids.fact_id, agent_id, request, company=company, now=now)
-
-
-def _record(
-    id_of: Callable[..., str], agent_id: str, request: MemoryStoreRequest, *, company: str, now: datetime
-) -> MemoryRecord:
     memory_id = id_of(
         company=company,
         agent_id=require_new_agent_id(agent_id),
@@ -81,7 +87,7 @@ def age_at(cursor: str) -> Age:
 
 
 class RecordBackend(BatchBackend):
-    """Makes the calls for one memory of those for many.
+    """Makes the calls for one memory of those for many, and hands those for shared knowledge on.
 
     The company is part of every id. Without a deletion, which journals what ``delete`` removes, that is gone for good,
     with no tombstone and no undo.
@@ -91,6 +97,10 @@ class RecordBackend(BatchBackend):
         self._company = company
         self._deletion = deletion
         self._clock = clock
+
+    @abstractmethod
+    def _sharing(self) -> SharedKnowledgeStore:
+        """Return what keeps the shared knowledge; raises MemoryConnectionError, MemoryCapabilityError."""
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id; the same memory again is the same id and changes nothing."""
@@ -110,3 +120,22 @@ class RecordBackend(BatchBackend):
 
     async def delete_many(self, agent_id: str, ids: Sequence[str]) -> int:
         return await self.delete_where(Where(agent_id=agent_id, ids=frozenset(memory_ids(ids))))
+
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
+        return await self._sharing().publish(agent_id, request, once=once)
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        return await self._sharing().search_shared(query, exclude_agent=exclude_agent, version=version)
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        return await self._sharing().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)
+
+    async def retract(self, agent_id: str, memory_id: str) -> bool:
+        return await self._sharing().retract(agent_id, memory_id)
+
+    async def shared_version(self) -> int:
+        return await self._sharing().shared_version()

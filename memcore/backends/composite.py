@@ -33,12 +33,10 @@ from memcore.errors import (
     MemoryRetrievalError,
 )
 from memcore.models.memory import (
-    Excluded,
     MemoryCategory,
     MemoryEntry,
     MemoryMetadata,
     MemoryQuery,
-    MemoryStoreRequest,
     require_agent_id,
     require_memory_id,
 )
@@ -310,25 +308,6 @@ class CompositeBackend(RecordBackend):
 
     async def unclaim(self, agent_id: str) -> None:
         await all_answers(self._all_of(agent_id), lambda child: child.unclaim(agent_id))
-
-    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
-        return await self._sharing().publish(agent_id, request, once=once)
-
-    async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
-    ) -> tuple[MemoryEntry, ...]:
-        return await self._sharing().search_shared(query, exclude_agent=exclude_agent, version=version)
-
-    async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
-    ) -> tuple[MemoryEntry, ...]:
-        return await self._sharing().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)
-
-    async def retract(self, agent_id: str, memory_id: str) -> bool:
-        return await self._sharing().retract(agent_id, memory_id)
-
-    async def shared_version(self) -> int:
-        return await self._sharing().shared_version()
 
     def _sharing(self) -> SharedKnowledgeStore:
         self._require_connected()

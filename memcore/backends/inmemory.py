@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memcore import ids
-from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fact_record
+from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fresh_record
 from memcore.backends.deletion import Deletion
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
@@ -35,12 +35,21 @@ def is_expired(entry: MemoryEntry, now: datetime) -> bool:
 
 def is_match(where: Where, record: MemoryRecord, mark: str | None) -> bool:
     """Return whether a record meets every condition but the owner's; ``mark`` is the claim mark that it carries."""
-    entry = record.entry
+    entry, lineage, tags = record.entry, record.lineage, set(record.entry.metadata.tags)
     return (
-        _is_in(where, entry)
-        and _is_tagged(where, entry)
-        and _is_dated(where, entry)
-        and _is_placed(where, record)
+        (where.categories is None or entry.category in where.categories)
+        and (where.namespaces is None or entry.namespace in where.namespaces)
+        and (where.ids is None or entry.id in where.ids)
+        and entry.id not in where.without_ids
+        and set(where.tags) <= tags
+        and tags.isdisjoint(where.without_tags)
+        and (where.created_since is None or entry.created_at >= where.created_since)
+        and (where.created_before is None or entry.created_at < where.created_before)
+        and (where.expires_by is None or is_expired(entry, where.expires_by))
+        and where.session_id in {None, lineage.session_id}
+        and where.project_id in {None, lineage.project_id}
+        and where.task_id in {None, lineage.task_id}
+        and (where.outside is None or getattr(lineage, where.outside) is None)
         and where.lessons in {None, record.is_lesson}
         and where.token in {None, mark}
     )
@@ -56,38 +65,6 @@ def is_hit(query: MemoryQuery, entry: MemoryEntry, now: datetime) -> bool:
         and set(query.tags) <= set(entry.metadata.tags)
         and (query.since is None or entry.created_at >= query.since)
         and (query.until is None or entry.created_at < query.until)
-    )
-
-
-def _is_in(where: Where, entry: MemoryEntry) -> bool:
-    return (
-        (where.categories is None or entry.category in where.categories)
-        and (where.namespaces is None or entry.namespace in where.namespaces)
-        and (where.ids is None or entry.id in where.ids)
-        and entry.id not in where.without_ids
-    )
-
-
-def _is_tagged(where: Where, entry: MemoryEntry) -> bool:
-    tags = set(entry.metadata.tags)
-    return set(where.tags) <= tags and tags.isdisjoint(where.without_tags)
-
-
-def _is_dated(where: Where, entry: MemoryEntry) -> bool:
-    return (
-        (where.created_since is None or entry.created_at >= where.created_since)
-        and (where.created_before is None or entry.created_at < where.created_before)
-        and (where.expires_by is None or is_expired(entry, where.expires_by))
-    )
-
-
-def _is_placed(where: Where, record: MemoryRecord) -> bool:
-    lineage = record.lineage
-    return (
-        where.session_id in {None, lineage.session_id}
-        and where.project_id in {None, lineage.project_id}
-        and where.task_id in {None, lineage.task_id}
-        and (where.outside is None or getattr(lineage, where.outside) is None)
     )
 
 
@@ -128,13 +105,16 @@ class _Publication:
 class InMemoryShared:
     """Keeps published entries until the process ends. Safe in several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, company: str, clock: Clock) -> None:
+        self._company = company
+        self._clock = clock
         self._publications: dict[str, _Publication] = {}
         self._head = 0
         self._lock = threading.Lock()
 
-    def publish(self, fact: MemoryEntry, *, once: bool = False) -> str:
-        """Publish an entry under the id of its fact, or anew under another unless only once; return the id."""
+    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
+        """Publish under the id of the fact, or anew under another unless only once; return the id."""
+        fact = fresh_record(agent_id, request, company=self._company, now=self._clock(), id_of=ids.fact_id).entry
         with self._lock:
             before = [one for one in self._publications.values() if one.fact_id == fact.id]
             if before and (once or _is_current(before[-1], fact.created_at)):
@@ -145,27 +125,38 @@ class InMemoryShared:
             self._publications[memory_id] = _Publication(entry, fact.id, since=self._head)
             return memory_id
 
-    def retract(self, agent_id: str, memory_id: str, *, now: datetime) -> bool:
-        """End what this agent published; False when it has nothing there under this id."""
+    async def retract(self, agent_id: str, memory_id: str) -> bool:
+        require_agent_id(agent_id)
         with self._lock:
             one = self._publications.get(memory_id)
             if one is None or one.until is not None or one.entry.agent_id != agent_id:
                 return False
             self._head += 1
-            self._publications[memory_id] = replace(one, until=self._head, ended_at=now)
+            self._publications[memory_id] = replace(one, until=self._head, ended_at=self._clock())
             return True
 
-    def search(
-        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None, now: datetime
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches of a version, newest first, ties by id."""
-        left_out = excluded_agents(exclude_agent)
+        left_out, now = excluded_agents(exclude_agent), self._clock()
         with self._lock:
             at = self._head if version is None else version
             if not 0 <= at <= self._head:
                 raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
             there = [one.entry for one in self._publications.values() if one.is_visible(at)]
         return _newest(e for e in there if e.agent_id not in left_out and is_hit(query, e, now))[: query.limit]
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return nothing: there are no keywords here."""
+        await self.search_shared(query, exclude_agent=exclude_agent, version=version)
+        return ()
+
+    async def shared_version(self) -> int:
+        with self._lock:
+            return self._head
 
     def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:  # noqa: ARG002  # it has one company
         """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
@@ -177,11 +168,6 @@ class InMemoryShared:
                 line for one in self._publications.values() if one.fact_id == named.fact_id for line in one.lines()
             ]
         return tuple(sorted(lines, key=lambda line: line.version))
-
-    def version(self) -> int:
-        """Return the newest version."""
-        with self._lock:
-            return self._head
 
 
 def _is_current(publication: _Publication, now: datetime) -> bool:
@@ -206,8 +192,6 @@ class InMemoryBackend(RecordBackend):
     """
 
     backend_name = "inmemory"
-    #: Another process sees none of these memories, so a worker refuses to start with this backend.
-    is_process_local = True
     supported_categories = frozenset(MemoryCategory)
     supports_graph = False
     supports_temporal = True
@@ -227,7 +211,7 @@ class InMemoryBackend(RecordBackend):
         self._agents: dict[str, dict[str, MemoryRecord]] = {}
         self._owners: dict[str, str] = {}
         self._marks: dict[str, str] = {}
-        self._shared = InMemoryShared()
+        self._shared = InMemoryShared(company=company, clock=clock)
         # Held for a whole call; no call awaits inside it.
         self._lock = threading.Lock()
         self._is_connected = False
@@ -358,31 +342,9 @@ class InMemoryBackend(RecordBackend):
         """What was published and retracted here: no ledger has it."""
         return self._shared
 
-    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
+    def _sharing(self) -> InMemoryShared:
         self._require_connected()
-        record = fact_record(agent_id, request, company=self._company, now=self._clock())
-        return self._shared.publish(record.entry, once=once)
-
-    async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
-    ) -> tuple[MemoryEntry, ...]:
-        self._require_connected()
-        return self._shared.search(query, exclude_agent=exclude_agent, version=version, now=self._clock())
-
-    async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
-    ) -> tuple[MemoryEntry, ...]:
-        """Return nothing: there are no keywords here."""
-        await self.search_shared(query, exclude_agent=exclude_agent, version=version)
-        return ()
-
-    async def retract(self, agent_id: str, memory_id: str) -> bool:
-        self._require_connected()
-        return self._shared.retract(require_agent_id(agent_id), memory_id, now=self._clock())
-
-    async def shared_version(self) -> int:
-        self._require_connected()
-        return self._shared.version()
+        return self._shared
 
     def _require_connected(self) -> None:
         if not self._is_connected:

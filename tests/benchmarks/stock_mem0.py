@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.meter import Measurement, measured
 from benchmarks.texts import Texts
+from support import stock_mem0 as sdk
 
-from memcore.backends.mem0 import sdk
 from memcore.embedding.protocol import Embedder
 
 

@@ -27,12 +27,10 @@ from memcore.ledger.database import Database
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import (
-    Excluded,
     MemoryCategory,
     MemoryEntry,
     MemoryMetadata,
     MemoryQuery,
-    MemoryStoreRequest,
     require_agent_id,
 )
 from memcore.records import MemoryRecord, Page, Scope, Where
@@ -67,7 +65,6 @@ class Mem0Backend(RecordBackend):
     """
 
     backend_name = "mem0"
-    is_process_local = False
     supported_categories = frozenset(MemoryCategory)
     supports_graph = False
     supports_temporal = True
@@ -222,25 +219,6 @@ class Mem0Backend(RecordBackend):
 
     async def unclaim(self, agent_id: str) -> None:
         await self._serving(agent_id).write("unclaim", [agent_id], partial(Writer.unclaim, agent_id=agent_id))
-
-    async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
-        return await self._sharing().publish(agent_id, request, once=once)
-
-    async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
-    ) -> tuple[MemoryEntry, ...]:
-        return await self._sharing().by_text(query, exclude_agent=exclude_agent, version=version)
-
-    async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
-    ) -> tuple[MemoryEntry, ...]:
-        return await self._sharing().by_words(query, exclude_agent=exclude_agent, version=version)
-
-    async def retract(self, agent_id: str, memory_id: str) -> bool:
-        return await self._sharing().retract(agent_id, memory_id)
-
-    async def shared_version(self) -> int:
-        return await self._sharing().version()
 
     async def _open(self) -> Mem0Connection:
         place, company, clock = self._place, self._company, self._clock

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
 
-from memcore import errors
-from memcore.backends.base import fact_record
+from memcore import errors, ids
+from memcore.backends.base import fresh_record
 from memcore.backends.fusion import RankedLists
 from memcore.backends.mem0.collection import ServingCollection
 from memcore.backends.mem0.filters import SearchScope
@@ -49,8 +49,8 @@ class SharedKnowledge:
         self._clock = clock
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
-        """Publish and return the id once searches see it."""
-        return await self.put(fact_record(agent_id, request, company=self._company, now=self._clock()), once=once)
+        record = fresh_record(agent_id, request, company=self._company, now=self._clock(), id_of=ids.fact_id)
+        return await self.put(record, once=once)
 
     async def put(self, record: MemoryRecord, *, once: bool) -> str:
         """Publish a record of any agent, and return the id once searches see it."""
@@ -65,7 +65,6 @@ class SharedKnowledge:
         return line.memory_id
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
-        """Take back what this agent published; False when it has nothing to take back under this id."""
         return await self.take(require_agent_id(agent_id), memory_id)
 
     async def take(self, agent_id: str, memory_id: str) -> bool:
@@ -77,17 +76,15 @@ class SharedKnowledge:
             await self._follow("retract", line.version, {})
         return line is not None
 
-    async def by_text(
-        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return the best entries of a version first, or without a text the newest."""
         scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
         return await self._serving.read("search_shared", Reader.by_text, scope, query, now=self._clock())
 
-    async def by_words(
-        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return the keyword hits of a version, best first."""
         scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
         return await self._serving.read("search_shared_sparse", Reader.by_words, scope, query, now=self._clock())
 
@@ -95,13 +92,13 @@ class SharedKnowledge:
         self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None = None
     ) -> SearchScope:
         """Return what a query may find of a version, now without one; MemoryInputError when it is not there yet."""
-        head = await self.version()
+        head = await self.shared_version()
         at = head if version is None else version
         if not 0 <= at <= head:
             raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
         return SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
 
-    async def version(self) -> int:
+    async def shared_version(self) -> int:
         """Return the version that searches see, after executing the lines that a dead process left open."""
         position = await self._log_position("shared_version")
         if not self._is_overdue(position):
@@ -166,7 +163,7 @@ class Facts:
         await self._shared.take(ORGANISATION, memory_id)
 
     async def rankings(self, query: MemoryQuery) -> RankedLists:
-        version = await self._shared.version()
+        version = await self._shared.shared_version()
         if version == 0:
             return RankedLists()
         scope = SearchScope.of_shared(query, version=version, publisher=ORGANISATION)

@@ -13,10 +13,10 @@ from benchmarks.figure import Figure, Target
 from benchmarks.stack import BenchStack
 from benchmarks.texts import Texts, questions
 from qdrant_client.models import FieldCondition, Filter, MatchValue
+from support.stock_mem0 import close_mem0, open_mem0
 
 from memcore.backends.base import fresh_record
 from memcore.backends.factory import mem0_config_of
-from memcore.backends.mem0.sdk import close_mem0, open_mem0
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import utc_now
 from memcore.embedding.protocol import Embedder

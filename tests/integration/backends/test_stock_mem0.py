@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from support.hashing_embedder import HashingEmbedder
 from support.memories import DAWN, StoppedClock, new_agent, record
+from support.stock_mem0 import close_mem0, open_mem0
 from support.store_servers import StoreAddress
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.sdk import close_mem0, open_mem0
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryCapabilityError, MemoryConfigError
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery

@@ -1,7 +1,7 @@
 """A stock mem0.Memory over memtend's collection and history, with our embedder and no language model.
 
-For stock access, and for what only mem0 can do. mem0 is imported here and nowhere else: it costs seconds, writes a
-folder in the home directory and would report to its makers, unless the environment says otherwise before the import.
+mem0 is imported here and nowhere else: it costs seconds, writes a folder in the home directory and would report to its
+makers, unless the environment says otherwise before the import.
 """
 
 import os
