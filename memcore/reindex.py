@@ -15,7 +15,7 @@ from functools import partial
 
 from memcore import errors
 from memcore.backends.factory import followed_row, mem0_config_of
-from memcore.backends.mem0.collection import READ_AGE, served
+from memcore.backends.mem0.collection import READ_AGE
 from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.backends.mem0.writer import IndexedText, Indexing
 from memcore.clock import Clock
@@ -26,7 +26,7 @@ from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
 from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
-from memcore.ledger.collections import CollectionPointer, Phase, Reindex, ReindexKind, ReindexStage
+from memcore.ledger.collections import CollectionPointer, Phase, Reindex, ReindexKind, ReindexStage, ServedCollection
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 
@@ -71,14 +71,15 @@ class ReindexPlanning:
             CheckpointNotFoundError: the checkpoint was deleted.
         """
         pointer = self.ready()
-        generation = pointer.current.generation + 1
-        target = served(
+        target = ServedCollection(
             # No company's name has a dot, so that no other company's collection has this name; and no two
             # collections ever have one name, so that dropping one never drops another.
-            f"{pointer.current.name.partition('.')[0]}.{pointer.version + 1}",
-            Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template)),
-            choice=choice,
-            generation=generation,
+            name=f"{pointer.current.name.partition('.')[0]}.{pointer.version + 1}",
+            generation=pointer.current.generation + 1,
+            identity=Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template)).identity,
+            choice=choice.without_server,
+            text_template=text_template,
+            term_weighting=encoder.weighting.value,
             dense_weight=dense_weight,
             checkpoint_id=checkpoint_id,
         )

@@ -132,9 +132,7 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
         raise MemoryConfigError("memory.backend: mem0 needs a vector store and a history, and no place was given")
     # qdrant-client alone takes a third of a second to import, which the other backends should not pay.
     from memcore.backends.mem0.backend import Mem0Backend, encoder_of, plans  # noqa: PLC0415  # see above
-    from memcore.backends.mem0.collection import PointerReader  # noqa: PLC0415  # see above
 
-    config, followed, plan_of = parts.config, parts.followed, plans(parts.config)
     # The backend does only the weighted fusion: linear ranks the vectors alone, and rrf fuses the lists of
     # ``retrieve_rankings`` with those of shared memories. Sparse vectors are written whatever the strategy, so that
     # turning keywords on later needs no reindex.
@@ -142,11 +140,11 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
         parts.place,
         company=parts.company,
         embedder=parts.embedder,
-        encoder=encoder_of(config),
-        plan=plan_of(parts.embedder.kind, None),
-        text_template=config.storage.text_template,
-        is_sharing=config.options.shared_knowledge_base,
-        following=None if followed is None else PointerReader(row=followed, plan_of=plan_of),
+        encoder=encoder_of(parts.config),
+        plan_of=plans(parts.config),
+        text_template=parts.config.storage.text_template,
+        is_sharing=parts.config.options.shared_knowledge_base,
+        following=parts.followed,
         deletion=parts.deletion,
         clock=parts.clock,
     )

@@ -16,7 +16,6 @@ from memcore.backends.fusion import default_dense_weight
 from memcore.backends.mem0 import points as batch
 from memcore.backends.mem0 import search
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.collection import PointerReader
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.reindex_target import ReindexTarget
 from memcore.backends.mem0.search import SearchPlan
@@ -178,7 +177,8 @@ class ReindexWorld:
             company=self.company,
             embedder=SidedEmbedder(side),
             encoder=Bm25Encoder(),
-            following=PointerReader(row=self.followed(side), plan_of=plan_of),
+            plan_of=plan_of,
+            following=self.followed(side),
             clock=self.clock,
         )
 

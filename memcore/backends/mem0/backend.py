@@ -10,8 +10,8 @@ from memcore import errors
 from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import RankedLists, default_dense_weight
-from memcore.backends.mem0.collection import PlanOf, PointerReader, ServingCollection
-from memcore.backends.mem0.config import Mem0Config
+from memcore.backends.mem0.collection import PlanOf, ServingCollection
+from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
@@ -58,9 +58,9 @@ class Mem0Backend(RecordBackend):
         place: where the data lie.
         embedder: makes the dense vectors; the collection remembers it and refuses another.
         encoder: makes the sparse vectors.
-        plan: how text queries are answered.
+        plan_of: how text queries are answered with an embedder.
         text_template: the text that is embedded (``memory.storage.text_template``).
-        following: how the pointer row is followed; None stays with the place's own collection.
+        following: the pointer row that is followed; None stays with the place's own collection.
         is_sharing: whether agents share knowledge; organisation facts exist either way.
     """
 
@@ -79,9 +79,9 @@ class Mem0Backend(RecordBackend):
         company: str,
         embedder: Embedder,
         encoder: Bm25Encoder,
-        plan: SearchPlan | None = None,
+        plan_of: PlanOf = lambda _kind, _weight: SearchPlan(),
         text_template: str = PLAIN,
-        following: PointerReader | None = None,
+        following: PointerConfig | None = None,
         is_sharing: bool = True,
         deletion: Deletion | None = None,
         clock: Clock = utc_now,
@@ -90,7 +90,7 @@ class Mem0Backend(RecordBackend):
         self._is_sharing = is_sharing and place.ledger_url is not None
         super().__init__(company=company, deletion=deletion, clock=clock)
         self._indexing = Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template))
-        self._plan = plan or SearchPlan()
+        self._plan_of = plan_of
         self._following = following
         self._opening = asyncio.Lock()
         self._opened: Mem0Connection | None = None
@@ -144,7 +144,7 @@ class Mem0Backend(RecordBackend):
     def vector_space(self) -> str | None:
         """The embedder and the form of the texts, as the collection records them."""
         if self._opened is not None:
-            return self._opened.serving.last().active_collection.identity.label
+            return self._opened.serving.last().identity.label
         return self._indexing.identity.label
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
@@ -157,7 +157,9 @@ class Mem0Backend(RecordBackend):
 
     @property
     def dense_weight(self) -> float:
-        return (self._plan if self._opened is None else self._opened.serving.last().active_collection.plan).dense_weight
+        if self._opened is not None:
+            return self._opened.serving.last().plan.dense_weight
+        return self._plan_of(self._indexing.embedder.kind, None).dense_weight
 
     async def retrieve_rankings(
         self,
@@ -226,7 +228,7 @@ class Mem0Backend(RecordBackend):
             place,
             company=company,
             configured=self._indexing,
-            plan=self._plan,
+            plan_of=self._plan_of,
             following=self._following,
             clock=clock,
         )

@@ -19,11 +19,9 @@ from memcore import errors
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.points import ensure_collection
 from memcore.backends.mem0.search import Reader, SearchPlan
-from memcore.backends.mem0.writer import History, IndexedText, Indexing, Writer
+from memcore.backends.mem0.writer import History, Indexing, Writer
 from memcore.clock import Clock
-from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
-from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import (
     MemoryConfigError,
     MemoryConnectionError,
@@ -146,62 +144,6 @@ class ActiveCollection:
     writer: Writer
 
 
-def build_active_collection(
-    client: QdrantClient,
-    collection: str,
-    *,
-    history: History,
-    indexing: Indexing,
-    plan: SearchPlan,
-    takes_unlabelled_vectors: bool,
-) -> ActiveCollection:
-    """Put a collection and its embedder together."""
-    return ActiveCollection(
-        collection=collection,
-        indexing=indexing,
-        identity=indexing.identity,
-        plan=plan,
-        reader=Reader(client, collection, indexing=indexing, plan=plan),
-        writer=Writer(
-            client,
-            collection,
-            history=history,
-            indexing=indexing,
-            takes_unlabelled_vectors=takes_unlabelled_vectors,
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointerReader:
-    """The pointer row, and the search plan for each embedder that it may name."""
-
-    row: PointerConfig
-    plan_of: PlanOf
-
-
-def served(
-    name: str,
-    indexing: Indexing,
-    *,
-    choice: EmbedderChoice,
-    generation: int = 1,
-    dense_weight: float | None = None,
-    checkpoint_id: str | None = None,
-) -> ServedCollection:
-    """Describe a collection for its pointer row."""
-    return ServedCollection(
-        name=name,
-        generation=generation,
-        identity=indexing.identity,
-        choice=choice.without_server,
-        text_template=indexing.text.template,
-        term_weighting=indexing.encoder.weighting.value,
-        dense_weight=dense_weight,
-        checkpoint_id=checkpoint_id,
-    )
-
-
 #: How long a reader uses a cached pointer. A switch delays writers for as long, so that no reader misses a write.
 READ_AGE = timedelta(seconds=2)
 
@@ -218,11 +160,6 @@ class CacheEntry:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class _Frozen:
-    """Writes are frozen: try again."""
-
-
 class ServingCollection:
     """The open connection to the collection that serves; safe in several threads.
 
@@ -233,8 +170,9 @@ class ServingCollection:
     Args:
         place: where the data lie.
         company: whose row it is, and whose owners are marked while a reindex is under way.
-        configured: what the policy and the settings ask for, and ``plan`` how text queries are answered with it.
-        following: how the row is followed; None for a backend that has one collection for good.
+        configured: what the policy and the settings ask for.
+        plan_of: how text queries are answered with an embedder.
+        following: the row that is followed; None for a backend that has one collection for good.
         clock: the time.
     """
 
@@ -244,8 +182,8 @@ class ServingCollection:
         *,
         company: str,
         configured: Indexing,
-        plan: SearchPlan,
-        following: PointerReader | None,
+        plan_of: PlanOf,
+        following: PointerConfig | None,
         clock: Clock,
     ) -> None:
         self.calls = StoreExecutor()
@@ -253,18 +191,12 @@ class ServingCollection:
         self._history = History(place.history_url, clock=clock)
         self._company = company
         self._following = following
+        self._plan_of = plan_of
         self._clock = clock
-        self._configured = build_active_collection(
-            self.client,
-            place.collection,
-            history=self._history,
-            indexing=configured,
-            plan=plan,
-            takes_unlabelled_vectors=True,
-        )
+        self._configured = self._put_together(place.collection, configured)
         self._lock = threading.Lock()
         self._seen = CacheEntry(active_collection=self._configured, at=clock())
-        self._database = None if following is None else Database(following.row.ledger_url, name="ledger")
+        self._database = None if following is None else Database(following.ledger_url, name="ledger")
         self._pointers = None if self._database is None else CollectionPointers(self._database, clock=clock)
         self._marks = None if self._database is None else ReindexMarks(self._database)
 
@@ -310,7 +242,7 @@ class ServingCollection:
         lookup: Callable[[], CacheEntry] = self._recent
         while True:
             done = await self.calls.write(what, partial(self._attempt, lookup, owners, write))
-            if isinstance(done, _Frozen):
+            if done is None:
                 if not waits:
                     raise MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
                 # Not in a thread of the calls: reads need those.
@@ -322,9 +254,9 @@ class ServingCollection:
                     return before[0]
             lookup = self._check_now
 
-    def last(self) -> CacheEntry:
-        """Return the cached entry, however old."""
-        return self._seen
+    def last(self) -> ActiveCollection:
+        """Return the active collection of the cached entry, however old."""
+        return self._seen.active_collection
 
     def reading(self) -> ActiveCollection:
         """Return the active collection to read from; while the ledger is away, the cached one."""
@@ -342,7 +274,13 @@ class ServingCollection:
         found = self._pointers.get(self._company)
         if found is None:
             ensure_collection(self.client, configured.collection, configured.identity)
-            first = served(configured.collection, configured.indexing, choice=following.row.choice)
+            first = ServedCollection(
+                name=configured.collection,
+                identity=configured.identity,
+                choice=following.choice.without_server,
+                text_template=configured.indexing.text.template,
+                term_weighting=configured.indexing.encoder.weighting.value,
+            )
             found = self._pointers.adopt(self._company, first)
         active_collection = self._active_collection_of(found.current)
         ensure_collection(self.client, active_collection.collection, active_collection.identity)
@@ -378,18 +316,19 @@ class ServingCollection:
 
     def _attempt(
         self, lookup: Callable[[], CacheEntry], owners: Collection[str], write: Callable[[Writer], _T]
-    ) -> "tuple[_T, bool] | _Frozen":
+    ) -> tuple[_T, bool] | None:
+        """Return what a write returned, and whether it counts; None while writes are stopped."""
         seen = lookup()
         pointer = seen.pointer
         if pointer is None or self._marks is None or self._pointers is None:
             return write(seen.active_collection.writer), True
         now = self._clock()
         if pointer.is_closed(now):
-            return _Frozen()
+            return None
         if pointer.is_overdue(now):
             # A dead reindex had stopped the writes.
             self._pointers.unfreeze(self._company, version=pointer.version)
-            return _Frozen()
+            return None
         marked = owners if pointer.phase is Phase.FILLING else ()
         self._marks.mark(self._company, marked)
         answer = write(seen.active_collection.writer)
@@ -403,17 +342,11 @@ class ServingCollection:
             is_configured and wanted.name == configured.collection and wanted.dense_weight is None
         ):
             return configured
-        embedder, encoder = configured.indexing.embedder, configured.indexing.encoder
-        if not is_configured:
-            embedder = following.row.load(wanted.choice)
-        if wanted.term_weighting != encoder.weighting.value:
-            encoder = Bm25Encoder(weighting=TermWeighting(wanted.term_weighting))
-        active_collection = build_active_collection(
-            self.client,
+        embedder = configured.indexing.embedder if is_configured else following.load(wanted.choice)
+        active_collection = self._put_together(
             wanted.name,
-            history=self._history,
-            indexing=Indexing(embedder=embedder, encoder=encoder, text=IndexedText(wanted.text_template)),
-            plan=following.plan_of(embedder.kind, wanted.dense_weight),
+            Indexing.of(wanted, embedder),
+            dense_weight=wanted.dense_weight,
             takes_unlabelled_vectors=wanted.generation == 1,
         )
         if active_collection.identity != wanted.identity:
@@ -423,3 +356,27 @@ class ServingCollection:
                 "or run `memtend reindex`"
             )
         return active_collection
+
+    def _put_together(
+        self,
+        collection: str,
+        indexing: Indexing,
+        *,
+        dense_weight: float | None = None,
+        takes_unlabelled_vectors: bool = True,
+    ) -> ActiveCollection:
+        plan = self._plan_of(indexing.embedder.kind, dense_weight)
+        return ActiveCollection(
+            collection=collection,
+            indexing=indexing,
+            identity=indexing.identity,
+            plan=plan,
+            reader=Reader(self.client, collection, indexing=indexing, plan=plan),
+            writer=Writer(
+                self.client,
+                collection,
+                history=self._history,
+                indexing=indexing,
+                takes_unlabelled_vectors=takes_unlabelled_vectors,
+            ),
+        )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
@@ -394,10 +395,15 @@ def _point(record: MemoryRecord, payload: dict[str, Any], *, dims: int) -> dict[
     dense, sparse = record.vectors.dense, record.vectors.sparse
     if dense.shape != (dims,):
         raise MemoryInputError("vectors.dense", f"has the shape {dense.shape}; the collection holds ({dims},)")
+    return {"id": record.entry.id, "vector": as_vector(dense, sparse), "payload": payload}
+
+
+def as_vector(dense: NDArray[np.float32], sparse: SparseVector | None) -> dict[str, Any]:
+    """Return a point's vectors as they stand in an upsert."""
     vector: dict[str, Any] = {DENSE: np.ascontiguousarray(dense, dtype=np.float32)}
     if sparse:
         vector[SPARSE] = {"indices": sparse.indices, "values": sparse.values}
-    return {"id": record.entry.id, "vector": vector, "payload": payload}
+    return vector
 
 
 def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = None) -> list[MemoryRecord]:

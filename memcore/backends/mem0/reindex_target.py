@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import orjson
@@ -11,18 +11,13 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, OverwritePayloadOperation, PointIdsList, SetPayload, UpdateOperation
 
-from memcore.backends.mem0.collection import ActiveCollection, StoreExecutor, build_active_collection, open_client
+from memcore.backends.mem0.collection import StoreExecutor, open_client
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import of_owners
-from memcore.backends.mem0.points import DENSE, SPARSE, Key, Points, decode, ensure_collection, retrieve, scroll
-from memcore.backends.mem0.search import SearchPlan
-from memcore.backends.mem0.writer import History, IndexedText, Indexing
-from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
+from memcore.backends.mem0.points import Key, Points, as_vector, decode, ensure_collection, retrieve, scroll
+from memcore.backends.mem0.writer import Indexing
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.collections import ServedCollection
-
-if TYPE_CHECKING:
-    from memcore.embedding.protocol import Embedder
 
 #: Points compared at once.
 PAGE = 256
@@ -55,11 +50,12 @@ class CollectionSync:
     """
 
     def __init__(
-        self, client: QdrantClient, source: str, target: ActiveCollection, *, alive: Callable[[], None]
+        self, client: QdrantClient, source: str, target: str, *, indexing: Indexing, alive: Callable[[], None]
     ) -> None:
         self._client = client
         self._source = source
         self._target = target
+        self._indexing = indexing
         self._alive = alive
 
     def page(self, narrowed: Filter | None, start: str | None) -> SyncResult:
@@ -83,7 +79,7 @@ class CollectionSync:
     def _of_target(self, narrowed: Filter | None, start: str | None, end: str | None) -> Points:
         found: Points = {}
         while True:
-            page = scroll(self._client, self._target.collection, narrowed, start=start, limit=PAGE)
+            page = scroll(self._client, self._target, narrowed, start=start, limit=PAGE)
             within = {key: payload for key, payload in page.points.items() if end is None or key < end}
             found |= within
             if page.following is None or len(within) < len(page.points):
@@ -93,8 +89,7 @@ class CollectionSync:
     def _take_out(self, ids: Sequence[str]) -> None:
         if ids:
             self._alive()
-            selected = PointIdsList(points=list(ids))
-            self._client.delete(self._target.collection, points_selector=selected, wait=True)
+            self._client.delete(self._target, points_selector=PointIdsList(points=list(ids)), wait=True)
 
     def _change(self, payloads: Points) -> None:
         if payloads:
@@ -103,7 +98,7 @@ class CollectionSync:
                 OverwritePayloadOperation(overwrite_payload=SetPayload(payload=payload, points=[memory_id]))
                 for memory_id, payload in payloads.items()
             ]
-            self._client.batch_update_points(self._target.collection, update_operations=operations, wait=True)
+            self._client.batch_update_points(self._target, update_operations=operations, wait=True)
 
     def _add(self, payloads: Points) -> tuple[int, int]:
         vectors: dict[str, dict[str, Any]] = {}
@@ -123,19 +118,17 @@ class CollectionSync:
             self._alive()
             body: Any = orjson.dumps({"points": points}, option=orjson.OPT_SERIALIZE_NUMPY)
             if points:
-                self._client.http.points_api.upsert_points(
-                    self._target.collection, wait=True, point_insert_operations=body
-                )
+                self._client.http.points_api.upsert_points(self._target, wait=True, point_insert_operations=body)
         return len(vectors), len(payloads) - len(texts)
 
     def _indexed(self, memory_id: str, payload: dict[str, Any]) -> str | None:
         try:
-            return self._target.indexing.text.of(decode(memory_id, payload).entry)
+            return self._indexing.text.of(decode(memory_id, payload).entry)
         except (ValueError, TypeError, MemoryInputError):
             return None
 
     def _dense(self, texts: list[str]) -> NDArray[np.float32]:
-        embedder = self._target.indexing.embedder
+        embedder = self._indexing.embedder
         try:
             return embedder.embed_documents(texts)
         except MemoryInputError:
@@ -146,13 +139,8 @@ class CollectionSync:
 
     def _embedded(self, texts: dict[str, str]) -> dict[str, dict[str, Any]]:
         dense = self._dense(list(texts.values()))
-        sparse = self._target.indexing.encoder.encode_documents(list(texts.values()))
-        made: dict[str, dict[str, Any]] = {}
-        for row, key in enumerate(texts):
-            made[key] = {DENSE: np.ascontiguousarray(dense[row], dtype=np.float32)}
-            if sparse[row]:
-                made[key][SPARSE] = {"indices": sparse[row].indices, "values": sparse[row].values}
-        return made
+        sparse = self._indexing.encoder.encode_documents(list(texts.values()))
+        return {key: as_vector(dense[row], sparse[row]) for row, key in enumerate(texts)}
 
 
 def _text(payload: dict[str, Any] | None) -> object:
@@ -163,12 +151,10 @@ class ReindexTarget:
     """Fills, counts and drops collections of one store. Open it after a fork, never before."""
 
     def __init__(self, place: Mem0Config, *, followed: PointerConfig) -> None:
-        self._place = place
         self._followed = followed
         self._client: QdrantClient = open_client(place)
-        self._history = History(place.history_url)
         self._calls = StoreExecutor()
-        self._loaded: tuple[ServedCollection, Embedder] | None = None
+        self._loaded: tuple[ServedCollection, Indexing] | None = None
 
     async def count(self, collection: str) -> int:
         """Return how many points a collection has; 0 when it is not there."""
@@ -201,13 +187,13 @@ class ReindexTarget:
     ) -> SyncResult:
         """Align a page of everything, or of the points of these owners, from an id on."""
         narrowed = None if owners is None else of_owners(owners)
-        sync = CollectionSync(self._client, source.name, self._active_collection(target), alive=alive)
+        indexing = self._indexing(target)
+        sync = CollectionSync(self._client, source.name, target.name, indexing=indexing, alive=alive)
         return await self._calls.write("reindex", partial(sync.page, narrowed, start))
 
     async def close(self) -> None:
         """Close the connections."""
         await self._calls.read("disconnect", self._client.close)
-        self._history.close()
         self._calls.close()
 
     async def __aenter__(self) -> Self:
@@ -217,30 +203,19 @@ class ReindexTarget:
         await self.close()
 
     def _prepare(self, target: ServedCollection, *, is_begun: bool) -> None:
-        active_collection = self._active_collection(target)
+        indexing = self._indexing(target)
         if is_begun and not self._client.collection_exists(target.name):
             # Made anew, it would lack what was copied before.
             raise MemoryConfigError(f"collection {target.name!r} is gone: `memtend reindex --cancel`, then begin again")
-        ensure_collection(self._client, target.name, active_collection.identity)
+        ensure_collection(self._client, target.name, indexing.identity)
 
-    def _active_collection(self, target: ServedCollection) -> ActiveCollection:
+    def _indexing(self, target: ServedCollection) -> Indexing:
         if self._loaded is None or self._loaded[0] != target:
-            self._loaded = (target, self._followed.load(target.choice))
-        active_collection = build_active_collection(
-            self._client,
-            target.name,
-            history=self._history,
-            indexing=Indexing(
-                embedder=self._loaded[1],
-                encoder=Bm25Encoder(weighting=TermWeighting(target.term_weighting)),
-                text=IndexedText(target.text_template),
-            ),
-            plan=SearchPlan(),
-            takes_unlabelled_vectors=False,
-        )
-        if active_collection.identity != target.identity:
+            self._loaded = (target, Indexing.of(target, self._followed.load(target.choice)))
+        identity = self._loaded[1].identity
+        if identity != target.identity:
             raise MemoryConfigError(
                 f"the reindex was begun with {target.identity.label}, and {target.choice.provider!r} is "
-                f"{active_collection.identity.label} here: `memtend reindex --cancel`, then begin again"
+                f"{identity.label} here: `memtend reindex --cancel`, then begin again"
             )
-        return active_collection
+        return self._loaded[1]

@@ -152,7 +152,7 @@ class Facts:
 
     @property
     def dense_weight(self) -> float:
-        return self._serving.last().active_collection.plan.dense_weight
+        return self._serving.last().plan.dense_weight
 
     async def show(self, record: MemoryRecord) -> None:
         if record.entry.agent_id != ORGANISATION:

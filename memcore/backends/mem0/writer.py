@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from string import Formatter
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from qdrant_client import QdrantClient
 from qdrant_client.models import FilterSelector, UpdateMode
@@ -18,6 +18,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder, EmbedderIdentity
+from memcore.ledger.collections import ServedCollection
 from memcore.ledger.database import Database, add_new
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
@@ -269,6 +270,12 @@ class Indexing:
     embedder: Embedder
     encoder: Bm25Encoder
     text: IndexedText
+
+    @classmethod
+    def of(cls, served: ServedCollection, embedder: Embedder) -> Self:
+        """Return what fills a collection, with the embedder that was loaded for it."""
+        encoder = Bm25Encoder(weighting=TermWeighting(served.term_weighting))
+        return cls(embedder=embedder, encoder=encoder, text=IndexedText(served.text_template))
 
     @property
     def identity(self) -> EmbedderIdentity:

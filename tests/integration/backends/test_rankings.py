@@ -25,14 +25,18 @@ TEXTS = [
     for what in ("boat", "piano", "ladder")
     for day in ("Monday", "Friday")
 ]
+PLAN = SearchPlan()
+
 QUESTION = "who painted the piano on Friday and found a boat"
 
 
-def made(place: Mem0Config, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
-    return Mem0Backend(place, company="c", embedder=EMBEDDER, encoder=Bm25Encoder(), plan=plan, clock=clock)
+def made(place: Mem0Config, clock: StoppedClock, plan: SearchPlan = PLAN) -> Mem0Backend:
+    return Mem0Backend(
+        place, company="c", embedder=EMBEDDER, encoder=Bm25Encoder(), plan_of=lambda _kind, _weight: plan, clock=clock
+    )
 
 
-async def filled(place: Mem0Config, clock: StoppedClock, plan: SearchPlan | None = None) -> tuple[Mem0Backend, str]:
+async def filled(place: Mem0Config, clock: StoppedClock, plan: SearchPlan = PLAN) -> tuple[Mem0Backend, str]:
     backend, agent = made(place, clock, plan), new_agent()
     await backend.connect()
     await backend.store_many([record(agent, text) for text in TEXTS])

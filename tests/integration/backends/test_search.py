@@ -38,8 +38,18 @@ class MeaningEmbedder:
         return (vector / length).astype(np.float32) if length else vector
 
 
-def made(place: Mem0Config, clock: StoppedClock, plan: SearchPlan | None = None) -> Mem0Backend:
-    return Mem0Backend(place, company="c", embedder=MeaningEmbedder(), encoder=Bm25Encoder(), plan=plan, clock=clock)
+PLAN = SearchPlan()
+
+
+def made(place: Mem0Config, clock: StoppedClock, plan: SearchPlan = PLAN) -> Mem0Backend:
+    return Mem0Backend(
+        place,
+        company="c",
+        embedder=MeaningEmbedder(),
+        encoder=Bm25Encoder(),
+        plan_of=lambda _kind, _weight: plan,
+        clock=clock,
+    )
 
 
 @pytest.fixture

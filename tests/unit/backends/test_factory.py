@@ -23,6 +23,7 @@ from memcore.backends.mem0.search import SearchPlan
 from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryConfigError
 
 PLACE = Mem0Config(url="http://127.0.0.1:1", history_url="sqlite:///never.db", collection="memtend_c")
@@ -75,7 +76,7 @@ def test_the_policy_decides_how_text_is_searched(retrieval: dict[str, Any], plan
     config = CompanyMemoryConfig.model_validate({"retrieval": retrieval})
     backend = create_memory_backend(config, company="c", embedder=HashingEmbedder(), place=PLACE)
     assert isinstance(backend, Mem0Backend)
-    assert backend._plan == plan
+    assert backend._plan_of(EmbedderKind.STATIC, None) == plan
 
 
 def test_mem0_needs_an_embedder_and_a_place() -> None:
