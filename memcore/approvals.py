@@ -275,13 +275,7 @@ class SharedPublication:
         for each in approval.proposal.supersedes:
             ended = self._ended(each, own)
             if ended is not None:
-                again = MemoryStoreRequest(
-                    category=ended.category,
-                    namespace=ended.namespace,
-                    content=ended.content,
-                    metadata=ended.metadata,
-                    expires_at=ended.expires_at,
-                )
+                again = MemoryStoreRequest.model_validate(ended, from_attributes=True)
                 await self._store.publish(ended.agent_id, again)
             await self._notes.returned(fact_id, each)
         # By its last id: it may have been superseded and published again.

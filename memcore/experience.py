@@ -33,7 +33,7 @@ from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.execution import ChatMessage, prompt
 from memcore.models.experience import CompressedExperience, DetailedExperience
 from memcore.models.memory import (
     COMPRESSED_TAG,
@@ -99,10 +99,7 @@ def messages_of(experience: DetailedExperience) -> tuple[ChatMessage, ...]:
     content = "\n\n".join(
         f"{title}:\n{wrap_untrusted(TAG_EXPERIENCE, clipped(text, most))}" for title, text, most in _parts(experience)
     )
-    return (
-        ChatMessage(role=MessageRole.SYSTEM, content=_INSTRUCTIONS),
-        ChatMessage(role=MessageRole.USER, content=content),
-    )
+    return prompt(_INSTRUCTIONS, content)
 
 
 def raw_chars(experience: DetailedExperience) -> int:

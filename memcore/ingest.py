@@ -168,17 +168,7 @@ class Ingestor:
 
 
 def _record(item: StoreItem) -> MemoryRecord:
-    request = item.request
     return MemoryRecord(
-        entry=MemoryEntry(
-            id=item.id,
-            agent_id=item.agent_id,
-            namespace=request.namespace,
-            category=request.category,
-            content=request.content,
-            metadata=request.metadata,
-            created_at=item.created_at,
-            expires_at=request.expires_at,
-        ),
+        entry=MemoryEntry(id=item.id, agent_id=item.agent_id, created_at=item.created_at, **dict(item.request)),
         lineage=Lineage(session_id=item.session_id, project_id=item.project_id, task_id=item.task_id),
     )

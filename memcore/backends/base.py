@@ -45,16 +45,7 @@ def fresh_record(
         source=request.metadata.source,
     )
     try:
-        entry = MemoryEntry(
-            id=memory_id,
-            agent_id=agent_id,
-            namespace=request.namespace,
-            category=request.category,
-            content=request.content,
-            metadata=request.metadata,
-            created_at=now,
-            expires_at=request.expires_at,
-        )
+        entry = MemoryEntry(id=memory_id, agent_id=agent_id, created_at=now, **dict(request))
     except ValidationError as error:
         raise MemoryInputError.of(error) from error
     return MemoryRecord(entry=entry)

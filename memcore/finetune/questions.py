@@ -36,7 +36,7 @@ from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen
-from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.execution import prompt
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 #: Raise it with any change of the instructions: the same passage is then another question.
@@ -86,10 +86,7 @@ def request_for(passage: Passage, *, count: int, model: str | None) -> Completio
     """Return the request: the instructions, then the passage as data behind a fence."""
     shown = wrap_untrusted(TAG_PASSAGE, clipped(passage.text, PASSAGE_CHARS))
     return CompletionRequest(
-        messages=(
-            ChatMessage(role=MessageRole.SYSTEM, content=_INSTRUCTIONS.format(count=count)),
-            ChatMessage(role=MessageRole.USER, content=shown),
-        ),
+        messages=prompt(_INSTRUCTIONS.format(count=count), shown),
         model=model,
         max_tokens=_TOKENS + count * _TOKENS_OF_QUESTION,
     )

@@ -153,3 +153,9 @@ class ChatMessage(Frozen):
 
     role: MessageRole
     content: NotBlankText
+
+
+def prompt(instructions: str, data: str) -> tuple[ChatMessage, ...]:
+    """Return the messages of a question to a model: the instructions as the system's, the data as the user's."""
+    system = ChatMessage(role=MessageRole.SYSTEM, content=instructions)
+    return (system, ChatMessage(role=MessageRole.USER, content=data))

@@ -229,7 +229,7 @@ NewMetadata = Annotated[MemoryMetadata, AfterValidator(_one_line_labels)]
 
 
 class MemoryStoreRequest(Frozen):
-    """A memory to store; the client gives it its id and its time.
+    """A memory to store: the fields of an entry that its writer gives; the client gives it its id and its time.
 
     Attributes:
         category: what kind of memory it is.

@@ -30,11 +30,6 @@ class IndexedFact(NamedTuple):
     version: int
 
 
-def shown_id(company: str, fact_id: str, version: int) -> str:
-    """Return the store's id of a version of a fact."""
-    return ids.shown_fact_id(company=company, fact_id=fact_id, version=version)
-
-
 def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
     """Return the store's record of a published line, with its text, and its tags as far as they fit."""
     if line.content is None or line.category is None:
@@ -43,7 +38,7 @@ def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
     own = (f"{_VERSION_TAG}{line.version}", NON_INFERABLE_TAG)
     tags = dict.fromkeys((*own, *line.tags[: MAX_TAGS - len(own)]))
     entry = MemoryEntry(
-        id=shown_id(company, line.fact_id, line.version),
+        id=ids.shown_fact_id(company=company, fact_id=line.fact_id, version=line.version),
         agent_id=ORGANISATION,
         namespace=namespace_of(line.category),
         category=MemoryCategory.SEMANTIC,

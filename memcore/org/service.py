@@ -163,10 +163,8 @@ class LedgerOrgMemory:
             raise MemoryInputError("limit", "must be 1 or higher")
         if offset < 0:
             raise MemoryInputError("offset", "must be 0 or higher")
-        given = self._search.policies[offset:][:limit]
-        wanted = None if limit is None else limit - len(given)
-        skipped = max(0, offset - len(self._search.policies))
-        return given + await self._do(lambda: self._stored_policies(skipped, wanted))
+        every = self._search.policies + await self._do(self._stored_policies)
+        return every[offset:][:limit]
 
     async def count_policies(self) -> int:
         """Return how many core policies there are."""
@@ -223,14 +221,10 @@ class LedgerOrgMemory:
         except Exception as error:  # noqa: BLE001  # the line is committed; the sweep brings it to the store
             _log.warning(OrgEvent.SHOW_DEFERRED, extra={"fact_id": fact_id, "error": type(error).__name__})
 
-    def _stored_policies(self, offset: int, limit: int | None) -> tuple[OrgFact, ...]:
+    def _stored_policies(self) -> tuple[OrgFact, ...]:
         found: list[OrgFact] = []
-        while limit is None or len(found) < limit:
-            size = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
-            page = self._facts.facts(self._company, categories=_POLICIES, offset=offset + len(found), limit=size)
+        while page := self._facts.facts(self._company, categories=_POLICIES, offset=len(found), limit=MAX_PAGE):
             found += page
-            if len(page) < size:
-                break
         return tuple(found)
 
     async def _do(self, call: Callable[[], _Answer]) -> _Answer:

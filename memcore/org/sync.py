@@ -3,12 +3,12 @@
 import asyncio
 import logging
 
-from memcore import errors
+from memcore import errors, ids
 from memcore.backends.protocol import FactStore
 from memcore.ledger.organization.facts import OrgOutbox
 from memcore.models.organization import OperationLogEntry
 from memcore.org.protocol import OrgEvent
-from memcore.org.search import record_of, shown_id
+from memcore.org.search import record_of
 
 #: Failed facts after which a call gives up: an error of so many is an error of all.
 _MOST_STUCK = 5
@@ -31,7 +31,7 @@ class OrgSync:
         self._facts = facts
         self._company = company
 
-    async def follow(self, *, fact_id: str | None = None, limit: int = AT_A_TIME) -> int:
+    async def follow(self, *, fact_id: str | None = None) -> int:
         """Show what waits, of all facts or of one, and return how many lines were shown.
 
         A line that fails keeps its place, and the lines of its fact behind it. A text that can never be shown counts
@@ -41,7 +41,7 @@ class OrgSync:
         stuck: set[str] = set()
         after: OperationLogEntry | None = None
         shown = seen = 0
-        while seen < limit and len(stuck) < _MOST_STUCK and (lines := await self._pending(fact_id, after)):
+        while seen < AT_A_TIME and len(stuck) < _MOST_STUCK and (lines := await self._pending(fact_id, after)):
             for line in lines:
                 if line.fact_id not in stuck:
                     if await self._shows(line):
@@ -69,7 +69,8 @@ class OrgSync:
                     # The version before it must go all the same.
                     _failed(line, error)
             if line.version > 1:
-                await self._facts.hide(shown_id(self._company, line.fact_id, line.version - 1))
+                old = line.version - 1
+                await self._facts.hide(ids.shown_fact_id(company=self._company, fact_id=line.fact_id, version=old))
         except errors.MemoryConnectionError:
             raise
         except errors.MemoryError as error:

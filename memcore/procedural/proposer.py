@@ -16,7 +16,7 @@ from memcore.experience import clipped
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.execution import ChatMessage, prompt
 from memcore.models.memory import StoredKey
 from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, ProposalDraft, sanitised
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
@@ -135,10 +135,7 @@ def messages_of(payload: FailureAnalysisPayload | SuccessPayload) -> tuple[ChatM
     content = "\n\n".join(
         f"{name}:\n{wrap_untrusted(TAG_FACT, clipped(_value_text(value), FACT_CHARS))}" for name, value in facts.items()
     )
-    return (
-        ChatMessage(role=MessageRole.SYSTEM, content=system),
-        ChatMessage(role=MessageRole.USER, content=content),
-    )
+    return prompt(system, content)
 
 
 def _value_text(value: object) -> str:

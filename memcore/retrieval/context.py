@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Self
+from typing import Final, Self
 
 from memcore.backends.fusion import HybridBackend, RankedLists
 from memcore.backends.protocol import FactStoreProvider, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
@@ -93,6 +93,8 @@ class ContextInjectionStrategy:
         MemoryConfigError: the configuration asks for a retriever or a re-ranker, and none was given.
     """
 
+    strategy_name: Final = "context"
+
     def __init__(
         self,
         *,
@@ -163,11 +165,6 @@ class ContextInjectionStrategy:
             use_recorder=use_recorder,
             clock=clock,
         )
-
-    @property
-    def strategy_name(self) -> str:
-        """``context``."""
-        return "context"
 
     def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
         """Return none: memories come as messages."""
@@ -260,7 +257,7 @@ class ContextInjectionStrategy:
         if not every:
             return ()
         if config.fusion_strategy is FusionStrategy.WEIGHTED:
-            return fuse_weighted(rankings, config=config, dense_weight=dense_weight, now=self._clock(), limit=every)
+            return fuse_weighted(rankings, config=config, dense_weight=dense_weight, now=self._clock())
         worded = (tuple(hit.entry for hit in hits) for hits in (rankings.sparse, rankings.shared_sparse))
         return fuse_ranked_lists(
             (nearest(rankings.dense), nearest(rankings.shared_dense), *worded),

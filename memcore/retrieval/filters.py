@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from memcore.errors import MemoryInputError
 from memcore.models.memory import NON_INFERABLE_TAG
@@ -30,15 +30,12 @@ class MemoryFilterStrategy(Protocol):
 class TagBasedMemoryFilter:
     """Passes the memories that carry a tag; raises MemoryInputError when it is blank."""
 
+    strategy_name: Final = "tag_based"
+
     def __init__(self, required_tag: str = NON_INFERABLE_TAG) -> None:
         if not required_tag.strip():
             raise MemoryInputError("required_tag", "must not be blank")
         self._tag = required_tag.strip()
-
-    @property
-    def strategy_name(self) -> str:
-        """``tag_based``."""
-        return "tag_based"
 
     def filter_for_injection(self, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return those that carry the tag, in their order."""
@@ -50,10 +47,7 @@ class TagBasedMemoryFilter:
 class PassthroughMemoryFilter:
     """Passes all memories."""
 
-    @property
-    def strategy_name(self) -> str:
-        """``passthrough``."""
-        return "passthrough"
+    strategy_name: Final = "passthrough"
 
     def filter_for_injection(self, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return them all."""

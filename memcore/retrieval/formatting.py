@@ -23,18 +23,11 @@ def format_memory_context_with_directive(
 ) -> tuple[ChatMessage, ...]:
     """Return the directive and the message with the memories that fit, best first, or nothing when none fits.
 
-    The directive always speaks as the system, and the token budget is that of the memories' message alone.
+    The directive always speaks as the system, and the token budget is that of the memories' message alone. A memory
+    that is too long is skipped, and smaller ones may follow.
     """
-    fitting = fit_memories(memories, estimator=estimator, token_budget=token_budget)
-    return format_fitting(fitting, injection_point=injection_point)
-
-
-def fit_memories(
-    memories: Sequence[ScoredMemory], *, estimator: TokenEstimator, token_budget: int
-) -> tuple[ScoredMemory, ...]:
-    """Return the memories that the budget holds: one that is too long is skipped, and smaller ones may follow."""
     places = fit([_block(memory) for memory in memories], estimator=estimator, token_budget=token_budget)
-    return tuple(memories[place] for place in places)
+    return format_fitting([memories[place] for place in places], injection_point=injection_point)
 
 
 def fit_parts(

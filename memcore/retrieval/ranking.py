@@ -45,7 +45,7 @@ def rank_memories(
             known = config.default_relevance if entry.relevance_score is None else entry.relevance_score
             relevance = min(1.0, known + boost)
             scored.append(_with_recency(entry, relevance, FusionStrategy.LINEAR, config, now, is_shared=is_shared))
-    return _best_of(scored, config=config, limit=limit)
+    return _best_of(scored, config=config)[: config.max_memories if limit is None else limit]
 
 
 def _with_recency(
@@ -68,11 +68,8 @@ def _with_recency(
     )
 
 
-def _best_of(
-    scored: Sequence[ScoredMemory], *, config: MemoryRetrievalConfig, limit: int | None
-) -> tuple[ScoredMemory, ...]:
-    kept = sorted((each for each in scored if each.combined_score >= config.min_relevance), key=best_first)
-    return tuple(kept[: config.max_memories if limit is None else limit])
+def _best_of(scored: Sequence[ScoredMemory], *, config: MemoryRetrievalConfig) -> tuple[ScoredMemory, ...]:
+    return tuple(sorted((each for each in scored if each.combined_score >= config.min_relevance), key=best_first))
 
 
 # Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods,
@@ -139,12 +136,7 @@ def fuse_ranked_lists(
 
 
 def fuse_weighted(
-    rankings: RankedLists,
-    *,
-    config: MemoryRetrievalConfig,
-    dense_weight: float,
-    now: datetime,
-    limit: int | None = None,
+    rankings: RankedLists, *, config: MemoryRetrievalConfig, dense_weight: float, now: datetime
 ) -> tuple[ScoredMemory, ...]:
     """Return the memories that reach ``config.min_relevance``, best first.
 
@@ -171,7 +163,7 @@ def fuse_weighted(
         )
         for key, score in relevance.items()
     ]
-    return _best_of(scored, config=config, limit=limit)
+    return _best_of(scored, config=config)
 
 
 # Carbonell and Goldstein: The use of MMR, diversity-based reranking for reordering documents, 1998.

@@ -16,7 +16,7 @@ from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.strategy import ConcatenationOp, SummaryDraft
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
-from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.execution import ChatMessage, prompt
 from memcore.models.memory import DISTILLATION, FALLBACK_TAG, SYNTHESIZED_TAG, MemoryQuery
 from memcore.records import MemoryRecord
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
@@ -106,26 +106,19 @@ def merge_messages(
         system += [untrusted_content_directive(TRAJECTORY_TAG), _CONTEXT]
         system += [wrap_untrusted(TRAJECTORY_TAG, text) for text in trajectories]
     entries = (_entry(source, max_entry_chars) for source in sources)
-    return _messages("\n\n".join(system), "\n".join(entries))
+    return prompt("\n\n".join(system), "\n".join(entries))
 
 
 def shorten_messages(source: MemoryRecord, *, max_tokens: int, max_entry_chars: int) -> tuple[ChatMessage, ...]:
     """Return the prompt that shortens one memory."""
     words = int(max_tokens * _WORDS_PER_TOKEN)
     system = f"{_SHORTEN.format(words=words)}\n\n{untrusted_content_directive(ENTRY_TAG)}"
-    return _messages(system, _entry(source, max_entry_chars))
+    return prompt(system, _entry(source, max_entry_chars))
 
 
 def _entry(source: MemoryRecord, max_chars: int) -> str:
     entry = source.entry
     return wrap_untrusted(ENTRY_TAG, f"{entry.created_at:%Y-%m-%d}: {entry.content[:max_chars]}")
-
-
-def _messages(system: str, user: str) -> tuple[ChatMessage, ...]:
-    return (
-        ChatMessage(role=MessageRole.SYSTEM, content=system),
-        ChatMessage(role=MessageRole.USER, content=user),
-    )
 
 
 #: Part of a question's id: a changed prompt is another question.
