@@ -27,9 +27,6 @@ from memcore.models.memory import (
 )
 from memcore.procedural.capture import is_failure, takes
 
-#: Of a trace without turns.
-NO_TURNS = "no turns"
-
 #: Characters of an error message that a memory keeps; the trajectory keeps all of it.
 MAX_ERROR_CHARS = 1_000
 
@@ -88,11 +85,8 @@ class DistillationRequest(Frozen):
 
     def store_request(self) -> MemoryStoreRequest:
         """Return the memory to store."""
-        return MemoryStoreRequest(
-            category=MemoryCategory.EPISODIC,
-            content=self.content,
-            metadata=MemoryMetadata(source=DISTILLATION, tags=(DISTILLATION,)),
-        )
+        metadata = MemoryMetadata(source=DISTILLATION, tags=(DISTILLATION,))
+        return MemoryStoreRequest(category=MemoryCategory.EPISODIC, content=self.content, metadata=metadata)
 
 
 def outcome_of(trace: ExecutionTrace) -> str:
@@ -107,7 +101,7 @@ def outcome_of(trace: ExecutionTrace) -> str:
 
 def _summary(trace: ExecutionTrace) -> str:
     if not trace.turns:
-        return NO_TURNS
+        return "no turns"
     tools = sorted(set(trace.tools))
     return (
         f"{len(trace.turns)} turns, {trace.tokens} tokens, "
@@ -183,7 +177,10 @@ class Capture:
         if self._ledger.trajectories.get(job.company, job.trace_id) is not None:
             return Done(facts={"known": 1})
         outlives = experience_refusal(level) is None
-        counts = {"experiences": int(outlives and self._keep_experience(job))}
+        counts = {"experiences": 0}
+        if outlives:
+            experience = experience_of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
+            counts["experiences"] = int(self._ledger.experiences.append(job.company, experience))
         written = self._store(_memory(job))
         for field in written.refused.values():
             return Dead(reason=f"{field}: {refusal(field)}")
@@ -196,10 +193,6 @@ class Capture:
         if lesson_at is not None:
             counts["lessons"] = counts["trajectories"]
         return Done(facts=counts)
-
-    def _keep_experience(self, job: DistillPayload) -> bool:
-        made = experience_of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
-        return self._ledger.experiences.append(job.company, made)
 
     def _teaches(self, trajectory: Trajectory) -> bool:
         config = self._procedural

@@ -9,11 +9,7 @@ Result = TypeVar("Result")
 
 
 class LoopThread:
-    """Run coroutines from other threads; close it when done.
-
-    Args:
-        name: the thread's name.
-    """
+    """Run coroutines from other threads, in a thread of this name; close it when done."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

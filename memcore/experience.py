@@ -147,9 +147,8 @@ class ExperienceLesson(Frozen):
 #: The purpose that the account names.
 PURPOSE = "system:memory:compress:episodic"
 
-#: The least and the largest ratio; nothing is compressed to nothing, and what grew counts as not compressed.
+#: The least ratio: nothing is compressed to nothing.
 _LEAST_RATIO = 0.01
-_LARGEST_RATIO = 1.0
 
 
 class LLMExperienceCompressor:
@@ -187,16 +186,15 @@ class LLMExperienceCompressor:
         )
         by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=PURPOSE)
         lesson = await ask_structured(self._model, request, ExperienceLesson, by=by, key=key)
+        # What grew counts as not compressed.
         ratio = lesson.chars / raw_chars(experience)
         return CompressedExperience(
-            id=ids.compressed_id(
-                company=self._company, agent_id=agent_id, experience_id=experience.id, version=self.version
-            ),
+            id=_memory_id(experience, self, company=self._company),
             agent_id=agent_id,
             strategic_decisions=lesson.strategic_decisions,
             applicable_contexts=lesson.applicable_contexts,
             source_artifact_ids=(experience.id,),
-            compression_ratio=min(max(ratio, _LEAST_RATIO), _LARGEST_RATIO),
+            compression_ratio=min(max(ratio, _LEAST_RATIO), 1.0),
             compressor_version=self.version,
             metadata=MemoryMetadata(source=experience.id, tags=(COMPRESSED_TAG,)),
             created_at=self._clock(),
@@ -353,7 +351,7 @@ class CompressionService:
 
     async def _compress(self, page: Sequence[DetailedExperience], compressor: ExperienceCompressor) -> list[str]:
         """Return the outcome of each; an error of one waits for the others to end."""
-        ids_of = {each.id: self._memory_id(each, compressor) for each in page}
+        ids_of = {each.id: _memory_id(each, compressor, company=self._company) for each in page}
         agent_id = page[0].agent_id
         # A crash between keeping and marking leaves a memory that is there, or was there and has been removed since.
         kept = {record.entry.id for record in await self._backend.get_many(agent_id, list(ids_of.values()))}
@@ -370,7 +368,7 @@ class CompressionService:
     async def _one(self, experience: DetailedExperience, compressor: ExperienceCompressor, *, is_kept: bool) -> str:
         """Compress one, and return its outcome as a word."""
         if is_kept:
-            self._mark(experience, compressed_as=self._memory_id(experience, compressor))
+            self._mark(experience, compressed_as=_memory_id(experience, compressor, company=self._company))
             return "compressed"
         try:
             lesson = await compressor.compress(experience)
@@ -407,13 +405,11 @@ class CompressionService:
             self._company, experience.agent_id, experience.id, compressed_as=compressed_as, reason=reason
         )
 
-    def _memory_id(self, experience: DetailedExperience, compressor: ExperienceCompressor) -> str:
-        return ids.compressed_id(
-            company=self._company,
-            agent_id=experience.agent_id,
-            experience_id=experience.id,
-            version=compressor.version,
-        )
+
+def _memory_id(experience: DetailedExperience, compressor: ExperienceCompressor, *, company: str) -> str:
+    return ids.compressed_id(
+        company=company, agent_id=experience.agent_id, experience_id=experience.id, version=compressor.version
+    )
 
 
 def _about(experience: DetailedExperience) -> dict[str, str]:

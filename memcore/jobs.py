@@ -121,12 +121,7 @@ BULK_ABOVE = 32
 
 
 def store_queue(agent_id: str, *, count: int = 1) -> Queue:
-    """Return the queue for one agent's memories: the agent's shard, or the bulk queue for a large number of them.
-
-    Args:
-        agent_id: whose memories.
-        count: how many are sent in one call.
-    """
+    """Return the queue for one agent's memories: the agent's shard, or the bulk queue for a large number of them."""
     if count > BULK_ABOVE:
         return Queue.STORE_BULK
     # Not hash(): Python salts it per process, and an agent would wait in another queue from every engine.
@@ -146,11 +141,7 @@ MAX_AGENTS = 10_000
 
 
 class StoreRateLimiter:
-    """Per-agent rate limiter: routes an agent above 16 memories a second to the bulk queue; thread-safe.
-
-    Args:
-        clock: what time it is.
-    """
+    """Per-agent rate limiter: routes an agent above 16 memories a second to the bulk queue; thread-safe."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock

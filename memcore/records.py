@@ -35,9 +35,7 @@ class Lineage:
     """Where a memory belongs and what it was made of.
 
     Attributes:
-        session_id: the session it was stored in, if it was.
-        project_id: the project it was stored in, if it was.
-        task_id: the task it was stored in, if it was.
+        session_id, project_id, task_id: what it was stored in, if it was.
         summary_of: ids of the memories that this summary replaced.
         depth: 0 for what an agent stored, 1 for a summary of those, and so on.
     """
@@ -91,14 +89,11 @@ class Where(Frozen):
         namespaces: any of them; None for all.
         tags: all of them present.
         without_tags: none of them present.
-        created_since: created at or after.
-        created_before: created before.
+        created_since, created_before: the first time included, the second not.
         expires_by: has an expiry, and it is at or before this time.
         ids: any of them; None for all.
         without_ids: none of them.
-        session_id: stored in this session.
-        project_id: stored in this project.
-        task_id: stored in this task.
+        session_id, project_id, task_id: stored in this one.
         lessons: only lessons that memtend drew (memcore.procedural), or none of them; None for all.
         outside: stored in no session, in no project or in no task, whichever is named.
         token: carries exactly this claim mark.
@@ -124,6 +119,5 @@ class Where(Frozen):
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:
         if self.created_since and self.created_before and self.created_since >= self.created_before:
-            msg = "created_since must lie before created_before"
-            raise ValueError(msg)
+            raise ValueError("created_since must lie before created_before")
         return self

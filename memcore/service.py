@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memcore.backends.factory import create_worker_backend
 from memcore.clock import Clock, utc_now
@@ -58,22 +58,8 @@ class JobDispatcher(Protocol):
         ...
 
 
-class ServiceResources(Protocol):
-    """Opens what few calls need, and closes it behind them."""
-
-    def backend(self) -> AbstractAsyncContextManager["WorkerBackend"]:
-        """Open the memories. Raises MemoryConfigError, MemoryConnectionError."""
-        ...
-
-    def deployment(self) -> AbstractAsyncContextManager["CheckpointDeployment"]:
-        """Open what deploys checkpoints. Raises MemoryBackendUnsupportedError where no backend embeds anything."""
-        ...
-
-
 #: Most rows of a page.
 MAX_PAGE = 200
-
-Given = ParamSpec("Given")
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +71,8 @@ class MemoryService:
         ledger: runs, checkpoints, what serves, the audit.
         company: whose.
         dispatcher: publishes jobs for rows; what it cannot send, the sweep dispatches.
-        resources: opens the store for the calls that need it.
+        open_backend: opens the memories, for the calls that need them.
+        open_deployment: opens what deploys checkpoints; MemoryBackendUnsupportedError where no backend embeds anything.
         runs: the folder of this machine's runs, which a preflight looks at.
         execution: where stages run.
         clock: the time.
@@ -97,7 +84,8 @@ class MemoryService:
         *,
         company: str,
         dispatcher: JobDispatcher,
-        resources: ServiceResources,
+        open_backend: Callable[[], AbstractAsyncContextManager["WorkerBackend"]],
+        open_deployment: Callable[[], AbstractAsyncContextManager["CheckpointDeployment"]],
         runs: Path,
         execution: FineTuneExecutionConfig | None = None,
         clock: Clock = utc_now,
@@ -105,7 +93,8 @@ class MemoryService:
         self._ledger = ledger
         self._company = company
         self._dispatcher = dispatcher
-        self._resources = resources
+        self._open_backend = open_backend
+        self._open_deployment = open_deployment
         self._runs = runs
         self._execution = execution
         self._clock = clock
@@ -200,9 +189,9 @@ class MemoryService:
             MemoryBackendUnsupportedError: no backend of this policy embeds anything.
             CheckpointNotFoundError, CheckpointConflictError, CheckpointCorruptError: as CheckpointDeployment.deploy.
         """
-        async with self._resources.deployment() as deployment:
+        async with self._open_deployment() as deployment:
             # The first connection inserts the pointer.
-            async with self._resources.backend():
+            async with self._open_backend():
                 pass
             pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
         await self._dispatch(self._dispatcher.dispatch_reindex, self._company)
@@ -216,7 +205,7 @@ class MemoryService:
             CheckpointNotFoundError, CheckpointRollbackUnavailableError, CheckpointRollbackCorruptError: as
                 CheckpointDeployment.rollback; what serves goes on.
         """
-        async with self._resources.deployment() as deployment:
+        async with self._open_deployment() as deployment:
             pointer = await deployment.rollback(checkpoint_id, confirmation)
         await self._dispatch(self._dispatcher.dispatch_reindex, self._company)
         return pointer
@@ -227,7 +216,7 @@ class MemoryService:
         Raises CheckpointNotFoundError; CheckpointConflictError for one that serves, is being filled, or is kept;
         MemoryBackendUnsupportedError.
         """
-        async with self._resources.deployment() as deployment:
+        async with self._open_deployment() as deployment:
             return await deployment.delete(checkpoint_id, confirmation)
 
     async def delete_memory_entry(self, agent_id: str, memory_id: str, confirmation: Confirmation) -> Run:
@@ -237,7 +226,7 @@ class MemoryService:
             MemoryNotFoundError: the agent has no such memory.
             MemoryStoreError: another run of the agent is under way: try again.
         """
-        async with self._resources.backend() as backend:
+        async with self._open_backend() as backend:
             found = await backend.get_many(agent_id, [memory_id])
         if not found:
             raise MemoryNotFoundError("memory_id: names no memory of this agent")
@@ -258,13 +247,13 @@ class MemoryService:
         return run
 
     async def _memories(self, enough: int) -> int:
-        async with self._resources.backend() as backend:
+        async with self._open_backend() as backend:
             gathering = Gathering(backend, self._ledger, company=self._company, alive=lambda: None)
             return await gathering.count(enough=enough)
 
-    async def _dispatch(self, dispatch: Callable[Given, None], *given: Given.args, **named: Given.kwargs) -> None:
+    async def _dispatch(self, dispatch: Callable[..., None], *given: object) -> None:
         try:
-            await asyncio.to_thread(dispatch, *given, **named)
+            await asyncio.to_thread(dispatch, *given)
         except MemoryConnectionError:
             # What was asked for stands in its row, and the sweep dispatches when the broker is back.
             _log.warning(FineTuneEvent.DISPATCH_FAILED, extra={"company": self._company})
@@ -281,29 +270,10 @@ def create_memory_service(
     settings: "Settings", policy: "Policy", ledger: Ledger, dispatcher: JobDispatcher, *, clock: Clock = utc_now
 ) -> MemoryService:
     """Return the service of an installation; the caller closes the ledger, the service what else it opens."""
-    return MemoryService(
-        ledger,
-        company=settings.company,
-        dispatcher=dispatcher,
-        resources=InstalledResources(settings, policy, ledger),
-        runs=settings.home / RUNS,
-        execution=execution_of(settings, policy),
-        clock=clock,
-    )
-
-
-class InstalledResources:
-    """Opens an installation's store, anew for each call that needs it."""
-
-    def __init__(self, settings: "Settings", policy: "Policy", ledger: Ledger) -> None:
-        self._settings = settings
-        self._policy = policy
-        self._ledger = ledger
 
     @asynccontextmanager
-    async def backend(self) -> "AsyncIterator[WorkerBackend]":
-        """Open the memories."""
-        backend = create_worker_backend(self._settings, self._policy)
+    async def open_backend() -> "AsyncIterator[WorkerBackend]":
+        backend = create_worker_backend(settings, policy)
         await backend.connect()
         try:
             yield backend
@@ -311,7 +281,17 @@ class InstalledResources:
             await backend.disconnect()
 
     @asynccontextmanager
-    async def deployment(self) -> "AsyncIterator[CheckpointDeployment]":
-        """Open what deploys checkpoints."""
-        async with create_reindex_target(self._settings, self._policy) as reindex_target:
-            yield create_deployment(self._settings, self._policy, self._ledger, reindex_target)
+    async def open_deployment() -> "AsyncIterator[CheckpointDeployment]":
+        async with create_reindex_target(settings, policy) as reindex_target:
+            yield create_deployment(settings, policy, ledger, reindex_target)
+
+    return MemoryService(
+        ledger,
+        company=settings.company,
+        dispatcher=dispatcher,
+        open_backend=open_backend,
+        open_deployment=open_deployment,
+        runs=settings.home / RUNS,
+        execution=execution_of(settings, policy),
+        clock=clock,
+    )

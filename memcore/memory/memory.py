@@ -126,10 +126,8 @@ class Memory:
 
         Raises:
             MemoryInputError: as for store; the message says which memory.
-            MemoryConnectionError: the broker cannot be reached; some may have been sent, and sending all again writes
-                nothing twice.
-            MemoryQueueFullError: the queue holds as much as it may.
-            MemoryDiskFullError: the broker's disk has too little room.
+            MemoryConnectionError, MemoryQueueFullError, MemoryDiskFullError: as for store; some may have been sent, and
+                sending all again writes nothing twice.
         """
         request, scope = split_fields(fields)
         with named_as_given():

@@ -144,12 +144,7 @@ class MessageRole(StrEnum):
 
 
 class ChatMessage(Frozen):
-    """A message to put between the system prompt and the task.
-
-    Attributes:
-        role: who speaks.
-        content: the text.
-    """
+    """A message to put between the system prompt and the task."""
 
     role: MessageRole
     content: NotBlankText

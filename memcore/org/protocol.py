@@ -23,7 +23,10 @@ class OrgMemoryBackend(Connectable, Protocol):
         ...
 
     async def list_policies(self, *, limit: int | None = None, offset: int = 0) -> tuple[OrgFact, ...]:
-        """Return core policies: those of the configuration, then those written, oldest first."""
+        """Return core policies: those of the configuration, then those written, oldest first.
+
+        Raises MemoryInputError for a limit below 1 or an offset below 0.
+        """
         ...
 
     async def count_policies(self) -> int:

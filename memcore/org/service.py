@@ -65,12 +65,10 @@ class LedgerOrgMemory:
 
     @property
     def is_connected(self) -> bool:
-        """Whether connect has succeeded and disconnect has not been called since."""
         return self._is_connected
 
     @property
     def backend_name(self) -> str:
-        """``hybrid_prompt_retrieval``, as in the policy file."""
         return self._config.backend
 
     async def connect(self) -> None:
@@ -82,11 +80,9 @@ class LedgerOrgMemory:
         self._is_connected = True
 
     async def disconnect(self) -> None:
-        """Take no more calls; the ledger stays open."""
         self._is_connected = False
 
     async def health_check(self) -> bool:
-        """Return whether it is connected and the ledger answers."""
         return self._is_connected and await self._fault() is None
 
     async def _fault(self) -> Exception | None:
@@ -155,10 +151,6 @@ class LedgerOrgMemory:
         return True
 
     async def list_policies(self, *, limit: int | None = None, offset: int = 0) -> tuple[OrgFact, ...]:
-        """Return core policies: those of the configuration, then those written, oldest first.
-
-        Raises MemoryInputError for a limit below 1 or an offset below 0.
-        """
         if limit is not None and limit < 1:
             raise MemoryInputError("limit", "must be 1 or higher")
         if offset < 0:
@@ -167,7 +159,6 @@ class LedgerOrgMemory:
         return every[offset:][:limit]
 
     async def count_policies(self) -> int:
-        """Return how many core policies there are."""
         return len(self._search.policies) + await self._do(
             lambda: self._facts.count(self._company, categories=_POLICIES)
         )

@@ -167,7 +167,6 @@ class ContextInjectionStrategy:
         )
 
     def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return none: memories come as messages."""
         return ()
 
     async def prepare_messages(

@@ -38,7 +38,6 @@ class TagBasedMemoryFilter:
         self._tag = required_tag.strip()
 
     def filter_for_injection(self, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
-        """Return those that carry the tag, in their order."""
         kept = tuple(each for each in memories if self._tag in each.entry.metadata.tags)
         _log.debug(RetrievalEvent.FILTER_APPLIED, extra={"given": len(memories), "kept": len(kept)})
         return kept
@@ -50,7 +49,6 @@ class PassthroughMemoryFilter:
     strategy_name: Final = "passthrough"
 
     def filter_for_injection(self, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
-        """Return them all."""
         return memories
 
 

@@ -11,8 +11,6 @@ from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive
 
 _BETWEEN = "\n"
 
-_ROLES = {InjectionPoint.SYSTEM: MessageRole.SYSTEM, InjectionPoint.USER: MessageRole.USER}
-
 
 def format_memory_context_with_directive(
     memories: Sequence[ScoredMemory],
@@ -91,7 +89,7 @@ def format_fitting(memories: Sequence[ScoredMemory], *, injection_point: Injecti
         return ()
     return (
         ChatMessage(role=MessageRole.SYSTEM, content=MEMORY_DIRECTIVE),
-        ChatMessage(role=_ROLES[injection_point], content=_BETWEEN.join(map(_block, memories))),
+        ChatMessage(role=MessageRole(injection_point), content=_BETWEEN.join(map(_block, memories))),
     )
 
 

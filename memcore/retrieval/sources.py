@@ -260,8 +260,7 @@ class FactsAlone:
         self._holder = holder
 
     async def search_shared(self, query: MemoryQuery, *, exclude_agent: str | None = None) -> tuple[MemoryEntry, ...]:
-        """Return the facts near a text, best first; no agent published them, so none is left out."""
-        del exclude_agent
+        del exclude_agent  # no agent published them, so none is left out
         return nearest((await self._found(query)).dense)
 
     async def search_shared_sparse(

@@ -127,8 +127,7 @@ class AgentFolder:
         drop(self._lock_path)
         sync_folder(self._root)
 
-    def open(self) -> None:
-        """Lock, clear away what a crash left, and begin. Raises WikiBusyError, OSError."""
+    def __enter__(self) -> Self:
         self._root.mkdir(parents=True, exist_ok=True)
         self._lock = lock_file(self._lock_path)
         try:
@@ -140,28 +139,20 @@ class AgentFolder:
         except BaseException:
             os.close(self._lock)
             raise
+        return self
 
-    def close(self) -> None:
-        """Drop what was not published, or what was replaced, and unlock."""
-        # What cannot be removed now is removed by the next export.
+    def __exit__(self, *_error: object) -> None:
+        # What was not published, or was replaced. What cannot be removed now is removed by the next export.
         with suppress(OSError):
             drop(self._new)
         os.close(self._lock)
 
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
     async def __aenter__(self) -> Self:
         # In threads: removing thousands of old files takes the disk a while.
-        await asyncio.to_thread(self.open)
-        return self
+        return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(self, *_error: object) -> None:
-        await asyncio.to_thread(self.close)
+        await asyncio.to_thread(self.__exit__)
 
 
 def lock_file(path: Path, *, wait: bool = False) -> int:
@@ -172,11 +163,10 @@ def lock_file(path: Path, *, wait: bool = False) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BaseException as error:
         os.close(descriptor)
-        raise WikiBusyError("another export of this agent is under way") from None
-    except BaseException:
-        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise WikiBusyError("another export of this agent is under way") from None
         raise
     return descriptor
 

@@ -51,5 +51,11 @@ def memory_service(
 ) -> MemoryService:
     resources = TestResources(backend, deployment)
     return MemoryService(
-        ledger, company=company, dispatcher=dispatcher, resources=resources, runs=folder / "runs", clock=clock
+        ledger,
+        company=company,
+        dispatcher=dispatcher,
+        open_backend=resources.backend,
+        open_deployment=resources.deployment,
+        runs=folder / "runs",
+        clock=clock,
     )
