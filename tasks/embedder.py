@@ -8,16 +8,13 @@ from memcore.models.finetune import FineTunePlan
 from tasks.context import JobContext
 from tasks.job import Limits, as_job
 
-#: Wait before the store or the ledger is tried again.
-_RETRY_DELAY = timedelta(seconds=10)
-
 _SLICE_LIMITS = Limits(soft=timedelta(minutes=10), hard=timedelta(minutes=11), attempts=5)
 
 #: A stage has a shorter limit of its own.
 _STAGE_LIMITS = Limits(soft=timedelta(hours=12), hard=timedelta(hours=12, minutes=5), attempts=5)
 
 
-@as_job(TaskName.REINDEX, ReindexPayload, _SLICE_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
+@as_job(TaskName.REINDEX, ReindexPayload, _SLICE_LIMITS, is_repeated=True)
 def reindex(_job: ReindexPayload, job_context: JobContext) -> Outcome:
     """Reindex for one slice of time, and dispatch the next slice behind whatever else waits."""
     done = job_context.reindex()
@@ -26,7 +23,7 @@ def reindex(_job: ReindexPayload, job_context: JobContext) -> Outcome:
     return done.outcome
 
 
-@as_job(TaskName.FINETUNE, FineTunePayload, _STAGE_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
+@as_job(TaskName.FINETUNE, FineTunePayload, _STAGE_LIMITS, is_repeated=True)
 def finetune(job: FineTunePayload, job_context: JobContext) -> Outcome:
     """Create the run's row if it is missing, carry out its next stage, and dispatch the following one."""
     if job.plan is not None:

@@ -27,6 +27,13 @@ NEWER_DELAY = timedelta(seconds=20)
 FULL_DELAY = timedelta(seconds=30)
 
 
+#: Wait before a retry: a store or a database that was down is back by then.
+RETRY_DELAY = timedelta(seconds=10)
+
+#: The same of jobs that count something: nobody waits for it.
+COUNT_RETRY_DELAY = timedelta(seconds=30)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How long and how often a job may run; soft < hard < the broker's visibility timeout, checked by a test.
@@ -84,7 +91,7 @@ P = TypeVar("P", bound=Payload)
 
 
 def as_job(
-    name: TaskName, model: type[P], limits: Limits, *, retry_after: timedelta, is_repeated: bool = False
+    name: TaskName, model: type[P], limits: Limits, *, retry_after: timedelta = RETRY_DELAY, is_repeated: bool = False
 ) -> Callable[[Callable[[P, JobContext], Outcome]], Job]:
     """Make a job of a function of its validated payload.
 

@@ -19,13 +19,10 @@ from memcore.jobs import (
 from memcore.models.memory import MemoryLevel, experience_refusal
 from memcore.skills.publication import count_application
 from tasks.context import JobContext
-from tasks.job import COUNT_LIMITS, LONG_LIMITS, WRITE_LIMITS, as_job
-
-#: Wait before a retry: a database that was down is back by then.
-_RETRY_DELAY = timedelta(seconds=10)
+from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, LONG_LIMITS, WRITE_LIMITS, as_job
 
 
-@as_job(TaskName.RECORD, ExperiencePayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
+@as_job(TaskName.RECORD, ExperiencePayload, WRITE_LIMITS)
 def record(job: ExperiencePayload, job_context: JobContext) -> Outcome:
     """Record the experience once, however often its message comes."""
     agent_id, memory = job.experience.agent_id, job_context.policy.memory
@@ -42,7 +39,7 @@ def record(job: ExperiencePayload, job_context: JobContext) -> Outcome:
     return Done(facts={"recorded": int(is_new), "known": int(not is_new)})
 
 
-@as_job(TaskName.COMPRESS, CompressPayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
+@as_job(TaskName.COMPRESS, CompressPayload, LONG_LIMITS, is_repeated=True)
 def compress(job: CompressPayload, job_context: JobContext) -> Outcome:
     """Compress raw experience for one slice of time; the ledger's rows say what is left."""
     outcome = job_context.compress(job.agent_id)
@@ -51,13 +48,13 @@ def compress(job: CompressPayload, job_context: JobContext) -> Outcome:
     return outcome
 
 
-@as_job(TaskName.DRAW, LessonPayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
+@as_job(TaskName.DRAW, LessonPayload, LONG_LIMITS, is_repeated=True)
 def extract_lesson(job: LessonPayload, job_context: JobContext) -> Outcome:
     """Extract the lesson, unless its row in the ledger says that it is done."""
     return job_context.extract_lesson(job.lesson_id)
 
 
-@as_job(TaskName.EVOLVE, EvolvePayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
+@as_job(TaskName.EVOLVE, EvolvePayload, LONG_LIMITS, is_repeated=True)
 def evolve(job: EvolvePayload, job_context: JobContext) -> Outcome:
     """Create the cycle's row if it is missing, then carry it out; the row decides, the message only triggers."""
     window = timedelta(days=job_context.policy.memory.procedural.evolver.window_days)
@@ -67,11 +64,7 @@ def evolve(job: EvolvePayload, job_context: JobContext) -> Outcome:
     return Deferred(reason=outcome.reason) if isinstance(outcome, Snooze) else outcome
 
 
-#: Wait before a retry: nobody waits for the count, and a database that was down is back by then.
-_APPLIED_RETRY_DELAY = timedelta(seconds=30)
-
-
-@as_job(TaskName.APPLIED, AppliedPayload, COUNT_LIMITS, retry_after=_APPLIED_RETRY_DELAY)
+@as_job(TaskName.APPLIED, AppliedPayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY)
 def count(job: AppliedPayload, job_context: JobContext) -> Outcome:
     """Count the application once, however often its message comes."""
     is_new = count_application(job_context.ledger, job)

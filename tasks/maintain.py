@@ -38,9 +38,6 @@ def _dispatch_compression(agent_id: str, job_context: JobContext) -> None:
         _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
 
 
-#: Wait before a failed step is tried again.
-_RETRY_DELAY = timedelta(seconds=10)
-
 #: Delay of an end or a restore while another run of its agent is active.
 _BUSY_DELAY = timedelta(seconds=5)
 
@@ -51,7 +48,7 @@ _MOMENT = timedelta(microseconds=1)
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 
-@as_job(TaskName.MAINTAIN, MaintenancePayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
+@as_job(TaskName.MAINTAIN, MaintenancePayload, LONG_LIMITS, is_repeated=True)
 def maintain(job: MaintenancePayload, job_context: JobContext) -> Outcome:
     """Create the run's row if it is missing, then carry it out; the row decides, the message only triggers."""
     if not _has_row(job, job_context):
@@ -103,7 +100,7 @@ def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
             return outcome
 
 
-@as_job(TaskName.SYNTHESIZE, SynthesisPayload, LONG_LIMITS, retry_after=_RETRY_DELAY, is_repeated=True)
+@as_job(TaskName.SYNTHESIZE, SynthesisPayload, LONG_LIMITS, is_repeated=True)
 def synthesize(job: SynthesisPayload, job_context: JobContext) -> Outcome:
     """Ask the model, and dispatch the run when no question is left open."""
     asked = job_context.synthesize(job.run_id, job.place)

@@ -8,7 +8,7 @@ from memcore.ingest import WriteResult
 from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, StoreItem, StorePayload, TaskName, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
-from tasks.job import COUNT_LIMITS, WRITE_LIMITS, as_job
+from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, WRITE_LIMITS, as_job
 
 #: Wait before a retry: the store server is back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=2)
@@ -38,11 +38,7 @@ def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
     return Done(facts={name: count for name, count in counts.items() if count or name != "skipped"})
 
 
-#: Wait before a retry: nobody waits for the count, and a database that was down is back by then.
-_USE_RETRY_DELAY = timedelta(seconds=30)
-
-
-@as_job(TaskName.USE, UsePayload, COUNT_LIMITS, retry_after=_USE_RETRY_DELAY)
+@as_job(TaskName.USE, UsePayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY)
 def count(job: UsePayload, job_context: JobContext) -> Outcome:
     """Count the batch once, however often its message comes."""
     counted = job_context.ledger.uses.count(job.company, job.batch_id, job.uses)

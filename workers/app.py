@@ -12,7 +12,7 @@ from memcore.config.settings import Settings
 from memcore.jobs import Queue
 from tasks import JOBS
 from tasks.job import Job
-from workers.broker import RESULT_SECONDS, broker_app
+from workers.broker import broker_app
 from workers.celery_task import build_tasks
 from workers.consumer import refuse_compressed
 from workers.dispatcher import BrokerDispatcher
@@ -40,7 +40,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
         require_executor(execution_of(settings, policy))
     app = broker_app(settings, group=group)
     dispatcher = BrokerDispatcher(app)
-    progress_of = TaskProgress(app, settings, keep_seconds=RESULT_SECONDS).of_this_job
+    progress_of = TaskProgress(app, settings).of_this_job
 
     # Loaded once, on first use: a prefork parent loads it for all its children.
     @cache

@@ -1,6 +1,5 @@
 """The Celery app as every process sees the broker, for each kind of broker, and the lengths of its queues."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from kombu.connection import Connection
@@ -86,35 +85,21 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
     return app
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLengths:
-    """Number of messages on the broker.
-
-    Attributes:
-        waiting: how many jobs wait on each queue.
-        unreadable: messages set aside because no worker could read them; only Redis and Valkey keep them.
-    """
-
-    waiting: dict[str, int]
-    unreadable: int
-
-
-def read_queue_lengths(settings: Settings) -> QueueLengths:
+def read_queue_lengths(settings: Settings) -> tuple[dict[str, int], int]:
     """Count the messages on the broker, whatever its kind.
+
+    Returns:
+        How many jobs wait on each queue, and how many messages are set aside because no worker could read them; only
+        Redis and Valkey keep those.
 
     Raises:
         MemoryConnectionError: it does not answer within ANSWER_SECONDS.
     """
-    address = Address.of(settings.broker_url)
-    connection = Connection(
-        transport.reliable_url(address.url),
-        connect_timeout=ANSWER_SECONDS,
-        transport_options=person_options(settings),
-    )
+    url, options = transport.reliable_url(Address.of(settings.broker_url).url), person_options(settings)
+    connection = Connection(url, connect_timeout=ANSWER_SECONDS, transport_options=options)
     try:
         with connection:
-            waiting_now = {str(queue): _waiting_on(connection, queue) for queue in Queue}
-            return QueueLengths(waiting=waiting_now, unreadable=_unreadable(connection))
+            return {str(queue): _waiting_on(connection, queue) for queue in Queue}, _unreadable(connection)
     except (OSError, KombuError, *connection.connection_errors, *connection.channel_errors) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise MemoryConnectionError(f"does not answer ({reason})") from error
@@ -123,7 +108,7 @@ def read_queue_lengths(settings: Settings) -> QueueLengths:
 def waiting(settings: Settings) -> dict[str, int | None]:
     """Return how many jobs wait on each queue, whatever the broker is; None where it does not answer."""
     try:
-        return dict(read_queue_lengths(settings).waiting)
+        return {**read_queue_lengths(settings)[0]}
     except MemoryConnectionError:
         return dict.fromkeys(map(str, Queue))
 

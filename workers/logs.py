@@ -32,20 +32,11 @@ class FieldsFormatter(logging.Formatter):
         return f"{at} {record.levelname.lower()} {record.getMessage()}{reported}" + (f"\n{trace}" if trace else "")
 
 
-def set_up_logs(settings: Settings) -> None:
-    """Send all logs of this process to standard error in the form that the settings name."""
-    _send_to_stderr(settings.log_level, as_json=settings.log_format == "json")
-
-
-def set_up_plain_logs() -> None:
-    """Send the logs of a process that has no settings yet to standard error, as text."""
-    _send_to_stderr("INFO", as_json=False)
-
-
-def _send_to_stderr(level: str, *, as_json: bool) -> None:
+def set_up_logs(settings: Settings | None = None) -> None:
+    """Send all logs of this process to standard error in the form that its settings name, without settings as text."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(FieldsFormatter(as_json=as_json))
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    handler.setFormatter(FieldsFormatter(as_json=settings is not None and settings.log_format == "json"))
+    logging.basicConfig(level="INFO" if settings is None else settings.log_level, handlers=[handler], force=True)
     # They log every request to the store and to models: a thousand lines for a thousand memories.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     # It names each of its plug-ins when it is imported, which is at its first use.

@@ -15,6 +15,7 @@ from memcore.client.publisher import PROGRESS, OwnCelery
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.jobs import ProgressCallback, no_progress
+from workers.broker import RESULT_SECONDS
 
 #: Least time between two progress reports of one job, in seconds.
 PAUSE_SECONDS = 1.0
@@ -37,16 +38,12 @@ class TaskProgress:
     Args:
         app: whose jobs.
         settings: name the result store.
-        keep_seconds: how long progress is kept.
         clock: monotonic seconds.
     """
 
-    def __init__(
-        self, app: Celery, settings: Settings, *, keep_seconds: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, app: Celery, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
         self._settings = settings
-        self._keep_seconds = keep_seconds
         self._clock = clock
         self._results: Any = None
 
@@ -79,7 +76,7 @@ class TaskProgress:
             app.conf.update(
                 result_serializer="json",
                 accept_content=["json"],
-                result_expires=self._keep_seconds,
+                result_expires=RESULT_SECONDS,
                 redis_socket_timeout=_ANSWER_SECONDS,
                 redis_socket_connect_timeout=_ANSWER_SECONDS,
                 result_backend_transport_options=address.options | {"retry_policy": {"max_retries": 0}},

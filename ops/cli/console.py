@@ -66,7 +66,7 @@ def show_json(value: Any) -> None:
     sys.stdout.write(escaped_json(json.dumps(value, default=_json, ensure_ascii=False, indent=2)) + "\n")
 
 
-def show_rows(rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str], as_json: bool) -> None:
+def show_rows(rows: Iterable[Mapping[str, Any] | BaseModel], *, columns: Sequence[str], as_json: bool) -> None:
     """Print rows: all their fields as JSON, or these columns as a table."""
     rows = list(rows)
     if as_json:
@@ -74,22 +74,13 @@ def show_rows(rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str], as_j
         return
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*(plain(_cell(row.get(column))) for column in columns))
+        fields = dict(row)
+        table.add_row(*(plain(cell(fields.get(column))) for column in columns))
     draw(table)
 
 
-def show_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print one thing's fields, a line each, or as a JSON object."""
-    if as_json:
-        show_json(dict(facts))
-        return
-    width = max(map(len, facts), default=0)
-    for name, value in facts.items():
-        say(f"{name:<{width}}  {_cell(value)}")
-
-
-def _cell(value: Any) -> str:
-    # One line: a line break in a name must not look like another fact.
+def cell(value: Any) -> str:
+    """Return a value as one line: a line break in a name must not look like another fact."""
     return escaped(_shown(value))
 
 

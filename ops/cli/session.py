@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from memcore.client import JobState, MemoryClient, StoreReceipt
 from memcore.config.loader import effective_policy
@@ -28,15 +28,12 @@ if TYPE_CHECKING:
     from memcore.service import MemoryService
     from workers.dispatcher import BrokerDispatcher
 
-#: The option that says which stack is meant.
-HomeOption = Annotated[Path | None, typer.Option("--home", help="Data folder; else MEMTEND_HOME, else ~/.memtend.")]
-
 
 @dataclass(frozen=True)
 class Command:
     """The stack that a command is for, and its resources, each closed when its block ends."""
 
-    home: HomeOption = None
+    home: Annotated[Path | None, typer.Option("--home", help="Data folder; else MEMTEND_HOME, else ~/.memtend.")] = None
 
     @cached_property
     def settings(self) -> Settings:
@@ -121,13 +118,19 @@ class JsonCommand(Command):
 
     as_json: AsJson = False
 
-    def show_rows(self, rows: Iterable[Mapping[str, Any]], *columns: str) -> None:
+    def show_rows(self, rows: Iterable[Mapping[str, Any] | BaseModel], *columns: str) -> None:
         """Print rows: all their fields as JSON, or these columns as a table."""
         console.show_rows(rows, columns=columns, as_json=self.as_json)
 
-    def show_facts(self, facts: Mapping[str, Any]) -> None:
+    def show_facts(self, facts: Mapping[str, Any] | BaseModel) -> None:
         """Print one thing's fields, a line each, or as a JSON object."""
-        console.show_facts(facts, as_json=self.as_json)
+        if self.as_json:
+            console.show_json(facts if isinstance(facts, BaseModel) else dict(facts))
+            return
+        shown = dict(facts)
+        width = max(map(len, shown), default=0)
+        for name, value in shown.items():
+            console.say(f"{name:<{width}}  {console.cell(value)}")
 
 
 #: Any function that is a command.

@@ -62,8 +62,8 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
         say(f"it would wait before it consolidates: {plan.waits}")
     if plan.is_held:
         say(f"it would be held: {plan.reason}")
-    command.show_rows(map(dict, plan.steps), "step", "removed", "archived", "examples")
+    command.show_rows(plan.steps, "step", "removed", "archived", "examples")
     if plan.groups:
         say("")
         columns = ("category", "namespace", "removed", "summaries", "oldest", "newest")
-        command.show_rows(map(dict, plan.groups), *columns)
+        command.show_rows(plan.groups, *columns)

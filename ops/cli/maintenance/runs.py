@@ -25,9 +25,8 @@ def list_runs(
     """Show runs, newest first."""
     with command.ledger() as ledger:
         found = ledger.runs.list(command.company, agent_id=agent, limit=limit)
-    rows = (run.model_dump(mode="json") if command.as_json else dict(run) for run in found)
     columns = ("run_id", "agent_id", "kind", "origin", "state", "planned_at", "finished_at", "counts")
-    command.show_rows(rows, *columns)
+    command.show_rows(found, *columns)
 
 
 @app.command("show")

@@ -1,7 +1,7 @@
 """``memtend agents``: register agents, change their settings, pause them, show their lessons."""
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,7 +32,7 @@ def list_agents(command: JsonCommand) -> None:
         while page := ledger.agents.list(command.company, after=found[-1].agent_id if found else None, limit=_PAGE):
             found += page
     columns = ("agent_id", "role", "department", "interval", "max_memories", "paused", "next_due_at", "last_run_at")
-    command.show_rows((_facts(command, agent) for agent in found), *columns)
+    command.show_rows(found, *columns)
 
 
 @app.command("lessons")
@@ -100,7 +100,7 @@ def add(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions) -
     spec = options.spec(command.company, agent_id)
     with command.ledger() as ledger:
         agent = ledger.agents.put(spec)
-    command.show_facts(_facts(command, agent))
+    command.show_facts(agent)
 
 
 @app.command("set")
@@ -111,7 +111,7 @@ def change(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions
         if ledger.agents.get(command.company, agent_id) is None:
             raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not known; add it with `memtend agents add`")
         agent = ledger.agents.put(spec)
-    command.show_facts(_facts(command, agent))
+    command.show_facts(agent)
 
 
 @app.command("pause")
@@ -131,10 +131,6 @@ def resume(command: Command, agent_id: AgentArgument) -> None:
     if waiting:
         command.dispatch_runs([waiting])
     say(f"{agent_id}: maintenance goes on")
-
-
-def _facts(command: JsonCommand, agent: Agent) -> dict[str, Any]:
-    return agent.model_dump(mode="json") if command.as_json else dict(agent)
 
 
 def _overrides(given: list[str]) -> dict[str, int]:

@@ -16,19 +16,7 @@ from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.runs import RunState
 from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
 from ops.cli.memory.skills import skill_evolver
-from ops.cli.running.health_checks import (
-    broker,
-    collections,
-    databases,
-    embedder,
-    finetune,
-    language_model,
-    model_budget,
-    reindex,
-    stage_containers,
-    store,
-    workers,
-)
+from ops.cli.running import health_checks as checks
 from ops.cli.session import Commands, JsonCommand, ledger_of, policy_of
 from workers.groups import GROUPS
 from workers.stack.home import read_state
@@ -244,20 +232,20 @@ CHECKS = (
     HealthCheck(name="supervisor", group="parts", take=_supervisor),
     HealthCheck(name="data folder", group="files", take=_data_folder),
     HealthCheck(name="policy", group="files", take=_policy),
-    HealthCheck(name="broker", group="broker", take=broker),
-    HealthCheck(name="workers", group="workers", take=workers, needs=("broker",)),
-    HealthCheck(name="store", group="store", take=store, needs=("policy",)),
-    HealthCheck(name="collections", group="store", take=collections, needs=("policy", "store")),
-    HealthCheck(name="ledger", group="ledger", take=databases),
+    HealthCheck(name="broker", group="broker", take=checks.broker),
+    HealthCheck(name="workers", group="workers", take=checks.workers, needs=("broker",)),
+    HealthCheck(name="store", group="store", take=checks.store, needs=("policy",)),
+    HealthCheck(name="collections", group="store", take=checks.collections, needs=("policy", "store")),
+    HealthCheck(name="ledger", group="ledger", take=checks.databases),
     HealthCheck(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
     HealthCheck(name="runs", group="maintenance", take=_runs, needs=("ledger",)),
     HealthCheck(name="last tick", group="maintenance", take=_scheduler, needs=("ledger",)),
     HealthCheck(name="skill evolver", group="maintenance", take=skill_evolver, needs=("ledger", "policy")),
-    HealthCheck(name="fine-tune", group="maintenance", take=finetune, needs=("ledger",)),
-    HealthCheck(name="stage containers", group="maintenance", take=stage_containers, needs=("policy",)),
-    HealthCheck(name="embedder", group="models", take=embedder, needs=("ledger", "policy")),
-    HealthCheck(name="reindex", group="models", take=reindex, needs=("ledger",)),
-    HealthCheck(name="language model", group="models", take=language_model, needs=("policy",)),
-    HealthCheck(name="model budget", group="models", take=model_budget, needs=("ledger", "policy")),
+    HealthCheck(name="fine-tune", group="maintenance", take=checks.finetune, needs=("ledger",)),
+    HealthCheck(name="stage containers", group="maintenance", take=checks.stage_containers, needs=("policy",)),
+    HealthCheck(name="embedder", group="models", take=checks.embedder, needs=("ledger", "policy")),
+    HealthCheck(name="reindex", group="models", take=checks.reindex, needs=("ledger",)),
+    HealthCheck(name="language model", group="models", take=checks.language_model, needs=("policy",)),
+    HealthCheck(name="model budget", group="models", take=checks.model_budget, needs=("ledger", "policy")),
     HealthCheck(name="limits", group="limits", take=_limits),
 )

@@ -194,7 +194,7 @@ _LARGEST_ANSWER = 1_048_576
 def broker(settings: Settings) -> Iterator[CheckResult]:
     """Check that the broker answers; count waiting and unreadable messages."""
     try:
-        health_check = read_queue_lengths(settings)
+        waiting, unreadable = read_queue_lengths(settings)
     except MemoryConnectionError as error:
         yield CheckResult(
             check="broker", ok=False, seen=str(error), mend="start it, or see its log; workers come back alone"
@@ -203,11 +203,11 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(check="broker", ok=True, seen="answers")
     yield CheckResult(
         check="unreadable messages",
-        ok=not health_check.unreadable,
-        seen=f"{health_check.unreadable} wait to become dead letters" if health_check.unreadable else "none",
+        ok=not unreadable,
+        seen=f"{unreadable} wait to become dead letters" if unreadable else "none",
         mend="a worker writes the letters within seconds: does one run, and does the ledger answer?",
     )
-    for queue, count in health_check.waiting.items():
+    for queue, count in waiting.items():
         yield CheckResult(check=f"queue {queue}", ok=True, seen=f"{count} waiting", group="queues")
 
 

@@ -16,7 +16,7 @@ from memcore.errors import MemoryInputError
 from ops.cli.console import say
 from ops.cli.session import Command, Commands
 from workers.groups import GROUPS
-from workers.logs import set_up_plain_logs
+from workers.logs import set_up_logs
 
 if TYPE_CHECKING:
     from workers.stack.supervisor import Supervisor
@@ -38,7 +38,7 @@ def up(
     wrong = sorted(set(also or ()) - set(ON_DEMAND))
     if wrong:
         raise MemoryInputError("with", f"{wrong[0]!r} is not one of {', '.join(ON_DEMAND)}")
-    set_up_plain_logs()
+    set_up_logs()
     # Databases, logs and what else this process writes hold memories, names of agents and passwords.
     before = os.umask(0o077)
     try:

@@ -37,7 +37,7 @@ class ProgressJob:
             broker_url="redis://127.0.0.1:9/0", database_url="sqlite://", qdrant_url="http://127.0.0.1:9", home=home
         )
         self.seconds = 0.0
-        self.progress = TaskProgress(app, settings, keep_seconds=60, clock=lambda: self.seconds)
+        self.progress = TaskProgress(app, settings, clock=lambda: self.seconds)
         self.progress._results = results
         self.on_progress = self.progress.of_this_job()
 
