@@ -4,14 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from memcore.client.client import BLOCK_SECONDS, MemoryClient, broker_disk
-from memcore.client.envelopes import LevelChecker
+from memcore.client.client import ClientLimits, ClientOptions, MemoryClient
 from memcore.client.results import JobStatus, PendingJobs
-from memcore.client.throttling import WhenFull
-from memcore.clock import Clock, utc_now
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
@@ -42,60 +38,22 @@ class AsyncMemoryClient:
     waits, and the engine's default executor is left alone. A cancelled call may still send what it was about to send.
 
     Args:
-        broker_url: as all others, see MemoryClient; with ``when_full="block"`` the caller alone waits.
+        broker_url: as all ``options``, see MemoryClient; with ``when_full="block"`` the caller alone waits.
 
     Raises:
         MemoryInputError: as MemoryClient.
     """
 
-    def __init__(
-        self,
-        broker_url: str,
-        *,
-        result_url: str | None = None,
-        company: str = "default",
-        max_waiting: int | None = None,
-        when_full: WhenFull = "error",
-        block_seconds: float = BLOCK_SECONDS,
-        clock: Clock = utc_now,
-        levels: LevelChecker | None = None,
-        disk: Path | None = None,
-    ) -> None:
-        self._client = MemoryClient(
-            broker_url,
-            result_url=result_url,
-            company=company,
-            max_waiting=max_waiting,
-            when_full=when_full,
-            block_seconds=block_seconds,
-            clock=clock,
-            levels=levels,
-            disk=disk,
-        )
+    def __init__(self, broker_url: str, **options: Unpack[ClientOptions]) -> None:
+        self._client = MemoryClient(broker_url, **options)
         self._threads: ThreadPoolExecutor | None = None
 
     @classmethod
-    def from_settings(
-        cls,
-        settings: "Settings",
-        *,
-        max_waiting: int | None = None,
-        when_full: WhenFull = "error",
-        block_seconds: float = BLOCK_SECONDS,
-        clock: Clock = utc_now,
-    ) -> Self:
+    def from_settings(cls, settings: "Settings", **limits: Unpack[ClientLimits]) -> Self:
         """Return a client for the stack that the settings describe."""
-        return cls(
-            settings.broker_url,
-            result_url=settings.result_url,
-            company=settings.company,
-            max_waiting=max_waiting,
-            when_full=when_full,
-            block_seconds=block_seconds,
-            clock=clock,
-            levels=LevelChecker(settings),
-            disk=broker_disk(settings),
-        )
+        made = cls(settings.broker_url)
+        made._client = MemoryClient.from_settings(settings, **limits)
+        return made
 
     @property
     def blocking(self) -> MemoryClient:

@@ -2,12 +2,11 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, TypeAdapter
@@ -25,8 +24,8 @@ from memcore.client.envelopes import (
     build_payload,
     build_trace_payload,
     checked,
-    chunk_payloads,
     naming_fields,
+    store_jobs,
 )
 from memcore.client.results import (
     AppliedReceipt,
@@ -84,6 +83,24 @@ class ClientEvent(StrEnum):
     APPLICATION_LOST = "memory.skills.applied.lost"
 
 
+class ClientLimits(TypedDict, total=False):
+    """The limits of a client's sending, and its clock, as MemoryClient describes them."""
+
+    max_waiting: int | None
+    when_full: WhenFull
+    block_seconds: float
+    clock: Clock
+
+
+class ClientOptions(ClientLimits, total=False):
+    """What a client takes beside the broker's address, as MemoryClient describes it."""
+
+    result_url: str | None
+    company: str
+    levels: LevelChecker | None
+    disk: Path | None
+
+
 class MemoryClient:
     """Sends memories and maintenance jobs, and reads their outcomes. Thread-safe; close it when done.
 
@@ -139,26 +156,15 @@ class MemoryClient:
         self._opening = threading.Lock()
 
     @classmethod
-    def from_settings(
-        cls,
-        settings: "Settings",
-        *,
-        max_waiting: int | None = None,
-        when_full: WhenFull = "error",
-        block_seconds: float = BLOCK_SECONDS,
-        clock: Clock = utc_now,
-    ) -> Self:
+    def from_settings(cls, settings: "Settings", **limits: Unpack[ClientLimits]) -> Self:
         """Return a client for the stack that the settings describe."""
         return cls(
             settings.broker_url,
             result_url=settings.result_url,
             company=settings.company,
-            max_waiting=max_waiting,
-            when_full=when_full,
-            block_seconds=block_seconds,
-            clock=clock,
             levels=LevelChecker(settings),
             disk=broker_disk(settings),
+            **limits,
         )
 
     def store(
@@ -364,9 +370,12 @@ class MemoryClient:
         payload = build_trace_payload(agent_id, trace, company=self._company, now=self._clock(), scope=scope)
         if self._levels is not None:
             self._levels.check(payload)
-        send = self._sending(TaskName.DISTILL, payload, f"1 trace of {payload.agent_id}", track=track)
-        job_id = self._offer(send, ClientEvent.TRACE_LOST, agent_id=payload.agent_id, trace_id=payload.trace_id)
-        return None if job_id is None else DistillReceipt(job_id=job_id, trace_id=payload.trace_id)
+        try:
+            job_id = self._send(TaskName.DISTILL, payload, f"1 trace of {payload.agent_id}", track=track)
+        except MemoryError as error:
+            _warn(ClientEvent.TRACE_LOST, error, agent_id=payload.agent_id, trace_id=payload.trace_id)
+            return None
+        return DistillReceipt(job_id=job_id, trace_id=payload.trace_id)
 
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
@@ -388,9 +397,12 @@ class MemoryClient:
         payload = build_application_payload(
             agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
         )
-        send = self._sending(TaskName.APPLIED, payload, f"1 application by {payload.agent_id}", track=False)
-        job_id = self._offer(send, ClientEvent.APPLICATION_LOST, agent_id=payload.agent_id, skill_id=skill_id)
-        return None if job_id is None else AppliedReceipt(job_id=job_id, application_id=payload.application_id)
+        try:
+            job_id = self._send(TaskName.APPLIED, payload, f"1 application by {payload.agent_id}", track=False)
+        except MemoryError as error:
+            _warn(ClientEvent.APPLICATION_LOST, error, agent_id=payload.agent_id, skill_id=skill_id)
+            return None
+        return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
 
     def status(self, job_id: str) -> JobStatus:
         """Return the status of a job. Raises MemoryConnectionError."""
@@ -439,29 +451,11 @@ class MemoryClient:
         self, name: TaskName, payload: Payload, what: str, *, job_id: str | None = None, track: bool = True
     ) -> str:
         """Send one job and return its id; ``what`` is its summary in the monitoring."""
-        return self._sending(name, payload, what, job_id=job_id, track=track)()
-
-    def _sending(
-        self, name: TaskName, payload: Payload, what: str, *, job_id: str | None = None, track: bool
-    ) -> Callable[[], str]:
-        return partial(
-            self._sender.send,
-            name,
-            payload.model_dump_json(),
-            queue=QUEUE_OF[name],
-            job_id=job_id or ids.new_id(),
-            summary=what,
-            track=track,
-            admit=self._admit,
+        job = OutgoingJob(
+            job_id=job_id or ids.new_id(), queue=str(QUEUE_OF[name]), payload=payload.model_dump_json(), summary=what
         )
-
-    def _offer(self, send: Callable[[], str], lost: ClientEvent, **about: str) -> str | None:
-        """Send; None, with a warning, when the broker does not take it: no task of an engine fails for it."""
-        try:
-            return send()
-        except MemoryError as error:
-            _log.warning(lost, extra={**about, "error": type(error).__name__})
-            return None
+        self._sender.send_many(name, [job], track=track, admit=self._admit)
+        return job.job_id
 
     def _run(self, agent_id: str, **wanted: Any) -> JobReceipt:
         """Send one run of an agent; the job's id is the run's id."""
@@ -500,12 +494,13 @@ class MemoryClient:
         return self._rate_limiter.queue(items[0].agent_id, count=len(items)) if items else Queue.STORE_BULK
 
     def _send_items(self, items: list[StoreItem], *, queue: Queue, track: bool) -> StoreReceipt:
-        jobs = [
-            OutgoingJob(job_id=ids.new_id(), queue=str(queue), payload=chunk.payload, summary=f"{chunk.count} memories")
-            for chunk in chunk_payloads(self._company, items)
-        ]
+        jobs = list(store_jobs(self._company, items, queue=queue))
         self._sender.send_many(TaskName.STORE, jobs, track=track, admit=self._admit)
         return StoreReceipt(job_ids=tuple(job.job_id for job in jobs), memory_ids=tuple(item.id for item in items))
+
+
+def _warn(lost: ClientEvent, error: MemoryError, **about: str) -> None:
+    _log.warning(lost, extra={**about, "error": type(error).__name__})
 
 
 def _named(argument: str, values: Iterable[object]) -> Iterator[tuple[str, object]]:

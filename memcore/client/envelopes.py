@@ -23,6 +23,7 @@ from memcore.jobs import (
     AppliedPayload,
     DistillPayload,
     ExperiencePayload,
+    Queue,
     StoreItem,
 )
 from memcore.models.base import Frozen
@@ -110,14 +111,6 @@ class ImportRecord(MemoryStoreRequest):
         return Scope(session_id=self.session_id, project_id=self.project_id, task_id=self.task_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PayloadChunk:
-    """A store job on the wire: its payload as JSON, and how many memories it holds."""
-
-    payload: str
-    count: int
-
-
 def checked(model: type[Value], given: object, *, name: str, prefix: str = "") -> Value:
     """Return the caller's argument ``name``, or mapping of fields, as the model; raises MemoryInputError."""
     if isinstance(given, model):
@@ -166,8 +159,24 @@ def build_payload(
     return item.model_copy(update={"id": memory_id})
 
 
-def chunk_payloads(company: str, items: Iterable[StoreItem]) -> Iterator[PayloadChunk]:
-    """Cut the items into payloads that keep the limits on count and bytes; the order stays."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingJob:
+    """A job to publish.
+
+    Attributes:
+        queue: where it goes.
+        payload: its JSON; never shown in a repr.
+        summary: the arguments as monitoring shows them.
+    """
+
+    job_id: str
+    queue: str
+    payload: str = field(repr=False)
+    summary: str
+
+
+def store_jobs(company: str, items: Iterable[StoreItem], *, queue: Queue) -> Iterator[OutgoingJob]:
+    """Cut the items into jobs whose payloads keep the limits on count and bytes; the order stays."""
     batch: list[str] = []
     size = _FRAME_BYTES
     for item in items:
@@ -175,17 +184,17 @@ def chunk_payloads(company: str, items: Iterable[StoreItem]) -> Iterator[Payload
         text = item.model_dump_json()
         weight = len(text.encode()) + 1
         if batch and (len(batch) == MAX_STORE_ITEMS or size + weight > MAX_PAYLOAD_BYTES):
-            yield _payload_chunk(company, batch)
+            yield _store_job(company, batch, queue)
             batch, size = [], _FRAME_BYTES
         batch.append(text)
         size += weight
     if batch:
-        yield _payload_chunk(company, batch)
+        yield _store_job(company, batch, queue)
 
 
-def _payload_chunk(company: str, items: list[str]) -> PayloadChunk:
+def _store_job(company: str, items: list[str], queue: Queue) -> OutgoingJob:
     payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(items)}]}}'
-    return PayloadChunk(payload=payload, count=len(items))
+    return OutgoingJob(job_id=ids.new_id(), queue=str(queue), payload=payload, summary=f"{len(items)} memories")
 
 
 def build_trace_payload(
@@ -281,22 +290,6 @@ def build_experience_payload(
         texts=(made.prompt, made.output, made.verification_feedback or "", *made.reasoning_trace),
     )
     return payload.model_copy(update={"experience": made.model_copy(update={"id": experience_id})})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutgoingJob:
-    """A job to publish.
-
-    Attributes:
-        queue: where it goes.
-        payload: its JSON; never shown in a repr.
-        summary: the arguments as monitoring shows them.
-    """
-
-    job_id: str
-    queue: str
-    payload: str = field(repr=False)
-    summary: str
 
 
 #: Seconds for which a level is cached: a changed level takes effect within this time.

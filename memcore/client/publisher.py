@@ -1,6 +1,7 @@
 """The publisher of jobs and the reader of their outcomes, over Celery; imported when the first job is sent."""
 
 import json
+import re
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -95,7 +96,7 @@ class OwnCelery(Celery):  # type: ignore[misc]  # see above
 
 
 #: Stand in the cut message until it is filled in; no text of Celery's holds words like these.
-_JOB, _SUMMARY, _TAG, _BODY = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>")
+_JOB, _SUMMARY, _TAG, _BODY = _GAPS = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>")
 
 
 class MessageTemplate:
@@ -105,7 +106,7 @@ class MessageTemplate:
     """
 
     def __init__(self, message: str, body: tuple[str, str]) -> None:
-        self._pieces = tuple(_cut(message))
+        self._pieces = re.split(f"({'|'.join(_GAPS)})", message)
         self._body = body
 
     @classmethod
@@ -141,17 +142,6 @@ class MessageTemplate:
             _BODY: b64encode(body.encode()).decode("ascii"),
         }
         return "".join([values.get(piece, piece) for piece in self._pieces])
-
-
-def _cut(message: str) -> list[str]:
-    pieces = [message]
-    for mark in (_JOB, _SUMMARY, _TAG, _BODY):
-        parted: list[str] = []
-        for piece in pieces:
-            first, *others = piece.split(mark)
-            parted += [first, *(part for other in others for part in (mark, other))]
-        pieces = parted
-    return pieces
 
 
 def _inside(text: str) -> str:
@@ -343,17 +333,8 @@ class JobResults(Publisher):
             result_backend_transport_options=results.options if results else {},
         )
 
-    def send(
-        self, name: TaskName, payload: str, *, queue: str, job_id: str, summary: str, track: bool = True,
-        admit: Admit | None = None,
-    ) -> str:  # fmt: skip
-        """Publish one job and return its id; see :meth:`send_many`."""
-        outgoing_job = OutgoingJob(job_id=job_id, queue=str(queue), payload=payload, summary=summary)
-        self.send_many(name, [outgoing_job], track=track, admit=admit)
-        return job_id
-
     def send_many(
-        self, name: TaskName, outgoing_jobs: Sequence[OutgoingJob], *, track: bool = True, admit: Admit | None = None
+        self, name: TaskName, outgoing_jobs: Sequence[OutgoingJob], *, track: bool, admit: Admit | None
     ) -> None:
         """Publish jobs of one queue, in one round trip a chunk where the broker can.
 

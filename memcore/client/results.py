@@ -63,15 +63,13 @@ class JobStatus(Frozen):
         return self.state in {JobState.DONE, JobState.SKIPPED, JobState.DEAD}
 
 
-class ExperienceReceipt(Frozen):
+class ExperienceReceipt(JobReceipt):
     """Proof that the broker holds an experience.
 
     Attributes:
-        job_id: its job.
         experience_id: the id it will have; the same texts of the same task of the same agent have the same id.
     """
 
-    job_id: str
     experience_id: str
 
 
@@ -87,15 +85,13 @@ class AppliedReceipt(Frozen):
     application_id: str
 
 
-class DistillReceipt(Frozen):
+class DistillReceipt(JobReceipt):
     """Proof that the broker holds a trace.
 
     Attributes:
-        job_id: its job.
         trace_id: the id that its memory, its experience and its trajectory will have; the same trace has the same id.
     """
 
-    job_id: str
     trace_id: str
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from pydantic import ValidationError
 
-from memcore.client.results import DistillReceipt, ExperienceReceipt, JobReceipt, StoreReceipt
+from memcore.client.results import JobReceipt, StoreReceipt
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 
@@ -21,7 +21,7 @@ _METADATA_FIELDS = ("source", "confidence", "tags")
 _SCOPE_FIELDS = ("session_id", "project_id", "task_id")
 
 #: What can be waited for: receipts, or the ids of jobs.
-Jobs: TypeAlias = StoreReceipt | JobReceipt | DistillReceipt | ExperienceReceipt | str | Iterable[str]
+Jobs: TypeAlias = StoreReceipt | JobReceipt | str | Iterable[str]
 
 
 class StoreFields(TypedDict, total=False):
@@ -125,7 +125,7 @@ def job_ids_of(jobs: Jobs) -> tuple[str, ...]:
     match jobs:
         case StoreReceipt():
             return jobs.job_ids
-        case JobReceipt() | DistillReceipt() | ExperienceReceipt():
+        case JobReceipt():
             return (jobs.job_id,)
         case str():
             return (jobs,)

@@ -11,6 +11,7 @@ from chaos.hook import KILLER
 from redis import Redis
 from redis.exceptions import RedisError
 
+from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import JobResults
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
@@ -70,14 +71,14 @@ class PoisonSender(FaultThread):
 
     @staticmethod
     def _send(sender: JobResults, name: str, payload: str, *, queue: Queue) -> str:
-        job_id = new_id()
+        job = OutgoingJob(job_id=new_id(), queue=str(queue), payload=payload, summary="poison")
         while True:
             try:
-                sender.send(cast("TaskName", name), payload, queue=queue, job_id=job_id, summary="poison", track=False)
+                sender.publish(cast("TaskName", name), [job], track=False)
             except MemoryConnectionError:
                 time.sleep(_AGAIN_SECONDS)
             else:
-                return job_id
+                return job.job_id
 
     def _send_garbage(self, queue: Queue) -> None:
         garbage = f"garbage {new_id()}".encode()

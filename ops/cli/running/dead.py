@@ -59,6 +59,7 @@ def replay(
     A message that could not be read cannot be sent again; --all leaves it where it is.
     """
     # Whoever speaks to the broker loads Celery, and no other of these commands does.
+    from memcore.client.envelopes import OutgoingJob  # noqa: PLC0415  # see above
     from memcore.client.publisher import JobResults  # noqa: PLC0415  # see above
 
     settings, company = command.settings, command.company
@@ -78,8 +79,8 @@ def replay(
                 if letter is not None and letter.job != UNREADABLE:
                     # Its outcome says that it died, and an outcome that is final is never written over.
                     sender.forget(job_id)
-                    name, queue = TaskName(letter.job), letter.queue
-                    sender.send(name, letter.payload, queue=queue, job_id=job_id, summary="replayed", track=True)
+                    job = OutgoingJob(job_id=job_id, queue=letter.queue, payload=letter.payload, summary="replayed")
+                    sender.publish(TaskName(letter.job), [job], track=True)
                     ledger.dead_letters.remove(letter)
                     sent += 1
         finally:

@@ -10,7 +10,7 @@ from support.running_stack import StackAddress, wait_until
 
 from memcore import ids
 from memcore.client import JobState, MemoryClient
-from memcore.client.envelopes import build_payload, chunk_payloads
+from memcore.client.envelopes import build_payload, store_jobs
 from memcore.clock import utc_now
 from memcore.jobs import Queue, TaskName
 from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
@@ -33,7 +33,7 @@ def stop_trying(ledger: Ledger, agent_id: str, *, company: str, payload: str | N
     """Leave the letter of a job that would store one memory, and return the job's id."""
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=f"the {WORD} is in the cellar")
     item = build_payload(agent_id, request, company=company, sent_at=utc_now())
-    (payload_chunk,) = chunk_payloads(company, [item])
+    (job,) = store_jobs(company, [item], queue=Queue.STORE)
     job_id = ids.new_id()
     ledger.dead_letters.put(
         NewDeadLetter(
@@ -41,7 +41,7 @@ def stop_trying(ledger: Ledger, agent_id: str, *, company: str, payload: str | N
             company=company,
             job=str(TaskName.STORE),
             queue=str(Queue.STORE_BULK),
-            payload=payload_chunk.payload if payload is None else payload,
+            payload=job.payload if payload is None else payload,
             reason="4 workers died while they ran it",
             attempts=1,
         )

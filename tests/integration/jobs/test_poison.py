@@ -16,6 +16,7 @@ from support.repository import ROOT
 from support.running_stack import clean_environ, wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
+from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import JobResults
 from memcore.client.results import JobState
 from memcore.config.settings import Settings
@@ -100,10 +101,9 @@ def sender(settings: Settings) -> Iterator[JobResults]:
 
 
 def send(sender: JobResults, name: str, *, poison: bool = False) -> None:
-    sender.send(
-        TaskName.STORE, json.dumps({"name": name, "poison": poison}),
-        queue=Queue.STORE_BULK if poison else Queue.STORE_0, job_id=name, summary="1 memories",
-    )  # fmt: skip
+    queue, payload = Queue.STORE_BULK if poison else Queue.STORE_0, json.dumps({"name": name, "poison": poison})
+    job = OutgoingJob(job_id=name, queue=str(queue), payload=payload, summary="1 memories")
+    sender.publish(TaskName.STORE, [job], track=True)
 
 
 @pytest.mark.slow(because="the job kills its worker again and again until it is given up")

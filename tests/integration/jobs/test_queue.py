@@ -15,7 +15,7 @@ from support.running_stack import wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.client import JobState, MemoryClient
-from memcore.client.envelopes import ImportRecord
+from memcore.client.envelopes import ImportRecord, OutgoingJob
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
@@ -203,7 +203,8 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
 ) -> None:  # fmt: skip
     monkeypatch.setattr("tasks.job.NEWER_DELAY", timedelta(0))
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
-    client._sender.send(TaskName.STORE, newer, queue=Queue.STORE, job_id="job-2", summary="1 memories", track=True)
+    job = OutgoingJob(job_id="job-2", queue=str(Queue.STORE), payload=newer, summary="1 memories")
+    client._sender.publish(TaskName.STORE, [job], track=True)
     app = app_of(STORE)
     with working(app, Queue.STORE):
         wait_until(lambda: len(published) >= 3, what="three rounds")
@@ -233,7 +234,8 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
 
     with working(app_of(STORE), Queue.STORE):
         wait_until(lambda: rounds() >= 3, seconds=60, what="three rounds")
-        client._sender.send(TaskName.STORE, "{}", queue=Queue.STORE, job_id="known", summary="s", track=True)
+        known = OutgoingJob(job_id="known", queue=str(Queue.STORE), payload="{}", summary="s")
+        client._sender.publish(TaskName.STORE, [known], track=True)
         list(client.wait(["known"], timeout_seconds=60))
         assert not client.status("job-3").is_finished
     with broker.client() as redis:
@@ -256,13 +258,11 @@ def test_a_run_that_is_snoozed_still_reports_its_end(
         assert run is not None
         assert run.state is RunState.QUEUED
         job_context.maintenance_run = ScriptedContext.maintenance_run
-        client._sender.send(
-            TaskName.MAINTAIN,
-            MaintenancePayload(
-                company="acme", agent_id="ada", run_id=run_id, planned_at=run.planned_at
-            ).model_dump_json(),
-            queue=Queue.MAINTENANCE, job_id=run_id, summary="again", track=True,
-        )  # fmt: skip
+        payload = MaintenancePayload(company="acme", agent_id="ada", run_id=run_id, planned_at=run.planned_at)
+        again = OutgoingJob(
+            job_id=run_id, queue=str(Queue.MAINTENANCE), payload=payload.model_dump_json(), summary="again"
+        )
+        client._sender.publish(TaskName.MAINTAIN, [again], track=True)
         (status,) = client.wait([run_id], timeout_seconds=60)
     assert (status.state, status.facts) == (JobState.DONE, {"live": 3})
 

@@ -28,10 +28,6 @@ class Broker:
     def send_many(self, _name: str, outgoing_jobs: Iterable[OutgoingJob], **_how: object) -> None:
         self.sent.extend(json.loads(outgoing_job.payload) for outgoing_job in outgoing_jobs)
 
-    def send(self, _name: str, payload: str, *, job_id: str, **_how: object) -> str:
-        self.sent.append(json.loads(payload))
-        return job_id
-
     def close(self) -> None:
         pass
 

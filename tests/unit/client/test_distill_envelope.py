@@ -56,7 +56,7 @@ def test_what_breaks_a_limit_is_refused_by_name_and_without_its_text(fields: dic
 @pytest.mark.parametrize("trouble", [MemoryConnectionError("gone"), MemoryQueueFullError("full")], ids=type)
 def test_a_broker_that_does_not_take_it_fails_no_task(trouble: Exception, caplog: pytest.LogCaptureFixture) -> None:
     class Away:
-        def send(self, *_args: object, **_more: object) -> str:
+        def send_many(self, *_args: object, **_more: object) -> None:
             raise trouble
 
     made = payload_built(made=trace(output="a secret"))

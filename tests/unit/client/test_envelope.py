@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from support.memories import NOW
 from support.store_items import item
 
-from memcore.client.envelopes import ImportRecord, Scope, build_payload, chunk_payloads
+from memcore.client.envelopes import ImportRecord, Scope, build_payload, store_jobs
 from memcore.errors import MemoryInputError
-from memcore.jobs import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, StorePayload, is_newer
+from memcore.jobs import MAX_PAYLOAD_BYTES, MAX_STORE_ITEMS, VERSION, Queue, StorePayload, is_newer
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
 
 
@@ -56,28 +56,25 @@ def test_an_error_never_quotes_the_memory() -> None:
 
 def test_items_are_cut_at_the_count() -> None:
     items = [item(str(number)) for number in range(2 * MAX_STORE_ITEMS + 1)]
-    assert [payload_chunk.count for payload_chunk in chunk_payloads("acme", items)] == [
-        MAX_STORE_ITEMS,
-        MAX_STORE_ITEMS,
-        1,
-    ]
+    counts = [job.summary for job in store_jobs("acme", items, queue=Queue.STORE)]
+    assert counts == [f"{MAX_STORE_ITEMS} memories", f"{MAX_STORE_ITEMS} memories", "1 memories"]
 
 
 def test_no_items_make_no_job() -> None:
-    assert list(chunk_payloads("acme", [])) == []
+    assert list(store_jobs("acme", [], queue=Queue.STORE)) == []
 
 
 def test_the_largest_memory_fits_whatever_it_is_made_of() -> None:
     tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "\U0001f9e0") for number in range(MAX_TAGS))
     heavy = item("\x01" * (MAX_CONTENT_BYTES - 1) + "a", tags=tags)
-    (payload_chunk,) = chunk_payloads("c" * MAX_KEY_CHARS, [heavy])
-    assert len(payload_chunk.payload.encode()) <= MAX_PAYLOAD_BYTES
+    (job,) = store_jobs("c" * MAX_KEY_CHARS, [heavy], queue=Queue.STORE)
+    assert len(job.payload.encode()) <= MAX_PAYLOAD_BYTES
 
 
 def test_tags_count_towards_the_limit_on_bytes() -> None:
     tags = tuple(f"{number}".ljust(MAX_KEY_CHARS, "é") for number in range(MAX_TAGS))
-    for payload_chunk in chunk_payloads("acme", [item(str(number), tags=tags) for number in range(100)]):
-        assert len(payload_chunk.payload.encode()) <= MAX_PAYLOAD_BYTES
+    for job in store_jobs("acme", [item(str(number), tags=tags) for number in range(100)], queue=Queue.STORE):
+        assert len(job.payload.encode()) <= MAX_PAYLOAD_BYTES
 
 
 @given(
@@ -90,20 +87,20 @@ def test_tags_count_towards_the_limit_on_bytes() -> None:
 )
 def test_every_item_travels_once_in_order_within_the_limits(texts: list[tuple[str, int]]) -> None:
     items = [item(text * times) for text, times in texts]
-    payload_chunks = list(chunk_payloads('a "company"', items))
-    payloads = [StorePayload.model_validate_json(payload_chunk.payload) for payload_chunk in payload_chunks]
+    jobs = list(store_jobs('a "company"', items, queue=Queue.STORE))
+    payloads = [StorePayload.model_validate_json(job.payload) for job in jobs]
     assert [each for payload in payloads for each in payload.items] == items
-    assert [len(payload.items) for payload in payloads] == [payload_chunk.count for payload_chunk in payload_chunks]
-    for payload_chunk, payload in zip(payload_chunks, payloads, strict=True):
-        assert payload_chunk.count <= MAX_STORE_ITEMS
-        assert len(payload_chunk.payload.encode()) <= MAX_PAYLOAD_BYTES
+    assert [f"{len(payload.items)} memories" for payload in payloads] == [job.summary for job in jobs]
+    for job, payload in zip(jobs, payloads, strict=True):
+        assert len(payload.items) <= MAX_STORE_ITEMS
+        assert len(job.payload.encode()) <= MAX_PAYLOAD_BYTES
         assert payload.company == 'a "company"'
 
 
 def test_a_newer_payload_is_told_from_a_broken_one() -> None:
-    (payload_chunk,) = chunk_payloads("acme", [item()])
-    assert not is_newer(payload_chunk.payload)
-    assert is_newer(json.dumps({**json.loads(payload_chunk.payload), "version": VERSION + 1, "mood": "new field"}))
+    (job,) = store_jobs("acme", [item()], queue=Queue.STORE)
+    assert not is_newer(job.payload)
+    assert is_newer(json.dumps({**json.loads(job.payload), "version": VERSION + 1, "mood": "new field"}))
     for broken in ("", "[]", "{", '{"version": "two"}', '{"version": 1}', "{}"):
         assert not is_newer(broken)
 

@@ -5,10 +5,10 @@ import pytest
 from support.job_contexts import ScriptedContext
 from support.store_items import item
 
-from memcore.client.envelopes import chunk_payloads
+from memcore.client.envelopes import store_jobs
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError, MemoryInputError, MemoryStoreError
 from memcore.ingest import WriteResult
-from memcore.jobs import VERSION, Dead, Done, Retry, Skipped, Snooze
+from memcore.jobs import VERSION, Dead, Done, Queue, Retry, Skipped, Snooze
 from tasks import store
 from tasks.job import FULL_DELAY, Limits
 from workers.celery_task import MAX_COUNTDOWN
@@ -16,8 +16,8 @@ from workers.groups import STORE
 
 
 def payload(*texts: str, company: str = "acme") -> str:
-    (payload_chunk,) = chunk_payloads(company, [item(text) for text in texts])
-    return payload_chunk.payload
+    (job,) = store_jobs(company, [item(text) for text in texts], queue=Queue.STORE)
+    return job.payload
 
 
 def test_the_memories_go_to_the_batch_writer_and_the_outcome_counts_them(job_context: ScriptedContext) -> None:

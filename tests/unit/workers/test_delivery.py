@@ -10,9 +10,9 @@ from kombu.message import Message
 from support.execution_traces import trace
 from support.malformed_messages import SECRET, valid, written
 
-from memcore.client.envelopes import OutgoingJob, build_payload, chunk_payloads
+from memcore.client.envelopes import OutgoingJob, build_payload, store_jobs
 from memcore.errors import MemoryInputError
-from memcore.jobs import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MAX_USES, DistillPayload, Use, UsePayload
+from memcore.jobs import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MAX_USES, DistillPayload, Queue, Use, UsePayload
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
 from workers.consumer import check_message, refuse_compressed
 
@@ -107,7 +107,7 @@ def stored(character: str) -> str:
     content = character * (MAX_CONTENT_BYTES // len(character.encode()))
     request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=content)
     items = [build_payload("a" * MAX_KEY_CHARS, request, company="acme", sent_at=NOW) for _ in range(200)]
-    return max((payload_chunk.payload for payload_chunk in chunk_payloads("acme", items)), key=len)
+    return max((job.payload for job in store_jobs("acme", items, queue=Queue.STORE)), key=len)
 
 
 def distilled(character: str) -> str:
