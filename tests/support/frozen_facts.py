@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Unpack, get_args, get_origin
 
 import typer
 import yaml
@@ -312,12 +312,15 @@ def public_names() -> Facts:
 
 
 def _parameters(name: str, function: Callable[..., Any]) -> dict[str, str]:
-    parameters = inspect.signature(function).parameters.values()
-    return {f"{name}()": "call"} | {
-        f"{name}({each.name})": "required" if each.default is each.empty else "optional"
-        for each in parameters
-        if each.name not in {"self", "cls"} and each.kind not in {each.VAR_KEYWORD, each.VAR_POSITIONAL}
-    }
+    found = {f"{name}()": "call"}
+    for each in inspect.signature(function).parameters.values():
+        if get_origin(each.annotation) is Unpack:
+            (fields,) = get_args(each.annotation)
+            found |= {f"{name}({field})": "optional" for field in fields.__optional_keys__}
+            found |= {f"{name}({field})": "required" for field in fields.__required_keys__}
+        elif each.name not in {"self", "cls"} and each.kind not in {each.VAR_KEYWORD, each.VAR_POSITIONAL}:
+            found[f"{name}({each.name})"] = "required" if each.default is each.empty else "optional"
+    return found
 
 
 @cache
