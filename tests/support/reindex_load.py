@@ -68,12 +68,15 @@ def kill_run(stack: StackAddress) -> None:
 
 
 @contextmanager
-def constant_load(stack: StackAddress) -> Generator[Load]:
-    """Search, store over the queue, and store straight into the backend, for as long as the context is open."""
+def constant_load(stack: StackAddress, *, pause_seconds: float = 0.05) -> Generator[Load]:
+    """Search, store over the queue, and store straight into the backend, for as long as the context is open.
+
+    After a search of each agent it pauses, and twice as long after a store.
+    """
     load, stop = Load(), threading.Event()
     threads = [
-        threading.Thread(target=_send, args=(stack, load, stop)),
-        threading.Thread(target=lambda: asyncio.run(_use(stack, load, stop))),
+        threading.Thread(target=_send, args=(stack, load, stop, 2 * pause_seconds)),
+        threading.Thread(target=lambda: asyncio.run(_use(stack, load, stop, pause_seconds))),
     ]
     for thread in threads:
         thread.start()
@@ -104,10 +107,10 @@ def _request(content: str) -> MemoryStoreRequest:
     return MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=content)
 
 
-def _send(stack: StackAddress, load: Load, stop: threading.Event) -> None:
+def _send(stack: StackAddress, load: Load, stop: threading.Event, pause_seconds: float) -> None:
     number = 0
     with MemoryClient.from_settings(stack.settings) as client:
-        while not stop.wait(0.1):
+        while not stop.wait(pause_seconds):
             agent = AGENTS[number % len(AGENTS)]
             number += 1
             try:
@@ -118,14 +121,14 @@ def _send(stack: StackAddress, load: Load, stop: threading.Event) -> None:
                 load.stored.setdefault(agent, []).extend(receipt.memory_ids)
 
 
-async def _use(stack: StackAddress, load: Load, stop: threading.Event) -> None:
+async def _use(stack: StackAddress, load: Load, stop: threading.Event, pause_seconds: float) -> None:
     backend = create_worker_backend(stack.settings, Policy())
     await backend.connect()
-    await asyncio.gather(_search(backend, load, stop), _store(backend, load, stop))
+    await asyncio.gather(_search(backend, load, stop, pause_seconds), _store(backend, load, stop, 2 * pause_seconds))
     await backend.disconnect()
 
 
-async def _search(backend: WorkerBackend, load: Load, stop: threading.Event) -> None:
+async def _search(backend: WorkerBackend, load: Load, stop: threading.Event, pause_seconds: float) -> None:
     while not stop.is_set():
         for agent in AGENTS:
             began = monotonic()
@@ -138,10 +141,10 @@ async def _search(backend: WorkerBackend, load: Load, stop: threading.Event) -> 
             load.spaces.add(backend.vector_space)
             if len(found) != FOUND:
                 load.failed.append(f"read: {len(found)} found")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pause_seconds)
 
 
-async def _store(backend: WorkerBackend, load: Load, stop: threading.Event) -> None:
+async def _store(backend: WorkerBackend, load: Load, stop: threading.Event, pause_seconds: float) -> None:
     number = 0
     while not stop.is_set():
         number += 1
@@ -156,4 +159,4 @@ async def _store(backend: WorkerBackend, load: Load, stop: threading.Event) -> N
         else:
             load.writes.append(monotonic() - began)
             load.stored.setdefault(agent, []).append(stored)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(pause_seconds)

@@ -72,11 +72,12 @@ def clean_environ() -> dict[str, str]:
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 60.0, what: str = "") -> None:
-    """Look until it is true; fail after a time that is far more than it takes."""
-    deadline = monotonic() + seconds
+    """Look until it is true, less often the longer it takes; fail after a time that is far more than it takes."""
+    began = monotonic()
     while not condition():
-        assert monotonic() < deadline, f"waited {seconds:g} seconds in vain: {what or condition}"
-        sleep(0.05)
+        waited = monotonic() - began
+        assert waited < seconds, f"waited {seconds:g} seconds in vain: {what or condition}"
+        sleep(min(0.02 + waited / 20, 0.5))
 
 
 def start_stack(home: Path, command: Path = MEMTEND, cwd: Path | None = None, /, **environ: str) -> StackAddress:

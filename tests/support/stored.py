@@ -29,10 +29,10 @@ def store_client(settings: Settings) -> Iterator[QdrantClient]:
         client.close()
 
 
-def memory_ids(settings: Settings) -> Counter[str]:
-    """Return every id in the store, however many agents there are."""
+def memory_ids(settings: Settings, collection: str | None = None) -> Counter[str]:
+    """Return every id in a collection, the one before any reindex unless it is named, whosever they are."""
     ids: Counter[str] = Counter()
-    collection = mem0_config_of(settings).collection
+    collection = collection or mem0_config_of(settings).collection
     with store_client(settings) as client:
         offset = None
         while True:

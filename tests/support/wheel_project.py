@@ -4,17 +4,11 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Generator
 from dataclasses import dataclass
-from importlib.metadata import Distribution
 from pathlib import Path
 
-import pytest
-from support.installed_extras import library_folder
-from support.repository import PRODUCT_FOLDERS, ROOT
-from support.running_stack import clean_environ, running_stack
-
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(240)]
+from support.repository import ROOT
+from support.running_stack import clean_environ
 
 #: What the project calls its own files: our folders, what a Celery and Flower project has, libraries that we import.
 MODULES = ("celery", "celeryconfig", "flowerconfig", "redis", "scheduler", "settings", "tasks", "typer")
@@ -26,7 +20,12 @@ IMPORT_MARKER = "import os, sys\nwith open({path!r}, 'a') as out:\n    print(__n
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """A project, the interpreter that memtend's wheel was installed for, and what both share."""
+    """A project, the interpreter that memtend's wheel was installed for, and what both share.
+
+    Attributes:
+        import_marker: names each of the project's modules that was imported.
+        environ: what the shell of the project's people has set.
+    """
 
     folder: Path
     python: Path
@@ -51,9 +50,13 @@ class Project:
         )
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    folder = tmp_path_factory.mktemp("wheel")
+def wheel_project(folder: Path, home: Path) -> Project:
+    """Build the wheel, install it for an interpreter of its own, and write the project, all in a folder.
+
+    Args:
+        folder: all of that.
+        home: the data folder that the project's people have named.
+    """
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     wheel = next(folder.glob("memtend-*.whl"))
@@ -66,7 +69,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     environ = {
         **clean_environ(),
         "PYTHONPATH": "lib",
-        "MEMTEND_HOME": str(folder / "home"),
+        "MEMTEND_HOME": str(home),
         # What the shell of somebody who develops with Celery and Django has set.
         "CELERY_BROKER_URL": "redis://127.0.0.1:1/0",
         "CELERY_RESULT_BACKEND": "redis://127.0.0.1:1/0",
@@ -89,52 +92,3 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
                 IMPORT_MARKER.format(path=str(made.import_marker)), encoding="utf-8"
             )
     return made
-
-
-@pytest.fixture(scope="module")
-def stack(project: Project) -> Generator[Project]:
-    home = Path(project.environ["MEMTEND_HOME"])
-    command = project.python.with_name("memtend")
-    with running_stack(home, command, project.folder, **project.environ):
-        yield project
-
-
-def test_the_wheel_adds_memcore_alone_to_what_can_be_imported(project: Project) -> None:
-    installed = Distribution.at(next(project.site.glob("memtend-*.dist-info")))
-    names = {path.parts[0] for path in installed.files or () if path.parts[0] not in {"..", installed.name}}
-    assert {name for name in names if not name.endswith(".dist-info")} == {"memcore"}
-    code = f"import importlib.util as util; print([name for name in {PRODUCT_FOLDERS!r} if util.find_spec(name)])"
-    found = subprocess.run([project.python, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "['memcore']"
-
-
-def test_the_stack_works_and_imports_nothing_of_the_project(stack: Project) -> None:
-    text = "The payment queue pages at 500 messages."
-    stored = stack.run("memtend", "store", "oncall", text)
-    assert stored.returncode == 0, stored.stderr
-    found = stack.run("memtend", "search", "oncall", "when does payments page?")
-    assert text in found.stdout, found.stderr
-    maintained = stack.run("memtend", "maintain", "oncall")
-    assert maintained.returncode == 0, maintained.stderr
-    assert not stack.import_marker.exists(), stack.import_marker.read_text()
-
-
-def test_an_engine_of_the_project_stores_and_reads_with_what_its_extra_installs(stack: Project, tmp_path: Path) -> None:
-    libraries = library_folder(tmp_path / "lib", "engine", ours=stack.site)
-    engine = subprocess.run(
-        [stack.python, "-S", ROOT / "examples" / "quickstart.py"],
-        cwd=stack.folder,
-        env={**stack.environ, "PYTHONPATH": str(libraries)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "The payment queue pages at 500 messages." in engine.stdout, engine.stderr
-    assert not stack.import_marker.exists(), stack.import_marker.read_text()
-
-
-def test_a_plug_in_that_only_pythonpath_knows_is_still_found(project: Project) -> None:
-    (project.folder / "lib" / "their_plug_in.py").write_text("print('found')\n", encoding="utf-8")
-    asked = project.run("python", "-P", "-m", "memcore.programs", "their_plug_in")
-    assert asked.stdout.strip() == "found", asked.stderr
