@@ -95,11 +95,9 @@ def sweep(_payload: str, job_context: JobContext) -> Outcome:
     dispatched = len(stale) + sweep_skill_cycles(job_context) + sweep_lessons(job_context)
     if job_context.ledger.reindexes.waiting(job_context.company, dispatched_before=REINDEX_REDISPATCH_AFTER):
         job_context.dispatcher.dispatch_reindex(job_context.company)
-    finetune = job_context.ledger.finetune_runs.waiting(
-        job_context.company, dispatched_before=FINETUNE_REDISPATCH_AFTER
-    )
-    if finetune is not None:
-        job_context.dispatcher.dispatch_finetune(job_context.company, finetune)
+    runs = job_context.ledger.finetune_runs
+    for run in runs.waiting(job_context.company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
+        job_context.dispatcher.dispatch_finetune(job_context.company, run.run_id)
     job_context.ledger.syntheses.forget(job_context.company)
     policy, now = job_context.policy.memory.consolidation, job_context.clock()
     over = now - timedelta(days=policy.journal_days)

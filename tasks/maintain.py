@@ -6,6 +6,7 @@ from datetime import timedelta
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.experience import wants_compression
 from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload, TaskName
+from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from tasks.context import JobContext
@@ -69,7 +70,8 @@ def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
     parts = syntheses.to_dispatch(run_id)
     job_context.dispatcher.dispatch_syntheses(parts)
     syntheses.mark_dispatched(run_id, [part.place for part in parts], again_at=job_context.clock() + REDISPATCH_AFTER)
-    if syntheses.has_ready(run_id) and not syntheses.is_waiting(run_id):
+    states = syntheses.states(run_id)
+    if SynthesisState.READY in states and SynthesisState.WANTED not in states:
         run = job_context.ledger.runs.wake(run_id)
         job_context.dispatcher.dispatch_runs([run] if run else [])
 

@@ -10,18 +10,17 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exist
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.database import (
-    Repository,
     Row,
     UtcDateTime,
     checked_key,
     checked_time,
-    equals,
     insert_new,
     insert_one,
     put,
     record_of,
     unnest_values,
 )
+from memcore.ledger.rows import CompanyRecords, Repository
 from memcore.ledger.runs import NewRun, Run, new_row
 from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs, switches, ticks
 from memcore.models.base import Frozen, ValidatedModel
@@ -211,8 +210,11 @@ def _advance(
         connection.execute(query.values(next_due_at=bindparam("slot")), values)
 
 
-class Agents(Repository):
+class Agents(CompanyRecords[Agent]):
     """The agents table."""
+
+    _table = agents
+    _model = Agent
 
     def register(self, company: str, agent_ids: Iterable[str], *, interval: ConsolidationInterval) -> int:
         """Insert the agents that are not known yet, with the company's interval, and return how many were new."""
@@ -243,12 +245,9 @@ class Agents(Repository):
         row = _new_row(agent.company, agent.agent_id, now, None)
         with self._database.write() as connection:
             insert_one(connection, agents, row)
-            query = update(agents).where(_is(agent.company, agent.agent_id)).values(given or {"role": agents.c.role})
+            query = update(agents).where(self._is(agent.company, agent.agent_id))
+            query = query.values(given or {"role": agents.c.role})
             return record_of(Agent, connection.execute(query.returning(agents)).mappings().one())
-
-    def get(self, company: str, agent_id: str) -> Agent | None:
-        """Return the agent, or None when it is unknown."""
-        return self._database.record(Agent, select(agents).where(_is(company, agent_id)))
 
     def levels(self, company: str, agent_ids: Iterable[str]) -> dict[str, MemoryLevel]:
         """Return the levels of those of the agents that have one of their own."""
@@ -268,7 +267,7 @@ class Agents(Repository):
         """
         shared = agents.c[by]
         # Nothing equals NULL: an agent without a role has no peers by it.
-        own = select(shared).where(_is(company, agent_id)).scalar_subquery()
+        own = select(shared).where(self._is(company, agent_id)).scalar_subquery()
         keeps = agents.c.level == str(MemoryLevel.PERSISTENT)
         if level is MemoryLevel.PERSISTENT:
             keeps = keeps | agents.c.level.is_(None)
@@ -286,11 +285,7 @@ class Agents(Repository):
         query = select(agents).where(agents.c.company == company).order_by(agents.c.agent_id).limit(limit)
         if after is not None:
             query = query.where(agents.c.agent_id > after)
-        return self._database.records(Agent, query)
-
-    def count(self, company: str) -> int:
-        """Return how many agents a company has."""
-        return self._database.count(agents, agents.c.company == company)
+        return self._all(query)
 
     def late(self, company: str, *, interval: ConsolidationInterval, before: datetime) -> int:
         """Return how many agents that a tick may take have been due since before a time; interval as in claim_due."""
@@ -327,12 +322,8 @@ class Agents(Repository):
             return _claim_due(connection, company, interval=interval, limit=limit, now=now)
 
     def _change(self, company: str, agent_id: str, **values: Any) -> None:
-        if not self._database.change(update(agents).where(_is(company, agent_id)).values(**values)):
+        if not self._update(self._is(company, agent_id), values):
             raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not registered with {company!r}")
-
-
-def _is(company: str, agent_id: str) -> ColumnElement[bool]:
-    return equals(agents, company=company, agent_id=agent_id)
 
 
 def _new_row(company: str, agent_id: str, now: datetime, due: datetime | None) -> Row:

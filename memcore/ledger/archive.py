@@ -8,19 +8,10 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, 
 
 from memcore import ids
 from memcore.embedding.bm25 import K1, Bm25Encoder
-from memcore.ledger.database import (
-    RecordRow,
-    Repository,
-    Row,
-    add_new,
-    checked_time,
-    decode,
-    encoded,
-    equals,
-    insert_for,
-)
+from memcore.ledger.database import RecordRow, Row, add_new, checked_time, decode, encoded, equals, insert_for
+from memcore.ledger.rows import Repository
 from memcore.ledger.tables import OUT, archive, archive_tags, archive_terms, booking_records, bookings, tombstones
-from memcore.models.archival import ArchivalEntry, ArchivalIndexEntry, ArchivalMode
+from memcore.models.archival import ArchivalEntry, ArchivalMode
 from memcore.models.memory import MAX_TAGS, MemoryQuery
 from memcore.records import MemoryRecord
 
@@ -257,12 +248,6 @@ class Archive(Repository):
         """Return how many of the agent's memories are out."""
         return self._database.count(archive, _of(company, agent_id), OUT)
 
-    def index_of(self, run_id: str) -> tuple[ArchivalIndexEntry, ...]:
-        """Return where the memories lie that a run archived, also those that came back since; by original id."""
-        columns = (archive.c.original_id, archive.c.archival_id, archive.c.mode)
-        query = select(*columns).where(archive.c.run_id == run_id).order_by(archive.c.original_id)
-        return self._database.records(ArchivalIndexEntry, query)
-
     def archived_by(self, run_id: str) -> int:
         """Return how many memories a run archived."""
         return self._database.count(archive, archive.c.run_id == run_id)
@@ -280,10 +265,6 @@ class Archive(Repository):
             gone.append(archive.c.archived_at < before)
         # One condition at a time: each has an index of its own, and an OR of them might use none.
         return sum(self._remove((archive.c.company == company) & condition) for condition in gone)
-
-    def delete_agent(self, company: str, agent_id: str) -> int:
-        """Delete everything of an agent, also what came back, and return how many entries."""
-        return self._remove(_of(company, agent_id))
 
     def _remove(self, which: ColumnElement[bool]) -> int:
         total = 0

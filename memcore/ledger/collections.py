@@ -6,25 +6,24 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, true, update
 
 from memcore import ids
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
 from memcore.ledger.database import (
-    Repository,
     Row,
     changed,
     checked_key,
     equals,
     insert_one,
-    newest_first,
     one_record,
     put,
     record_of,
 )
 from memcore.ledger.organization.audit import AuditNote, append
+from memcore.ledger.rows import CompanyRecords, Repository, Work
 from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import BoundedTime
@@ -226,26 +225,20 @@ _ENDS = {
 }
 
 
-class Checkpoints(Repository):
+class Checkpoints(CompanyRecords[Checkpoint]):
     """The finetune_checkpoints table."""
 
-    def get(self, company: str, checkpoint_id: str) -> Checkpoint | None:
-        """Return the checkpoint, or None when this company has none with that id."""
-        return self._database.record(Checkpoint, select(finetune_checkpoints).where(_named(company, checkpoint_id)))
+    _table = finetune_checkpoints
+    _model = Checkpoint
+    _newest_by = (finetune_checkpoints.c.created_at, finetune_checkpoints.c.checkpoint_id)
+    _page_size = MAX_PAGE
 
     def page(
         self, company: str, *, before: Checkpoint | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[Checkpoint, ...]:
         """Return at most 200 checkpoints, newest first; ``before`` is the last of the page before."""
-        at, key = finetune_checkpoints.c.created_at, finetune_checkpoints.c.checkpoint_id
         query = select(finetune_checkpoints).where(finetune_checkpoints.c.company == company).offset(offset)
-        last = None if before is None else (before.created_at, before.checkpoint_id)
-        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
-        return self._database.records(Checkpoint, query)
-
-    def count(self, company: str) -> int:
-        """Return how many a company has."""
-        return self._database.count(finetune_checkpoints, finetune_checkpoints.c.company == company)
+        return self._page(query, before=before, limit=limit)
 
     def remove(self, company: str, checkpoint_id: str, *, note: AuditNote) -> Checkpoint:
         """Delete a checkpoint's row, with a line for the audit, and return it; its folder stays.
@@ -260,15 +253,15 @@ class Checkpoints(Repository):
             pointer = read_serving(connection, company)
             if pointer is not None and (use := pointer.use_of(found)) is not None:
                 raise CheckpointConflictError(f"checkpoint {checkpoint_id} cannot be deleted: {_ENDS[use]}")
-            connection.execute(delete(finetune_checkpoints).where(_named(company, checkpoint_id)))
+            connection.execute(delete(finetune_checkpoints).where(self._is(company, checkpoint_id)))
             append(connection, company, note, at=self._clock())
         return found
 
 
 def hold_checkpoint(connection: Connection, company: str, checkpoint_id: str) -> Checkpoint:
     """Lock a checkpoint until the transaction ends, and return it. Raises CheckpointNotFoundError."""
-    query = select(finetune_checkpoints).where(_named(company, checkpoint_id)).with_for_update()
-    found = one_record(connection, Checkpoint, query)
+    is_it = equals(finetune_checkpoints, company=company, checkpoint_id=checkpoint_id)
+    found = one_record(connection, Checkpoint, select(finetune_checkpoints).where(is_it).with_for_update())
     if found is None:
         raise CheckpointNotFoundError
     return found
@@ -279,10 +272,6 @@ def add_checkpoint(connection: Connection, company: str, checkpoint: Checkpoint)
     row = {"company": company, **checkpoint.model_dump(exclude={"report", "verdict"})}
     row |= {"report": checkpoint.model_dump(mode="json")["report"], "verdict": checkpoint.verdict.value}
     insert_one(connection, finetune_checkpoints, row)
-
-
-def _named(company: str, checkpoint_id: str) -> ColumnElement[bool]:
-    return equals(finetune_checkpoints, company=company, checkpoint_id=checkpoint_id)
 
 
 class CollectionPointers(Repository):
@@ -344,8 +333,8 @@ class CollectionPointers(Repository):
 
     def freeze(self, company: str, *, version: int, lasts: timedelta) -> CollectionPointer | None:
         """Stop the writes to copy the last differences, for so long at most; None when the row has changed."""
+        new = {"phase": Phase.FROZEN.value, "until": self._clock() + lasts}
         with self._database.write() as connection:
-            new = {"phase": Phase.FROZEN.value, "until": self._clock() + lasts}
             return self._change(connection, company, version, Phase.FILLING, new)
 
     def unfreeze(self, company: str, *, version: int) -> CollectionPointer | None:
@@ -412,71 +401,39 @@ class CollectionPointers(Repository):
         connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
 
 
-#: A reindex that has not ended.
-_OPEN = reindexes.c.finished_at.is_(None)
-
-
-class Reindexes(Repository):
+class Reindexes(Work[Reindex]):
     """The reindexes table."""
+
+    _table = reindexes
+    _model = Reindex
+    _open = reindexes.c.finished_at.is_(None)
 
     def get(self, company: str) -> Reindex | None:
         """Return the company's reindex, the last one when it has ended; None when there was none."""
-        return self._database.record(Reindex, select(reindexes).where(reindexes.c.company == company))
+        return self._one(select(reindexes).where(reindexes.c.company == company))
 
     def claim(self, company: str, *, lease: timedelta) -> Reindex | None:
         """Claim the open reindex; None when there is none, or another worker has it."""
-        now = self._clock()
-        free = or_(reindexes.c.token.is_(None), reindexes.c.lease_until < now)
-        values = {"token": ids.new_id(), "lease_until": now + lease, "trouble": None}
-        return self._changed(and_(reindexes.c.company == company, _OPEN, free), values)
+        return self._claim(reindexes.c.company == company, {"trouble": None}, lease=lease)
 
     def renew(self, company: str, token: str, *, lease: timedelta) -> bool:
         """Renew the lease; False when another worker has it, or it has ended."""
         return self._held(company, token, {"lease_until": self._clock() + lease}) is not None
 
     def advance(
-        self,
-        company: str,
-        token: str,
-        *,
-        stage: ReindexStage,
-        cursor: str | None = None,
-        looked_at: int = 0,
-        written: int = 0,
-        passed_over: int = 0,
-        freezes: int = 0,
+        self, company: str, token: str, *, stage: ReindexStage, cursor: str | None = None, **counts: int
     ) -> Reindex | None:
-        """Save the progress, and add to the counts; None when another worker has it."""
-        table = reindexes.c
-        values = {
-            "stage": stage.value,
-            "cursor": cursor,
-            "looked_at": table.looked_at + looked_at,
-            "written": table.written + written,
-            "passed_over": table.passed_over + passed_over,
-            "freezes": table.freezes + freezes,
-        }
-        return self._held(company, token, values)
+        """Save the progress, and add to the counts by their names; None when another worker has it."""
+        sums = {name: reindexes.c[name] + more for name, more in counts.items()}
+        return self._held(company, token, {"stage": stage.value, "cursor": cursor, **sums})
 
     def release(self, company: str, token: str, *, trouble: str | None = None) -> bool:
         """Release it, to be dispatched again; False when another worker has it, or it has ended."""
         values = {"token": None, "lease_until": None, "rung_at": self._clock(), "trouble": trouble}
         return self._held(company, token, values) is not None
 
-    def waiting(self, company: str, *, dispatched_before: timedelta) -> bool:
-        """Return whether its message must be lost, and mark it as dispatched now if so."""
-        now, table = self._clock(), reindexes.c
-        free = or_(table.token.is_(None), table.lease_until < now)
-        lost = and_(table.company == company, _OPEN, free, table.rung_at < now - dispatched_before)
-        if self._database.row(select(table.company).where(lost)) is None:
-            return False  # most sweeps end here, and take no lock
-        return self._changed(lost, {"rung_at": now}) is not None
-
     def _held(self, company: str, token: str, values: Row) -> Reindex | None:
-        return self._changed(equals(reindexes, company=company, token=token) & _OPEN, values)
-
-    def _changed(self, where: ColumnElement[bool], values: Row) -> Reindex | None:
-        return self._database.changed(Reindex, update(reindexes).where(where).values(values))
+        return self._changed((reindexes.c.company == company) & self._is_held(token), values)
 
 
 # A writer marks before its write. The write counts only if the mark still stands after it and no comparison has begun.

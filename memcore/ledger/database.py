@@ -1,4 +1,4 @@
-"""Transactions on SQLite and PostgreSQL, safe across fork; what every repository does with rows; the record codec."""
+"""Transactions on SQLite and PostgreSQL, safe across fork; statements on rows; the record codec."""
 
 import json
 import os
@@ -34,7 +34,6 @@ from sqlalchemy import (
     create_engine,
     event,
     func,
-    or_,
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -46,7 +45,6 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.selectable import FromClause, TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
-from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import (
     MemoryConfigError,
@@ -269,18 +267,6 @@ def _cause(error: Exception) -> str:
     return ("it is damaged, restore it from a backup: " if damaged else "") + str(cause).partition("\n")[0]
 
 
-class Repository:
-    """The base of what reads and writes a few tables; every method is one short transaction."""
-
-    def __init__(self, database: Database, *, clock: Clock = utc_now) -> None:
-        self._database = database
-        self._clock = clock
-
-    def close(self) -> None:
-        """Close the connections that are kept."""
-        self._database.close()
-
-
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -297,21 +283,6 @@ def equals(table: FromClause, **values: Any) -> ColumnElement[bool]:
 def later_of(time: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return the later of two times, in the words that both databases know."""
     return case((time > other, time), else_=other)
-
-
-def newest_first(
-    query: Select[*tuple[Any, ...]],
-    at: ColumnElement[datetime],
-    key: ColumnElement[str],
-    *,
-    before: tuple[datetime, str] | None,
-    limit: int,
-) -> Select[*tuple[Any, ...]]:
-    """Return a page of the query, the newest first; ``before`` is the time and the key of the last row before it."""
-    if before is not None:
-        # The first condition says nothing new, but an index can begin there.
-        query = query.where(at <= before[0], or_(at < before[0], key < before[1]))
-    return query.order_by(at.desc(), key.desc()).limit(limit)
 
 
 def changed(connection: Connection, model: type[_Model], statement: Update) -> _Model | None:

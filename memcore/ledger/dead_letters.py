@@ -14,7 +14,8 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, delete, select
 
 from memcore.jobs import MAX_MESSAGE_BYTES
-from memcore.ledger.database import Repository, insert_for, put
+from memcore.ledger.database import insert_for, put
+from memcore.ledger.rows import Records, Repository
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -78,8 +79,11 @@ class DeadLetter(NewDeadLetter):
     died_at: BoundedTime
 
 
-class DeadLetters(Repository):
+class DeadLetters(Records[DeadLetter]):
     """The dead letters table."""
+
+    _table = dead_letters
+    _model = DeadLetter
 
     def put(self, letter: NewDeadLetter) -> None:
         """Write the letter; it replaces an earlier letter of the same job."""
@@ -90,14 +94,12 @@ class DeadLetters(Repository):
 
     def get(self, job_id: str) -> DeadLetter | None:
         """Return the letter, or None."""
-        query = select(dead_letters).where(dead_letters.c.job_id == job_id)
-        return self._database.record(DeadLetter, query)
+        return self._one(select(dead_letters).where(dead_letters.c.job_id == job_id))
 
     def list(self, company: str, *, limit: int = 50) -> tuple[DeadLetter, ...]:
         """Return a company's letters, newest first."""
         newest = dead_letters.c.died_at.desc()
-        query = select(dead_letters).where(dead_letters.c.company == company).order_by(newest).limit(limit)
-        return self._database.records(DeadLetter, query)
+        return self._all(select(dead_letters).where(dead_letters.c.company == company).order_by(newest).limit(limit))
 
     def ids(self, company: str) -> "tuple[str, ...]":
         """Return the ids of a company's letters, oldest first: payloads of all of them need not fit into memory."""
@@ -116,16 +118,15 @@ class DeadLetters(Repository):
     def remove(self, letter: DeadLetter) -> bool:
         """Delete exactly this letter, after its job was sent again; a newer letter of the job stays."""
         same = (dead_letters.c.job_id == letter.job_id) & (dead_letters.c.died_at == letter.died_at)
-        return self._database.change(delete(dead_letters).where(same)) > 0
+        return self._delete(same) > 0
 
     def purge(self, company: str, job_ids: Collection[str]) -> int:
         """Drop these letters of a company for good and return how many there were."""
-        named = (dead_letters.c.company == company) & dead_letters.c.job_id.in_(job_ids)
-        return self._database.change(delete(dead_letters).where(named))
+        return self._delete(dead_letters.c.company == company, dead_letters.c.job_id.in_(job_ids))
 
     def purge_older(self, company: str, *, before: datetime) -> int:
         """Drop a company's letters that died before a time, for good, and return how many there were."""
-        return self._database.change(delete(dead_letters).where(_older(company, before)))
+        return self._delete(_older(company, before))
 
 
 def _written(kept: bytes) -> dict[str, str]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, NoReturn, Self
 
 from pydantic import Field, model_validator
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
@@ -17,8 +17,9 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.ledger.collections import Checkpoint, add_checkpoint
-from memcore.ledger.database import Repository, Row, changed, checked_key, equals, insert_one
+from memcore.ledger.database import Row, changed, checked_key, insert_one
 from memcore.ledger.organization.audit import AuditNote, append
+from memcore.ledger.rows import CompanyRecords, Work
 from memcore.ledger.tables import UNENDED, finetune_runs
 from memcore.models.base import Frozen
 from memcore.models.finetune import STAGES, FineTuneStage
@@ -109,8 +110,12 @@ _RESUMABLE = frozenset({FineTuneStage.FAILED, FineTuneStage.CANCELLED})
 _RELEASE: Row = {"token": None, "lease_until": None, "holder": None, "host": None}
 
 
-class FineTuneRuns(Repository):
+class FineTuneRuns(CompanyRecords[FineTuneRun], Work[FineTuneRun]):
     """The finetune_runs table."""
+
+    _table = finetune_runs
+    _model = FineTuneRun
+    _open = UNENDED
 
     def start(self, company: str, plan: Mapping[str, Any], *, run_id: str | None = None) -> FineTuneRun:
         """Queue a run of a plan, given as JSON; with the id of one that is there, return that one.
@@ -135,18 +140,9 @@ class FineTuneRuns(Repository):
 
         What ran under the token before may still run: its holder's name stands in the row until another is written.
         """
-        now, table = self._clock(), finetune_runs.c
-        free = or_(table.token.is_(None), table.lease_until < now)
-        values = {
-            "token": ids.new_id(),
-            "lease_until": now + lease,
-            "attempt": table.attempt + 1,
-            "tries": table.tries + 1,
-            "progress": None,
-            "updated_at": now,
-        }
-        is_free = and_(_is(company, run_id), UNENDED, free)
-        return self._database.changed(FineTuneRun, update(finetune_runs).where(is_free).values(values))
+        table = finetune_runs.c
+        values = {"attempt": table.attempt + 1, "tries": table.tries + 1, "progress": None, "updated_at": self._clock()}
+        return self._claim(self._is(company, run_id), values, lease=lease)
 
     def renew(
         self, company: str, run_id: str, token: str, *, lease: timedelta, progress: float | None = None
@@ -182,7 +178,7 @@ class FineTuneRuns(Repository):
         now = self._clock()
         values = {"stage": STAGES[STAGES.index(stage) + 1].value, "tries": 0, "rung_at": now}
         with self._database.write() as connection:
-            return _finish(connection, company, run_id, token, stage, files, {**values, "updated_at": now})
+            return self._finish(connection, company, run_id, token, stage, files, {**values, "updated_at": now})
 
     def release(self, company: str, run_id: str, token: str) -> FineTuneRun:
         """Release a run that cannot go on for now, to be dispatched again. Raises LeaseLostError."""
@@ -202,7 +198,7 @@ class FineTuneRuns(Repository):
         now = self._clock()
         values = {"stage": FineTuneStage.COMPLETE.value, "completed_at": now, "updated_at": now}
         with self._database.write() as connection:
-            run = _finish(connection, company, run_id, token, STAGES[-1], {}, values)
+            run = self._finish(connection, company, run_id, token, STAGES[-1], {}, values)
             add_checkpoint(connection, company, checkpoint)
         return run
 
@@ -246,7 +242,7 @@ class FineTuneRuns(Repository):
             "rung_at": now,
             "updated_at": now,
         }
-        ended = and_(_is(company, run_id), finetune_runs.c.stage.in_(sorted(_RESUMABLE)))
+        ended = self._is(company, run_id) & finetune_runs.c.stage.in_(sorted(_RESUMABLE))
         with self._database.write() as connection:
             try:
                 run = _changed(connection, ended, values)
@@ -257,67 +253,46 @@ class FineTuneRuns(Repository):
             raise FineTuneRunNotResumableError(reason)
         return run
 
-    def get(self, company: str, run_id: str) -> FineTuneRun | None:
-        """Return the run, or None when this company has none with that id."""
-        return self._first(_is(company, run_id))
-
     def active(self, company: str) -> FineTuneRun | None:
         """Return the company's run that has not ended, or None."""
-        return self._first(and_(finetune_runs.c.company == company, UNENDED))
+        return self._one(select(finetune_runs).where(finetune_runs.c.company == company, UNENDED))
 
     def page(self, company: str, *, limit: int = 50, offset: int = 0) -> tuple[tuple[FineTuneRun, ...], int]:
         """Return at most 200 runs, newest first, and how many there are in all."""
         table = finetune_runs.c
         query = select(finetune_runs).where(table.company == company).order_by(table.started_at.desc(), table.run_id)
-        page = self._database.records(FineTuneRun, query.limit(min(limit, MAX_PAGE)).offset(offset))
-        return page, self._database.count(finetune_runs, table.company == company)
-
-    def waiting(self, company: str, *, dispatched_before: timedelta) -> str | None:
-        """Return the run whose message must be lost, and mark it as dispatched now; None when there is none."""
-        now, table = self._clock(), finetune_runs.c
-        free = or_(table.token.is_(None), table.lease_until < now)
-        lost = and_(table.company == company, UNENDED, free, table.rung_at < now - dispatched_before)
-        if self._first(lost) is None:
-            return None  # most sweeps end here, and take no lock
-        run = self._database.changed(FineTuneRun, update(finetune_runs).where(lost).values(rung_at=now))
-        return run.run_id if run else None
-
-    def _first(self, where: ColumnElement[bool]) -> FineTuneRun | None:
-        return self._database.record(FineTuneRun, select(finetune_runs).where(where))
+        return self._all(query.limit(min(limit, MAX_PAGE)).offset(offset)), self.count(company)
 
     def _held(self, company: str, run_id: str, token: str, values: Row) -> FineTuneRun:
-        with self._database.write() as connection:
-            run = _changed(connection, _mine(company, run_id, token), values)
-            return run or _lost(connection, company, run_id)
+        run = self._changed(self._is(company, run_id) & self._is_held(token), values)
+        return run or self._lost(company, run_id)
 
+    def _finish(
+        self,
+        connection: Connection,
+        company: str,
+        run_id: str,
+        token: str,
+        stage: FineTuneStage,
+        files: Files,
+        values: Row,
+    ) -> FineTuneRun:
+        mine = self._is(company, run_id) & self._is_held(token)
+        query = select(finetune_runs.c.finished).where(mine).with_for_update()
+        before = connection.execute(query).scalar_one_or_none()
+        if before is None:
+            self._lost(company, run_id)
+        values = {**values, **_RELEASE, "finished": {**before, stage.value: files}, "progress": None}
+        return _changed(connection, mine, values) or self._lost(company, run_id)
 
-def _is(company: str, run_id: str) -> ColumnElement[bool]:
-    return equals(finetune_runs, company=company, run_id=run_id)
-
-
-def _mine(company: str, run_id: str, token: str) -> ColumnElement[bool]:
-    return and_(_is(company, run_id), finetune_runs.c.token == token, UNENDED)
+    def _lost(self, company: str, run_id: str) -> NoReturn:
+        run = self.get(company, run_id)
+        if run is None:
+            raise FineTuneRunNotFoundError
+        raise LeaseLostError(
+            f"the fine-tune run is {run.stage} and no longer held with this token; stop without writing"
+        )
 
 
 def _changed(connection: Connection, where: ColumnElement[bool], values: Row) -> FineTuneRun | None:
     return changed(connection, FineTuneRun, update(finetune_runs).where(where).values(values))
-
-
-def _finish(
-    connection: Connection, company: str, run_id: str, token: str, stage: FineTuneStage, files: Files, values: Row
-) -> FineTuneRun:
-    mine = _mine(company, run_id, token)
-    query = select(finetune_runs.c.finished).where(mine).with_for_update()
-    before = connection.execute(query).scalar_one_or_none()
-    if before is None:
-        _lost(connection, company, run_id)
-    values = {**values, **_RELEASE, "finished": {**before, stage.value: files}, "progress": None}
-    return _changed(connection, mine, values) or _lost(connection, company, run_id)
-
-
-def _lost(connection: Connection, company: str, run_id: str) -> NoReturn:
-    query = select(finetune_runs.c.stage).where(_is(company, run_id))
-    stage = connection.execute(query).scalar_one_or_none()
-    if stage is None:
-        raise FineTuneRunNotFoundError
-    raise LeaseLostError(f"the fine-tune run is {stage} and no longer held with this token; stop without writing")

@@ -18,7 +18,6 @@ from memcore.jobs import Use
 from memcore.ledger.archive import ArchiveTarget, drop_replaced, follow_moves, rows_to_archive, write_archive_rows
 from memcore.ledger.database import (
     RecordRow,
-    Repository,
     Row,
     checked_time,
     decoded,
@@ -31,6 +30,7 @@ from memcore.ledger.database import (
     put,
     rows_with,
 )
+from memcore.ledger.rows import Repository
 from memcore.ledger.tables import KEPT, OPEN, booking_records, bookings, holds, memory_use, tombstones, use_batches
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord

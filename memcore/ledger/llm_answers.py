@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, delete, exists, select, update
 
 from memcore import ids
 from memcore.errors import MemoryInputError
-from memcore.ledger.database import Repository, equals, id_chunks, insert_for, insert_one, record_of
+from memcore.ledger.database import equals, id_chunks, insert_for, insert_one, record_of
+from memcore.ledger.rows import Records
 from memcore.ledger.tables import ACTIVE, answers, runs, syntheses
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
@@ -33,13 +34,15 @@ class Answer(Frozen):
     token: str | None = None
 
 
-class Answers(Repository):
+class Answers(Records[Answer]):
     """The answers table: a question is asked once, however often the asker dies."""
+
+    _table = answers
+    _model = Answer
 
     def get(self, question_id: str) -> Answer | None:
         """Return what is known about a question."""
-        row = self._database.row(select(answers).where(answers.c.question_id == question_id))
-        return _answer(row) if row else None
+        return self._one(select(answers).where(answers.c.question_id == question_id))
 
     def claim(
         self, question_id: str, *, company: str, agent_id: str, run_id: str | None, purpose: str, lease: timedelta
@@ -68,7 +71,7 @@ class Answers(Repository):
                 if known["company"] != company:
                     raise MemoryInputError("question_id", "names a question of another company")
                 if known["state"] == "answered" or (known["state"] == "unusable" and known["run_id"] == run_id):
-                    return _answer(known)
+                    return self._record(known)
                 if known["state"] == "asking" and known["lease_until"] > now:
                     return None
                 query_again = update(answers).where(answers.c.question_id == question_id)
@@ -77,8 +80,7 @@ class Answers(Repository):
 
     def renew(self, question_id: str, token: str, *, lease: timedelta) -> bool:
         """Renew the lease on a question; False when another asker holds it."""
-        values = {"lease_until": self._clock() + lease}
-        return self._database.change(update(answers).where(_held(question_id, token)).values(values)) > 0
+        return self._update(_held(question_id, token), {"lease_until": self._clock() + lease}) > 0
 
     def answered(self, question_id: str, token: str, text: str) -> bool:
         """Keep the answer; False when somebody else has taken the question since."""
@@ -91,29 +93,27 @@ class Answers(Repository):
 
     def release(self, question_id: str, token: str) -> None:
         """Release a question that was not asked: the next asker claims it at once."""
-        self._database.change(delete(answers).where(_held(question_id, token)))
+        self._delete(_held(question_id, token))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete a company's answers to questions asked before a time and return how many."""
-        query = delete(answers).where(answers.c.company == company, answers.c.asked_at < before)
-        return self._database.change(query)
+        return self._delete(answers.c.company == company, answers.c.asked_at < before)
 
     def forget(self, company: str, run_id: str) -> None:
         """Delete the answers that a company's run asked for."""
-        self._database.change(delete(answers).where(answers.c.company == company, answers.c.run_id == run_id))
+        self._delete(equals(answers, company=company, run_id=run_id))
 
     def _settled(self, question_id: str, token: str, **values: object) -> bool:
         values |= {"token": None, "lease_until": None, "answered_at": self._clock()}
-        return self._database.change(update(answers).where(_held(question_id, token)).values(values)) > 0
+        return self._update(_held(question_id, token), values) > 0
+
+    def _record(self, row: Mapping[Any, Any]) -> Answer:
+        kept: bytes | None = row["text"]
+        return record_of(Answer, row, text=None if kept is None else kept.decode("utf-8", "surrogatepass"))
 
 
 def _held(question_id: str, token: str) -> ColumnElement[bool]:
     return equals(answers, question_id=question_id, token=token, state="asking")
-
-
-def _answer(row: Mapping[Any, Any]) -> Answer:
-    kept: bytes | None = row["text"]
-    return record_of(Answer, row, text=None if kept is None else kept.decode("utf-8", "surrogatepass"))
 
 
 class SynthesisState(StrEnum):
@@ -164,8 +164,11 @@ class Synthesis(Frozen):
 _WANTED = syntheses.c.state == SynthesisState.WANTED.value
 
 
-class Syntheses(Repository):
+class Syntheses(Records[Synthesis]):
     """The syntheses table."""
+
+    _table = syntheses
+    _model = Synthesis
 
     def plan(self, parts: Sequence[Synthesis]) -> None:
         """Insert a run's parts, all or none; a run that has some keeps those: a plan is made once."""
@@ -179,12 +182,11 @@ class Syntheses(Repository):
 
     def of_run(self, run_id: str) -> tuple[Synthesis, ...]:
         """Return the run's parts in order."""
-        query = select(syntheses).where(syntheses.c.run_id == run_id).order_by(syntheses.c.place)
-        return self._database.records(Synthesis, query)
+        return self._all(select(syntheses).where(syntheses.c.run_id == run_id).order_by(syntheses.c.place))
 
     def get(self, run_id: str, place: int) -> Synthesis | None:
         """Return one part, or None."""
-        return self._database.record(Synthesis, select(syntheses).where(equals(syntheses, run_id=run_id, place=place)))
+        return self._one(select(syntheses).where(equals(syntheses, run_id=run_id, place=place)))
 
     def turn(self, run_id: str, place: int, state: SynthesisState) -> None:
         """Put a part into a state."""
@@ -197,17 +199,12 @@ class Syntheses(Repository):
 
     def refuse(self, run_id: str, *, reason: str) -> bool:
         """Give up all wanted parts of a run, since the server that refused one will refuse them all; False for none."""
-        query = update(syntheses).where(syntheses.c.run_id == run_id, _WANTED)
-        refused = query.values(state=SynthesisState.REFUSED.value, reason=reason, ring_at=None)
-        return self._database.change(refused) > 0
+        refused = {"state": SynthesisState.REFUSED.value, "reason": reason, "ring_at": None}
+        return self._update((syntheses.c.run_id == run_id) & _WANTED, refused) > 0
 
-    def is_waiting(self, run_id: str) -> bool:
-        """Return whether any part of the run is still wanted."""
-        return self._has(run_id, SynthesisState.WANTED)
-
-    def has_ready(self, run_id: str) -> bool:
-        """Return whether any part of the run has its answers and is not replaced yet."""
-        return self._has(run_id, SynthesisState.READY)
+    def states(self, run_id: str) -> frozenset[SynthesisState]:
+        """Return the states in which parts of the run are."""
+        return frozenset(part.state for part in self.of_run(run_id))
 
     def to_dispatch(self, run_id: str) -> tuple[Synthesis, ...]:
         """Return the run's wanted parts that are due for dispatch."""
@@ -221,14 +218,13 @@ class Syntheses(Repository):
     def mark_dispatched(self, run_id: str, places: Collection[int], *, again_at: datetime) -> None:
         """Note that the jobs of these parts were sent, and when to send them again if nothing came of it."""
         mine = (syntheses.c.run_id == run_id) & syntheses.c.place.in_(sorted(places))
-        query = update(syntheses).where(mine, _WANTED)
-        self._database.change(query.values(ring_at=again_at, reason=None))
+        self._update(mine & _WANTED, {"ring_at": again_at, "reason": None})
 
     def sleep(self, run_id: str, *, until: datetime, reason: str) -> bool:
         """Let all wanted parts of a run wait until a time; False when they do so already."""
         awake = syntheses.c.reason.is_(None) | syntheses.c.ring_at.is_(None) | (syntheses.c.ring_at < until)
-        query = update(syntheses).where(syntheses.c.run_id == run_id, _WANTED, awake)
-        return self._database.change(query.values(ring_at=until, reason=reason)) > 0
+        wanted = (syntheses.c.run_id == run_id) & _WANTED
+        return self._update(wanted & awake, {"ring_at": until, "reason": reason}) > 0
 
     def revive(self, company: str) -> tuple[str, ...]:
         """Delete the questions whose asker died, make their parts due for dispatch, and return their runs, sorted.
@@ -247,13 +243,7 @@ class Syntheses(Repository):
     def forget(self, company: str) -> int:
         """Delete a company's parts whose runs have ended, and return how many; they name ids, and nothing else."""
         active = exists().where(runs.c.run_id == syntheses.c.run_id, ACTIVE)
-        query = delete(syntheses).where(syntheses.c.company == company, ~active)
-        return self._database.change(query)
-
-    def _has(self, run_id: str, state: SynthesisState) -> bool:
-        query = select(syntheses.c.place).where(syntheses.c.run_id == run_id, syntheses.c.state == state.value)
-        return self._database.row(query.limit(1)) is not None
+        return self._delete(syntheses.c.company == company, ~active)
 
     def _set(self, run_id: str, place: int, **values: object) -> None:
-        query = update(syntheses).where(equals(syntheses, run_id=run_id, place=place))
-        self._database.change(query.values(**values))
+        self._update(equals(syntheses, run_id=run_id, place=place), values)

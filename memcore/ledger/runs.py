@@ -11,8 +11,9 @@ from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Repository, Row, UtcDateTime, changed, equals, insert_one, record_of
+from memcore.ledger.database import Row, UtcDateTime, changed, equals, insert_one, record_of
 from memcore.ledger.organization.audit import AuditNote, append
+from memcore.ledger.rows import Records
 from memcore.ledger.tables import ACTIVE, agents, runs
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
 from memcore.models.memory import BoundedTime, Key, StoredKey
@@ -197,8 +198,11 @@ _ENDS = frozenset({RunState.DONE, RunState.SKIPPED, RunState.FAILED, RunState.HE
 _MOMENT = timedelta(microseconds=1)
 
 
-class Runs(Repository):
+class Runs(Records[Run]):
     """The runs table."""
+
+    _table = runs
+    _model = Run
 
     def create(self, run: NewRun, *, note: AuditNote | None = None) -> Run | None:
         """Queue a run; None when the id, or its slot, exists already, or the agent has an active run.
@@ -233,8 +237,7 @@ class Runs(Repository):
 
     def count(self, run_id: str, counts: dict[str, int]) -> None:
         """Set the counts of a run that is done."""
-        done = (runs.c.run_id == run_id) & (runs.c.state == RunState.DONE)
-        self._database.change(update(runs).where(done).values(counts=counts))
+        self._update((runs.c.run_id == run_id) & (runs.c.state == RunState.DONE), {"counts": counts})
 
     def claim(self, company: str, run_id: str, *, lease: timedelta) -> Run | None:
         """Claim a queued run, or one whose lease has expired, under a fresh token; None when it is not free."""
@@ -250,7 +253,7 @@ class Runs(Repository):
             "wake_at": None,
             "started_at": func.coalesce(runs.c.started_at, literal(now, UtcDateTime())),
         }
-        return self._database.changed(Run, update(runs).where(mine, free).values(values))
+        return self._changed(mine & free, values)
 
     def renew(self, run_id: str, token: str, *, lease: timedelta) -> Run:
         """Renew the lease; LeaseLostError when another worker holds the run."""
@@ -302,7 +305,7 @@ class Runs(Repository):
         """
         now = self._clock()
         sleeps = (runs.c.run_id == run_id) & (runs.c.state == RunState.QUEUED) & (runs.c.wake_at > now)
-        return self._database.changed(Run, update(runs).where(sleeps).values(wake_at=now))
+        return self._changed(sleeps, {"wake_at": now})
 
     def approve_held(self, run_id: str) -> Run:
         """Approve a held run: queue it again, past the removal guard.
@@ -326,14 +329,12 @@ class Runs(Repository):
 
     def mark_dispatched(self, run_ids: Collection[str]) -> None:
         """Mark the runs as dispatched now, so that the next sweeps leave them for a while."""
-        if not run_ids:
-            return
-        query = update(runs).where(runs.c.run_id.in_(run_ids), ACTIVE)
-        self._database.change(query.values(rung_at=self._clock()))
+        if run_ids:
+            self._update(runs.c.run_id.in_(run_ids) & ACTIVE, {"rung_at": self._clock()})
 
     def get(self, run_id: str) -> Run | None:
         """Return the run, or None when the id names none."""
-        return self._database.record(Run, select(runs).where(runs.c.run_id == run_id))
+        return self._one(select(runs).where(runs.c.run_id == run_id))
 
     def list(
         self, company: str, *, agent_id: str | None = None, state: RunState | None = None, limit: int = 50
@@ -364,7 +365,7 @@ class Runs(Repository):
     def active(self, company: str, agent_id: str) -> Run | None:
         """Return the agent's queued or running run, if it has one."""
         mine = equals(runs, company=company, agent_id=agent_id)
-        return self._database.record(Run, select(runs).where(mine, ACTIVE))
+        return self._one(select(runs).where(mine, ACTIVE))
 
     def ended(self, company: str, agent_id: str, kind: EndKind, scope_ids: Collection[str]) -> dict[str, datetime]:
         """Return when those of the sessions, projects or tasks were last ended that were; an end undone is none."""
@@ -397,11 +398,10 @@ class Runs(Repository):
             .order_by(runs.c.rung_at, runs.c.run_id)
             .limit(limit)
         )
-        return self._database.records(Run, query)
+        return self._all(query)
 
     def _newest(self, *wanted: ColumnElement[bool], limit: int) -> "tuple[Run, ...]":
-        query = select(runs).where(*wanted).order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit)
-        return self._database.records(Run, query)
+        return self._all(select(runs).where(*wanted).order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit))
 
     def _held(self, run_id: str, token: str, values: Row, *, counts: dict[str, int] | None = None) -> Run:
         with self._database.write() as connection:

@@ -16,6 +16,8 @@ from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import SparseVector
 from memcore.ledger import tables
 from memcore.ledger.journal import EntryReason, IncomingKind, JournalEntry
+from memcore.ledger.ledger import Ledger
+from memcore.models.archival import ArchivalIndexEntry
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.records import Lineage, MemoryRecord, Vectors
 
@@ -78,6 +80,12 @@ def empty(engine: Engine) -> None:
     with engine.begin() as connection:
         if filled := connection.scalars(_FILLED).all():
             connection.execute(text(f"TRUNCATE {', '.join(filled)} CASCADE"))
+
+
+def archived_by(ledger: Ledger, run_id: str) -> tuple[ArchivalIndexEntry, ...]:
+    """Return where the memories lie that a run archived, also those that came back since."""
+    query = select(tables.archive).where(tables.archive.c.run_id == run_id)
+    return ledger.archive._database.records(ArchivalIndexEntry, query)
 
 
 def make_record(memory_id: str, *, agent_id: str = "ada", at: datetime | None = None) -> MemoryRecord:

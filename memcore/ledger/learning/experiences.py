@@ -1,12 +1,14 @@
 """Raw experience (tier 1): kept unchanged, read by id, never searched."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, RowMapping, delete, func, select, update
+from sqlalchemy import ColumnElement, func, select
 
 from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_PAYLOAD_BYTES
-from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, record_of, unpack
+from memcore.ledger.database import checked_key, equals, insert_one, pack, record_of, unpack
+from memcore.ledger.rows import Records
 from memcore.ledger.tables import RAW, experiences
 from memcore.models.experience import DetailedExperience
 
@@ -30,8 +32,13 @@ class ExperienceCounts(NamedTuple):
     compressed: int
 
 
-class Experiences(Repository):
+class Experiences(Records[DetailedExperience]):
     """The experiences table, append-only."""
+
+    _table = experiences
+    _model = DetailedExperience
+    _newest_by = (experiences.c.created_at, experiences.c.experience_id)
+    _page_size = MAX_PAGE
 
     def append(self, company: str, experience: DetailedExperience) -> bool:
         """Keep the experience and return True; False when its id is there already, and stays as it was.
@@ -53,21 +60,19 @@ class Experiences(Repository):
 
     def get(self, company: str, agent_id: str, experience_id: str) -> DetailedExperience | None:
         """Return the experience, or None when this agent has none with that id."""
-        query = select(experiences).where(_is(company, agent_id, experience_id))
-        row = self._database.row(query)
-        return _experience(row) if row else None
+        return self._one(select(experiences).where(_is(company, agent_id, experience_id)))
 
     def page(
         self, company: str, agent_id: str, *, before: DetailedExperience | None = None, limit: int = MAX_PAGE
     ) -> tuple[DetailedExperience, ...]:
         """Return an agent's experiences, newest first; ``before`` is the last one of the page before."""
-        return self._page(_of(company, agent_id), before, limit)
+        return self._page(select(experiences).where(_of(company, agent_id)), before=before, limit=limit)
 
     def raw(
         self, company: str, agent_id: str, *, before: DetailedExperience | None = None, limit: int = MAX_PAGE
     ) -> tuple[DetailedExperience, ...]:
         """Return those that no model has looked at yet, newest first; ``before`` as in :meth:`page`."""
-        return self._page(_of(company, agent_id) & RAW, before, limit)
+        return self._page(select(experiences).where(_of(company, agent_id), RAW), before=before, limit=limit)
 
     def has_raw(self, company: str, agent_id: str) -> bool:
         """Return whether the agent has experiences that no model has looked at yet."""
@@ -90,8 +95,7 @@ class Experiences(Repository):
         if (compressed_as is None) == (reason is None):
             raise MemoryInputError("compressed_as", "or a reason must be given, and not both")
         values = {"compressed_at": self._clock(), "compressed_as": compressed_as, "reason": reason}
-        query = update(experiences).where(_is(company, agent_id, experience_id), RAW).values(values)
-        return self._database.change(query) > 0
+        return self._update(_is(company, agent_id, experience_id) & RAW, values) > 0
 
     def count(self, company: str, agent_id: str) -> ExperienceCounts:
         """Return how many experiences the agent has, and how many of them still wait for a model."""
@@ -101,17 +105,12 @@ class Experiences(Repository):
         (row,) = self._database.rows(query)
         return ExperienceCounts(**row)
 
-    def delete_agent(self, company: str, agent_id: str) -> int:
-        """Erase all experiences of an agent, for good, and return how many there were."""
-        return self._database.change(delete(experiences).where(_of(company, agent_id)))
+    def _record(self, row: Mapping[Any, Any]) -> DetailedExperience:
+        body = unpack("an experience", row["body"])
+        return record_of(DetailedExperience, row, **body, id=row["experience_id"], source_task_id=row["task_id"])
 
-    def _page(
-        self, which: ColumnElement[bool], before: DetailedExperience | None, limit: int
-    ) -> tuple[DetailedExperience, ...]:
-        last = None if before is None else (before.created_at, before.id)
-        at, key = experiences.c.created_at, experiences.c.experience_id
-        query = newest_first(select(experiences).where(which), at, key, before=last, limit=min(limit, MAX_PAGE))
-        return tuple(map(_experience, self._database.rows(query)))
+    def _position(self, record: DetailedExperience) -> tuple[Any, ...]:
+        return record.created_at, record.id
 
 
 def _of(company: str, agent_id: str) -> ColumnElement[bool]:
@@ -128,8 +127,3 @@ def _encoded(experience: DetailedExperience) -> bytes:
     if len(packed) > MAX_PAYLOAD_BYTES:
         raise MemoryInputError("experience", f"has {len(packed)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
     return packed
-
-
-def _experience(row: RowMapping) -> DetailedExperience:
-    body = unpack("an experience", row["body"])
-    return record_of(DetailedExperience, row, **body, id=row["experience_id"], source_task_id=row["task_id"])

@@ -1,12 +1,14 @@
 """Lessons: the tasks that wait for a lesson, and the outcome of the others."""
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
-from memcore.ledger.database import Repository, Row, checked_key, equals, id_chunks, insert_one, newest_first, record_of
+from memcore.ledger.database import Row, checked_key, equals, id_chunks, insert_one, record_of
+from memcore.ledger.rows import CompanyRecords, Work
 from memcore.ledger.tables import UNPROPAGATED, WAITING, lessons, trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -60,8 +62,14 @@ MAX_PAGE = 128
 _SAME = and_(lessons.c.company == trajectories.c.company, lessons.c.lesson_id == trajectories.c.trajectory_id)
 
 
-class Lessons(Repository):
+class Lessons(CompanyRecords[Lesson], Work[Lesson]):
     """The lessons table."""
+
+    _table = lessons
+    _model = Lesson
+    _newest_by = (lessons.c.created_at, lessons.c.lesson_id)
+    _page_size = MAX_PAGE
+    _open = WAITING
 
     def open(self, company: str, agent_id: str, lesson_id: str) -> bool:
         """Insert a task's lesson, to be drawn, and return True; False when it is there already.
@@ -70,11 +78,6 @@ class Lessons(Repository):
         """
         with self._database.write() as connection:
             return open_lesson(connection, company, agent_id, lesson_id, at=self._clock())
-
-    def get(self, company: str, lesson_id: str) -> Lesson | None:
-        """Return the lesson's row, or None when this company has none with that id."""
-        row = self._database.row(select(lessons).where(equals(lessons, company=company, lesson_id=lesson_id)))
-        return _lesson(row) if row else None
 
     def drawn(
         self,
@@ -94,57 +97,31 @@ class Lessons(Repository):
             "drawn_at": self._clock(),
             "body": None if text is None else text.encode(),
         }
-        is_it = equals(lessons, company=company, lesson_id=lesson_id) & WAITING
-        return self._database.change(update(lessons).where(is_it).values(changes)) > 0
+        return self._update(self._is(company, lesson_id) & WAITING, changes) > 0
 
     def postpone(self, company: str, lesson_id: str, *, until: datetime, is_failed_attempt: bool = False) -> None:
         """Postpone a waiting lesson: no sweep dispatches it before then; a model that did not answer is counted."""
-        is_it = equals(lessons, company=company, lesson_id=lesson_id) & WAITING
         changes = {"rung_at": until, "tries": lessons.c.tries + int(is_failed_attempt)}
-        self._database.change(update(lessons).where(is_it).values(changes))
-
-    def waiting(self, company: str, *, dispatched_before: timedelta, limit: int) -> tuple[Lesson, ...]:
-        """Return lessons whose message was sent so long ago that it counts as lost, the oldest first.
-
-        They are marked as dispatched now, in the same transaction, so that two sweeps dispatch once.
-        """
-        now = self._clock()
-        with self._database.write() as connection:
-            query = select(lessons).where(
-                lessons.c.company == company, WAITING, lessons.c.rung_at < now - dispatched_before
-            )
-            # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
-            query = query.order_by(lessons.c.rung_at).limit(limit).with_for_update(skip_locked=True)
-            rows = connection.execute(query).mappings().all()
-            for part in id_chunks(row["lesson_id"] for row in rows):
-                these = and_(lessons.c.company == company, lessons.c.lesson_id.in_(part))
-                connection.execute(update(lessons).where(these).values(rung_at=now))
-        return tuple(map(_lesson, rows))
+        self._update(self._is(company, lesson_id) & WAITING, changes)
 
     def page(
         self, company: str, agent_id: str, *, before: Lesson | None = None, limit: int = MAX_PAGE
     ) -> tuple[Lesson, ...]:
         """Return at most 128 of an agent's lessons with their tasks, newest first, drawn or not."""
-        at, key = lessons.c.created_at, lessons.c.lesson_id
         query = select(lessons, trajectories.c.task_id).outerjoin(trajectories, _SAME)
         query = query.where(equals(lessons, company=company, agent_id=agent_id))
-        last = None if before is None else (before.created_at, before.lesson_id)
-        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
-        return tuple(map(_lesson, self._database.rows(query)))
+        return self._page(query, before=before, limit=limit)
 
-    def outcomes(self, company: str, *, agent_id: str | None = None) -> dict[str | None, int]:
-        """Return how many lessons, of one agent or of all, ended with which outcome; None are those that wait."""
+    def outcomes(self, company: str) -> dict[str | None, int]:
+        """Return how many lessons ended with which outcome; None are those that wait."""
         query = select(lessons.c.outcome, func.count().label("how_many")).where(lessons.c.company == company)
-        if agent_id is not None:
-            query = query.where(lessons.c.agent_id == agent_id)
         found = self._database.rows(query.group_by(lessons.c.outcome).order_by(lessons.c.outcome))
         return {row["outcome"]: row["how_many"] for row in found}
 
     def unpropagated(self, company: str, agent_id: str, *, limit: int) -> tuple[Lesson, ...]:
         """Return an agent's lessons that were stored and not propagated yet."""
         query = select(lessons).where(equals(lessons, company=company, agent_id=agent_id), UNPROPAGATED)
-        query = query.order_by(lessons.c.created_at, lessons.c.lesson_id).limit(limit)
-        return tuple(map(_lesson, self._database.rows(query)))
+        return self._all(query.order_by(lessons.c.created_at, lessons.c.lesson_id).limit(limit))
 
     def propagated(self, company: str, lesson_ids: Iterable[str]) -> None:
         """Mark these as propagated, or as without peers."""
@@ -168,12 +145,7 @@ class Lessons(Repository):
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete the lessons that were opened before then, and return how many; their memories stay."""
-        old = and_(lessons.c.company == company, lessons.c.created_at < before)
-        return self._database.change(delete(lessons).where(old))
-
-    def delete_agent(self, company: str, agent_id: str) -> int:
-        """Erase all lessons of an agent, for good, and return how many there were."""
-        return self._database.change(delete(lessons).where(equals(lessons, company=company, agent_id=agent_id)))
+        return self._delete(lessons.c.company == company, lessons.c.created_at < before)
 
     def _of_tasks(
         self, company: str, which: ColumnElement[bool], since: datetime, until: datetime, limit: int
@@ -191,8 +163,7 @@ class Lessons(Repository):
         best = select(placed.c.lesson_id).where(placed.c.place == 1)
         best = best.order_by(placed.c.confidence.desc(), placed.c.lesson_id).limit(limit)
         query = select(lessons).where(lessons.c.company == company, lessons.c.lesson_id.in_(best)).order_by(*surest)
-        return tuple(map(_lesson, self._database.rows(query)))
+        return self._all(query)
 
-
-def _lesson(row: RowMapping) -> Lesson:
-    return record_of(Lesson, row, text=None if row["body"] is None else row["body"].decode())
+    def _record(self, row: Mapping[Any, Any]) -> Lesson:
+        return record_of(Lesson, row, text=None if row["body"] is None else row["body"].decode())

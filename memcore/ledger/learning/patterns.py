@@ -22,7 +22,8 @@ from sqlalchemy import (
     union_all,
 )
 
-from memcore.ledger.database import Repository, record_of
+from memcore.ledger.database import record_of
+from memcore.ledger.rows import Repository
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime

@@ -4,19 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, and_, delete, select, update
+from sqlalchemy import select
 
 from memcore import ids
-from memcore.ledger.database import (
-    Repository,
-    checked_key,
-    checked_time,
-    equals,
-    id_chunks,
-    insert_one,
-    newest_first,
-    record_of,
-)
+from memcore.ledger.database import checked_key, checked_time, insert_one
+from memcore.ledger.rows import CompanyRecords, Work
 from memcore.ledger.tables import UNFINISHED, skill_cycles
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -47,8 +39,14 @@ class Cycle(Frozen):
 MAX_PAGE = 100
 
 
-class SkillCycles(Repository):
+class SkillCycles(CompanyRecords[Cycle], Work[Cycle]):
     """The skill_cycles table; a method takes the write lock only to write."""
+
+    _table = skill_cycles
+    _model = Cycle
+    _newest_by = (skill_cycles.c.planned_at, skill_cycles.c.cycle_id)
+    _page_size = MAX_PAGE
+    _open = UNFINISHED
 
     def plan(self, company: str, *, origin: CycleOrigin, planned_at: datetime, window: timedelta) -> Cycle | None:
         """Plan the one cycle of a time and return it; None when it is planned already.
@@ -71,56 +69,24 @@ class SkillCycles(Repository):
         with self._database.write() as connection:
             return cycle if insert_one(connection, skill_cycles, row) else None
 
-    def get(self, company: str, cycle_id: str) -> Cycle | None:
-        """Return the cycle, or None when this company has none with that id."""
-        return self._database.record(Cycle, select(skill_cycles).where(_is(company, cycle_id)))
-
     def finish(self, company: str, cycle_id: str, report: dict[str, Any]) -> bool:
         """Save a cycle's report and return True; False when it is finished already, or unknown."""
         changes = {"finished_at": self._clock(), "report": report}
-        query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
-        return self._database.change(query.values(changes)) > 0
-
-    def waiting(self, company: str, *, dispatched_before: timedelta, limit: int) -> tuple[Cycle, ...]:
-        """Return unfinished cycles whose message was sent so long ago that it counts as lost, the oldest first.
-
-        They are marked as dispatched now, in the same transaction, so that two sweeps dispatch once.
-        """
-        now, table = self._clock(), skill_cycles.c
-        with self._database.write() as connection:
-            query = select(skill_cycles).where(
-                table.company == company, UNFINISHED, table.rung_at < now - dispatched_before
-            )
-            query = query.order_by(table.rung_at, table.cycle_id).limit(limit)
-            found = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
-            for part in id_chunks(row["cycle_id"] for row in found):
-                these = and_(table.company == company, table.cycle_id.in_(part))
-                connection.execute(update(skill_cycles).where(these).values(rung_at=now))
-        return tuple(record_of(Cycle, row) for row in found)
+        return self._update(self._is(company, cycle_id) & UNFINISHED, changes) > 0
 
     def mark_dispatched(self, company: str, cycle_id: str) -> None:
         """Mark a cycle as dispatched now: its message counts as lost only after the whole time again."""
-        query = update(skill_cycles).where(_is(company, cycle_id), UNFINISHED)
-        self._database.change(query.values(rung_at=self._clock()))
+        self._update(self._is(company, cycle_id) & UNFINISHED, {"rung_at": self._clock()})
 
     def page(self, company: str, *, before: Cycle | None = None, limit: int = MAX_PAGE) -> tuple[Cycle, ...]:
         """Return at most 100 cycles, newest first; ``before`` is the last of the page before."""
-        at, key = skill_cycles.c.planned_at, skill_cycles.c.cycle_id
-        query = select(skill_cycles).where(skill_cycles.c.company == company)
-        last = None if before is None else (before.planned_at, before.cycle_id)
-        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
-        return self._database.records(Cycle, query)
+        return self._page(select(skill_cycles).where(skill_cycles.c.company == company), before=before, limit=limit)
 
     def last_finished(self, company: str) -> Cycle | None:
         """Return the cycle that was finished last, or None when none was."""
         query = select(skill_cycles).where(skill_cycles.c.company == company, ~UNFINISHED)
-        return self._database.record(Cycle, query.order_by(skill_cycles.c.finished_at.desc()).limit(1))
+        return self._one(query.order_by(skill_cycles.c.finished_at.desc()).limit(1))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Forget the cycles that were planned for earlier, finished or not, and return how many there were."""
-        old = and_(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)
-        return self._database.change(delete(skill_cycles).where(old))
-
-
-def _is(company: str, cycle_id: str) -> ColumnElement[bool]:
-    return equals(skill_cycles, company=company, cycle_id=cycle_id)
+        return self._delete(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)

@@ -1,25 +1,18 @@
 """Skills that a person approved, and how often agents applied them and their own lessons."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, exists, not_, select, true, update
+from sqlalchemy import Connection, and_, delete, exists, not_, select, update
 
 from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
-from memcore.ledger.database import (
-    Repository,
-    count_rows,
-    equals,
-    insert_for,
-    insert_one,
-    later_of,
-    newest_first,
-    record_of,
-)
+from memcore.ledger.database import count_rows, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.organization.shared_log import lock_shared_head
+from memcore.ledger.rows import CompanyRecords
 from memcore.ledger.tables import approvals, skill_applications, skill_counts, skills
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen
@@ -70,8 +63,13 @@ class Applications(Frozen):
 MAX_PAGE = 128
 
 
-class Skills(Repository):
+class Skills(CompanyRecords[Skill]):
     """The tables of skills."""
+
+    _table = skills
+    _model = Skill
+    _newest_by = (skills.c.published_at, skills.c.skill_id)
+    _page_size = MAX_PAGE
 
     def put(self, company: str, skill: Skill) -> bool:
         """Keep a skill and return True; False when its id is there already, and stays as it was."""
@@ -83,11 +81,6 @@ class Skills(Repository):
         }
         with self._database.write() as connection:
             return insert_one(connection, skills, row)
-
-    def get(self, company: str, skill_id: str) -> Skill | None:
-        """Return the skill, or None when this company has none with that id."""
-        row = self._database.row(select(skills).where(_is(company, skill_id)))
-        return _skill(row) if row else None
 
     def supersede(self, company: str, skill_id: str, *, by: str) -> bool:
         """Mark a skill as superseded by another one, and return whether that changed it.
@@ -103,42 +96,39 @@ class Skills(Repository):
             states: dict[str, str] = {row.skill_id: row.state for row in rows}
             if states.get(skill_id) != SkillState.ACTIVE or states.get(by, SkillState.RETIRED) == SkillState.RETIRED:
                 return False
-            return self._change(connection, _is(company, skill_id), state=SkillState.SUPERSEDED, superseded_by=by)
+            values = {"state": SkillState.SUPERSEDED.value, "superseded_by": by, "changed_at": self._clock()}
+            connection.execute(update(skills).where(self._is(company, skill_id)).values(values))
+            return True
 
     def restore(self, company: str, skill_id: str, *, by: str) -> bool:
         """Make a superseded skill active again; False unless ``by`` superseded it."""
-        ended_so = and_(
-            _is(company, skill_id), skills.c.state == str(SkillState.SUPERSEDED), skills.c.superseded_by == by
-        )
-        with self._database.write() as connection:
-            return self._change(connection, ended_so, state=SkillState.ACTIVE, superseded_by=None)
+        ended_so = self._is(company, skill_id) & equals(skills, state=SkillState.SUPERSEDED.value, superseded_by=by)
+        values = {"state": SkillState.ACTIVE.value, "superseded_by": None, "changed_at": self._clock()}
+        return self._update(ended_so, values) > 0
 
     def retire(self, company: str, skill_id: str) -> bool:
         """Mark a skill as retired, for good; False when it was before, or there is none."""
-        not_yet = and_(_is(company, skill_id), skills.c.state != str(SkillState.RETIRED))
-        with self._database.write() as connection:
-            return self._change(connection, not_yet, state=SkillState.RETIRED)
+        not_yet = self._is(company, skill_id) & (skills.c.state != SkillState.RETIRED.value)
+        return self._update(not_yet, {"state": SkillState.RETIRED.value, "changed_at": self._clock()}) > 0
 
     def page(
         self, company: str, *, state: SkillState | None = None, before: Skill | None = None, limit: int = MAX_PAGE
     ) -> tuple[Skill, ...]:
         """Return at most 128 skills, newest first; ``before`` is the last of the page before."""
-        at, key = skills.c.published_at, skills.c.skill_id
-        query = select(skills).where(_in(company, state))
-        last = None if before is None else (before.published_at, before.skill_id)
-        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
-        return tuple(map(_skill, self._database.rows(query)))
+        query = select(skills).where(skills.c.company == company)
+        query = query if state is None else query.where(skills.c.state == state.value)
+        return self._page(query, before=before, limit=limit)
 
-    def stream(self, company: str, *, state: SkillState = SkillState.ACTIVE) -> Iterator[Skill]:
-        """Yield skills in a state, newest first; no more than a page is held, and no transaction stays open."""
+    def stream(self, company: str) -> Iterator[Skill]:
+        """Yield active skills, newest first; no more than a page is held, and no transaction stays open."""
         last: Skill | None = None
-        while page := self.page(company, state=state, before=last):
+        while page := self.page(company, state=SkillState.ACTIVE, before=last):
             yield from page
             last = page[-1]
 
-    def count(self, company: str, *, state: SkillState = SkillState.ACTIVE) -> int:
-        """Return how many skills are in a state."""
-        return self._database.count(skills, _in(company, state))
+    def count(self, company: str) -> int:
+        """Return how many skills are active."""
+        return self._database.count(skills, equals(skills, company=company, state=SkillState.ACTIVE.value))
 
     def apply(self, payload: AppliedPayload, *, skill_id: str) -> bool:
         """Count one application under this id of what was applied; False when it was counted before."""
@@ -182,26 +172,12 @@ class Skills(Repository):
 
     def expire_applications(self, company: str, *, before: datetime) -> int:
         """Forget single applications before then, which stay counted, and return how many there were."""
-        old = and_(skill_applications.c.company == company, skill_applications.c.applied_at < before)
-        return self._database.change(delete(skill_applications).where(old))
+        table = skill_applications.c
+        query = delete(skill_applications).where(table.company == company, table.applied_at < before)
+        return self._database.change(query)
 
-    def _change(
-        self, connection: Connection, which: ColumnElement[bool], *, state: SkillState, **more: str | None
-    ) -> bool:
-        changes = {"state": str(state), "changed_at": self._clock(), **more}
-        return connection.execute(update(skills).where(which).values(changes)).rowcount > 0
-
-
-def _is(company: str, skill_id: str) -> ColumnElement[bool]:
-    return equals(skills, company=company, skill_id=skill_id)
-
-
-def _in(company: str, state: SkillState | None) -> ColumnElement[bool]:
-    return and_(skills.c.company == company, true() if state is None else skills.c.state == str(state))
-
-
-def _skill(row: RowMapping) -> Skill:
-    return record_of(Skill, row, text=row["body"].decode())
+    def _record(self, row: Mapping[Any, Any]) -> Skill:
+        return record_of(Skill, row, text=row["body"].decode())
 
 
 class SkillCapacity:

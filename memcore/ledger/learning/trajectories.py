@@ -1,15 +1,16 @@
 """Trajectories: one short record of each finished task, append-only, read newest first."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, select, true
+from sqlalchemy import ColumnElement, and_, func, select, true
 
 from memcore import ids
-from memcore.ledger.database import Repository, checked_key, equals, insert_one, newest_first, pack, record_of, unpack
+from memcore.ledger.database import Row, checked_key, insert_one, pack, record_of, unpack
 from memcore.ledger.learning.lessons import open_lesson
+from memcore.ledger.rows import CompanyRecords
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
@@ -55,25 +56,9 @@ class Trajectory(Frozen):
     @classmethod
     def of(cls, trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> Self:
         """Return what is kept of a trace."""
-        return cls(
-            id=trace_id,
-            agent_id=agent_id,
-            task_id=trace.task_id,
-            task_title=trace.task_title,
-            task_description=trace.task_description,
-            task_type=trace.task_type,
-            outcome=trace.termination_reason,
-            error_category=trace.failure,
-            error_message=trace.error_message,
-            recovery=trace.recovery,
-            retries=trace.retries,
-            quality=trace.quality,
-            turn_count=len(trace.turns),
-            tokens=trace.tokens,
-            tools=trace.tools,
-            started_at=trace.started_at,
-            ended_at=trace.ended_at,
-        )
+        own: Row = {"id": trace_id, "agent_id": agent_id, "turn_count": len(trace.turns)}
+        own |= {"outcome": trace.termination_reason, "error_category": trace.failure}
+        return cls(**own, **{name: getattr(trace, name) for name in cls.model_fields.keys() - own.keys()})
 
 
 #: Most trajectories of a page: most have about 1 KB, none more than 1 MiB.
@@ -83,11 +68,16 @@ MAX_PAGE = 128
 _COLUMNS = frozenset({"agent_id", "task_id", "task_type", "outcome", "error_category", "quality", "ended_at"})
 
 
-class Trajectories(Repository):
+class Trajectories(CompanyRecords[Trajectory]):
     """The trajectories table, append-only.
 
     A window is half open: ``since`` belongs to it and ``until`` does not; without them it has no end on that side.
     """
+
+    _table = trajectories
+    _model = Trajectory
+    _newest_by = (trajectories.c.ended_at, trajectories.c.trajectory_id)
+    _page_size = MAX_PAGE
 
     def append(self, company: str, trajectory: Trajectory, *, lesson_at: datetime | None = None) -> bool:
         """Keep the trajectory and return True; False when its id is there already, and stays as it was.
@@ -110,12 +100,6 @@ class Trajectories(Repository):
                 open_lesson(connection, company, trajectory.agent_id, trajectory.id, at=lesson_at)
             return is_new
 
-    def get(self, company: str, trajectory_id: str) -> Trajectory | None:
-        """Return the trajectory, or None when this company has none with that id."""
-        is_it = equals(trajectories, company=company, trajectory_id=trajectory_id)
-        row = self._database.row(select(trajectories).where(is_it))
-        return _trajectory(row) if row else None
-
     def page(
         self,
         company: str,
@@ -127,11 +111,8 @@ class Trajectories(Repository):
         limit: int = MAX_PAGE,
     ) -> tuple[Trajectory, ...]:
         """Return at most 128 of a window, newest first, of one agent or of all; ``before`` ends the page before."""
-        at, key = trajectories.c.ended_at, trajectories.c.trajectory_id
         query = select(trajectories).where(_window(company, agent_id, since, until))
-        last = None if before is None else (before.ended_at, before.id)
-        query = newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE))
-        return tuple(map(_trajectory, self._database.rows(query)))
+        return self._page(query, before=before, limit=limit)
 
     def stream(
         self, company: str, *, agent_id: str | None = None, since: datetime | None = None, until: datetime | None = None
@@ -142,11 +123,9 @@ class Trajectories(Repository):
             yield from page
             last = page[-1]
 
-    def count(
-        self, company: str, *, agent_id: str | None = None, since: datetime | None = None, until: datetime | None = None
-    ) -> int:
-        """Return how many a window has, of one agent or of all."""
-        return self._database.count(trajectories, _window(company, agent_id, since, until))
+    def count(self, company: str, *, since: datetime | None = None, until: datetime | None = None) -> int:
+        """Return how many a window has."""
+        return self._database.count(trajectories, _window(company, None, since, until))
 
     def quality_rank(self, company: str, agent_id: str, quality: float, *, since: datetime) -> tuple[int, int]:
         """Return how many of an agent's successes since then have at most this quality, and how many have one."""
@@ -158,13 +137,15 @@ class Trajectories(Repository):
         (counts,) = self._database.rows(query)
         return counts["reached"], counts["all"]
 
-    def delete_agent(self, company: str, agent_id: str) -> int:
-        """Erase all trajectories of an agent, for good, and return how many there were."""
-        return self._database.change(delete(trajectories).where(_window(company, agent_id, None, None)))
-
     def expire(self, company: str, *, before: datetime) -> int:
         """Erase the trajectories of tasks that ended before then, and return how many there were."""
-        return self._database.change(delete(trajectories).where(_window(company, None, None, before)))
+        return self._delete(_window(company, None, None, before))
+
+    def _record(self, row: Mapping[Any, Any]) -> Trajectory:
+        return record_of(Trajectory, row, **unpack("a trajectory", row["body"]), id=row["trajectory_id"])
+
+    def _position(self, record: Trajectory) -> tuple[Any, ...]:
+        return record.ended_at, record.id
 
 
 def _window(company: str, agent_id: str | None, since: datetime | None, until: datetime | None) -> ColumnElement[bool]:
@@ -174,7 +155,3 @@ def _window(company: str, agent_id: str | None, since: datetime | None, until: d
         true() if since is None else trajectories.c.ended_at >= since,
         true() if until is None else trajectories.c.ended_at < until,
     )
-
-
-def _trajectory(row: RowMapping) -> Trajectory:
-    return record_of(Trajectory, row, **unpack("a trajectory", row["body"]), id=row["trajectory_id"])

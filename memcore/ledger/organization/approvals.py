@@ -1,13 +1,15 @@
 """Approvals: proposals for a person, each filed, decided and carried out once, and undone at most once."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Repository, Row, checked_key, equals, insert_one, newest_first, pack, unpack
+from memcore.ledger.database import Row, checked_key, insert_one, pack, unpack
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append, person
+from memcore.ledger.rows import CompanyRecords
 from memcore.ledger.tables import approvals
 from memcore.models.approval import (
     MAX_NAME_CHARS,
@@ -41,12 +43,17 @@ _ELSEWHERE = {"action", "risk", "title", "details"}
 Verdict = Literal[ApprovalState.APPROVED, ApprovalState.REJECTED]
 
 
-class Approvals(Repository):
+class Approvals(CompanyRecords[Approval]):
     """The approvals table.
 
     ``needs`` is the outbox: the sweep finds an approval that needs its effect, or its taking back, and
     settles it once that is done.
     """
+
+    _table = approvals
+    _model = Approval
+    _newest_by = (approvals.c.created_at, approvals.c.approval_id)
+    _page_size = MAX_PAGE
 
     def file(self, company: str, approval_id: str, proposal: Proposal, *, lasts: timedelta) -> bool:
         """Keep the proposal until a person decides and return True; False when its id is there, whatever became of it.
@@ -69,23 +76,13 @@ class Approvals(Repository):
         with self._database.write() as connection:
             return insert_one(connection, approvals, row)
 
-    def get(self, company: str, approval_id: str) -> Approval | None:
-        """Return the approval, or None when the company has none with that id."""
-        row = self._database.row(select(approvals).where(_is(company, approval_id)))
-        return _approval(row) if row else None
-
     def page(
         self, company: str, *, state: ApprovalState | None = None, before: Approval | None = None, limit: int = MAX_PAGE
     ) -> tuple[Approval, ...]:
         """Return a company's approvals, newest first; ``before`` is the last one of the page before."""
-        at, key = approvals.c.created_at, approvals.c.approval_id
-        query = select(approvals).where(_of(company, state))
-        last = None if before is None else (before.created_at, before.approval_id)
-        return self._read(newest_first(query, at, key, before=last, limit=min(limit, MAX_PAGE)))
-
-    def count(self, company: str, *, state: ApprovalState | None = None) -> int:
-        """Return how many approvals the company has, of one state or of all."""
-        return self._database.count(approvals, _of(company, state))
+        query = select(approvals).where(approvals.c.company == company)
+        query = query if state is None else query.where(approvals.c.state == state.value)
+        return self._page(query, before=before, limit=limit)
 
     def decide(
         self, company: str, approval_id: str, verdict: Verdict, word: Decision, *, capacity: CapacityLimit | None = None
@@ -110,10 +107,10 @@ class Approvals(Repository):
         }
         waiting = and_(approvals.c.state == str(ApprovalState.PENDING), approvals.c.expires_at > now)
         with self._database.write() as connection:
-            is_waiting = select(approvals.c.approval_id).where(_is(company, approval_id) & waiting)
+            is_waiting = select(approvals.c.approval_id).where(self._is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
                 capacity.require(connection, company)
-            return _moved_on(connection, company, approval_id, waiting, decided, by=word, at=now)
+            return self._moved_on(connection, company, approval_id, waiting, decided, by=word, at=now)
 
     def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
         """Undo an approval that was carried out, once, and return it; its effect then needs its taking back.
@@ -132,19 +129,18 @@ class Approvals(Repository):
         }
         is_carried_out = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
         with self._database.write() as connection:
-            return _moved_on(connection, company, approval_id, is_carried_out, undone, by=word, at=now)
+            return self._moved_on(connection, company, approval_id, is_carried_out, undone, by=word, at=now)
 
     def settle(self, company: str, approval_id: str, need: ApprovalNeed, *, effect: str | None = None) -> bool:
         """Note that what an approval needed is done, and the id that it left; False when it needs that no more."""
         values: Row = {"needs": None} if effect is None else {"needs": None, "effect": effect}
-        needed = _is(company, approval_id) & (approvals.c.needs == str(need))
-        return self._database.change(update(approvals).where(needed).values(values)) > 0
+        return self._update(self._is(company, approval_id) & (approvals.c.needs == str(need)), values) > 0
 
     def unsettled(self, company: str, *, limit: int = MAX_PAGE) -> tuple[Approval, ...]:
         """Return what was decided and is not carried out, or not taken back, oldest first."""
         needs = approvals.c.needs.in_([str(ApprovalNeed.EFFECT), str(ApprovalNeed.TAKING_BACK)])
         query = select(approvals).where(approvals.c.company == company, needs)
-        return self._read(query.order_by(approvals.c.decided_at, approvals.c.approval_id).limit(min(limit, MAX_PAGE)))
+        return self._all(query.order_by(approvals.c.decided_at, approvals.c.approval_id).limit(min(limit, MAX_PAGE)))
 
     def expire(self, company: str) -> int:
         """Mark what waited too long, and return how many there were."""
@@ -155,49 +151,45 @@ class Approvals(Repository):
         )
         if self._database.row(select(approvals.c.approval_id).where(over).limit(1)) is None:
             return 0
-        return self._database.change(update(approvals).where(over).values(state=str(ApprovalState.EXPIRED), needs=None))
+        return self._update(over, {"state": str(ApprovalState.EXPIRED), "needs": None})
 
-    def _read(self, query: Select[Any]) -> tuple[Approval, ...]:
-        return tuple(map(_approval, self._database.rows(query)))
+    def _moved_on(
+        self,
+        connection: Connection,
+        company: str,
+        approval_id: str,
+        which: ColumnElement[bool],
+        values: Row,
+        *,
+        by: Decision,
+        at: datetime,
+    ) -> Approval:
+        # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
+        is_it = self._is(company, approval_id)
+        is_first = connection.execute(update(approvals).where(is_it & which).values(values)).rowcount > 0
+        row = connection.execute(select(approvals).where(is_it)).mappings().one_or_none()
+        if row is None:
+            raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
+        approval = self._record(row)
+        if not is_first:
+            raise _closed(approval, at)
+        note = AuditNote(
+            actor=person(by.by),
+            action=f"approval.{approval.state}",
+            subject=approval_id,
+            verdict=AuditVerdict.DONE,
+            reason=by.reason,
+        )
+        append(connection, company, note, at=at)
+        return approval
 
-
-def _of(company: str, state: ApprovalState | None) -> ColumnElement[bool]:
-    of_company = approvals.c.company == company
-    return of_company if state is None else and_(of_company, approvals.c.state == str(state))
-
-
-def _is(company: str, approval_id: str) -> ColumnElement[bool]:
-    return equals(approvals, company=company, approval_id=approval_id)
-
-
-def _moved_on(
-    connection: Connection,
-    company: str,
-    approval_id: str,
-    which: ColumnElement[bool],
-    values: Row,
-    *,
-    by: Decision,
-    at: datetime,
-) -> Approval:
-    # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
-    is_it = _is(company, approval_id)
-    is_first = connection.execute(update(approvals).where(is_it & which).values(values)).rowcount > 0
-    row = connection.execute(select(approvals).where(is_it)).mappings().one_or_none()
-    if row is None:
-        raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
-    approval = _approval(row)
-    if not is_first:
-        raise _closed(approval, at)
-    note = AuditNote(
-        actor=person(by.by),
-        action=f"approval.{approval.state}",
-        subject=approval_id,
-        verdict=AuditVerdict.DONE,
-        reason=by.reason,
-    )
-    append(connection, company, note, at=at)
-    return approval
+    def _record(self, row: Mapping[Any, Any]) -> Approval:
+        body = unpack("an approval", row["body"])
+        shown = {key: value for key, value in row.items() if key not in {"company", "action", "risk", "title", "body"}}
+        # Older releases took control characters; a proposal must not become unreadable for one.
+        title, proposed_by = escaped(row["title"])[:MAX_TITLE_CHARS], escaped(body["proposed_by"])[:MAX_NAME_CHARS]
+        proposal = {**body, "action": row["action"], "risk": row["risk"], "title": title, "proposed_by": proposed_by}
+        return Approval.model_validate({**shown, "proposal": proposal})
 
 
 def _closed(approval: Approval, now: datetime) -> ApprovalClosedError:
@@ -220,12 +212,3 @@ def _encoded(proposal: Proposal) -> bytes:
     if len(text) > MAX_BODY_BYTES:
         raise MemoryInputError("proposal", f"has {len(text)} bytes; the limit is {MAX_BODY_BYTES}")
     return text
-
-
-def _approval(row: RowMapping) -> Approval:
-    body = unpack("an approval", row["body"])
-    shown = {key: value for key, value in row.items() if key not in {"company", "action", "risk", "title", "body"}}
-    # Older releases took control characters; a proposal must not become unreadable for one.
-    title, proposed_by = escaped(row["title"])[:MAX_TITLE_CHARS], escaped(body["proposed_by"])[:MAX_NAME_CHARS]
-    proposal = {**body, "action": row["action"], "risk": row["risk"], "title": title, "proposed_by": proposed_by}
-    return Approval.model_validate({**shown, "proposal": proposal})

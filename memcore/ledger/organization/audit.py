@@ -8,7 +8,8 @@ from pydantic import BeforeValidator
 from sqlalchemy import Connection, select
 
 from memcore import ids
-from memcore.ledger.database import Repository, checked_key, newest_first
+from memcore.ledger.database import checked_key
+from memcore.ledger.rows import Records
 from memcore.ledger.tables import audit
 from memcore.models.approval import Name, Reason
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
@@ -55,8 +56,13 @@ class AuditLine(AuditNote):
     at: BoundedTime
 
 
-class Audit(Repository):
+class Audit(Records[AuditLine]):
     """The audit table."""
+
+    _table = audit
+    _model = AuditLine
+    _newest_by = (audit.c.at, audit.c.audit_id)
+    _page_size = MAX_PAGE
 
     def note(self, company: str, line: AuditNote) -> None:
         """Add a line. Raises MemoryStoreError, MemoryConnectionError."""
@@ -81,9 +87,7 @@ class Audit(Repository):
             query = query.where(audit.c.actor.in_([actor, person(actor), agent(actor)]))
         if action is not None:
             query = query.where(audit.c.action == action)
-        last = None if before is None else (before.at, before.audit_id)
-        query = newest_first(query, audit.c.at, audit.c.audit_id, before=last, limit=min(limit, MAX_PAGE))
-        return self._database.records(AuditLine, query)
+        return self._page(query, before=before, limit=limit)
 
 
 def append(connection: Connection, company: str, line: AuditNote, *, at: datetime) -> None:

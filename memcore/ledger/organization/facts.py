@@ -26,7 +26,6 @@ from memcore import ids
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryInputError
 from memcore.ledger.database import (
-    Repository,
     UtcDateTime,
     add_new,
     checked_key,
@@ -39,6 +38,7 @@ from memcore.ledger.database import (
     unpack,
 )
 from memcore.ledger.organization import audit
+from memcore.ledger.rows import Records, Repository
 from memcore.ledger.tables import org_facts, org_log, org_outbox, org_terms
 from memcore.models.base import escaped
 from memcore.models.memory import MAX_KEY_CHARS
@@ -81,8 +81,10 @@ def _as_a_name(value: Any) -> Any:
 MAX_LINES = 64
 
 
-class OrgOutbox(Repository):
-    """The org_outbox table. OrgLog writes its rows, each with its line."""
+class OrgOutbox(Records[OperationLogEntry]):
+    """The org_outbox table, read as the lines that it names. OrgLog writes its rows, each with its line."""
+
+    _table = org_outbox
 
     def pending(
         self,
@@ -108,14 +110,9 @@ class OrgOutbox(Repository):
             query = query.where(or_(out.at > after.timestamp, later))
         return tuple(map(_operation, self._database.rows(query.limit(min(limit, MAX_LINES)))))
 
-    def count(self, company: str) -> int:
-        """Return how many lines the store does not show yet."""
-        return self._database.count(org_outbox, org_outbox.c.company == company)
-
     def shown(self, company: str, fact_id: str, version: int) -> None:
         """Note that the store shows a line; a second note changes nothing."""
-        line = equals(org_outbox, company=company, fact_id=fact_id, version=version)
-        self._database.change(delete(org_outbox).where(line))
+        self._delete(equals(org_outbox, company=company, fact_id=fact_id, version=version))
 
 
 _PUBLISHED = org_log.c.operation == "PUBLISH"

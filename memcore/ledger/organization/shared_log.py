@@ -11,7 +11,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, RowMapping, and_, select, update
 
 from memcore import ids
-from memcore.ledger.database import RecordRow, Repository, checked_key, count_rows, decode, encode, equals, insert_one
+from memcore.ledger.database import RecordRow, checked_key, count_rows, decode, encode, equals, insert_one
+from memcore.ledger.rows import Repository
 from memcore.ledger.tables import shared_heads, shared_log
 from memcore.records import MemoryRecord
 

@@ -233,7 +233,7 @@ class SynthesisService:
             outcome, is_over = Skipped(reason=str(error)), self._postpone(part, error)
         else:
             self._ledger.syntheses.turn(run_id, place, SynthesisState.READY)
-            is_over = not self._ledger.syntheses.is_waiting(run_id)
+            is_over = SynthesisState.WANTED not in self._ledger.syntheses.states(run_id)
         return QuestionOutcome(outcome=outcome, maintenance_run=self._ledger.runs.wake(run_id) if is_over else None)
 
     def _postpone(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:

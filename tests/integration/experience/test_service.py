@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import true
 from support.experiences import experience
 from support.fake_teacher import LESSON, FakeTeacher
 from support.ledger_records import make_journal_entry
@@ -254,7 +255,7 @@ async def test_what_is_erased_meanwhile_leaves_no_lesson(library: WikiFixture) -
 
     class Erasing(FakeTeacher):
         async def ask(self, *args: Any, **kwargs: Any) -> Any:
-            library.ledger.experiences.delete_agent(COMPANY, "ada")
+            library.ledger.experiences._delete(true())
             return await super().ask(*args, **kwargs)
 
     await compress(library, Erasing())

@@ -81,7 +81,7 @@ def test_pages_are_newest_first_and_can_be_of_one_state(ledger: Ledger, clock: S
         last = page[-1]
     assert walked == ["n6", "n5", "n4", "n3", "n2", "n1", "n0"]
     assert [each.approval_id for each in ledger.approvals.page(COMPANY, state=REJECTED)] == ["n3"]
-    assert (ledger.approvals.count(COMPANY), ledger.approvals.count(COMPANY, state=ApprovalState.PENDING)) == (7, 6)
+    assert ledger.approvals.count(COMPANY) == 7
     assert ledger.approvals.page("globex") == ()
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from datetime import timedelta
 
 import pytest
-from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record, same_record
+from support.ledger_records import COMPANY, StoppedClock, archived_by, make_journal_entry, make_record, same_record
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.journal import EntryReason, JournalEntry
@@ -53,7 +53,7 @@ def test_what_a_entry_archives_is_there_once_it_is_prepared_to_the_last_bit(
     assert archived.entry.archived_at == clock()
     assert ledger.archive.count(COMPANY, "ada") == 1
     assert ledger.archive.find(COMPANY, "ada", "n") is None
-    (line,) = ledger.archive.index_of("run")
+    (line,) = archived_by(ledger, "run")
     assert (line.original_id, line.archival_id, line.mode) == ("m", archived.archival_id, ABSTRACTIVE)
     assert ledger.archive.archived_by("run") == 1
     by_its_own_id = ledger.archive.find(COMPANY, "ada", line.archival_id)
@@ -73,7 +73,7 @@ def test_a_entry_that_is_refused_archives_nothing(ledger: Ledger) -> None:
 def test_what_was_not_removed_after_all_is_not_archived(ledger: Ledger) -> None:
     ledger.journal.prepare(archiving(make_journal_entry("b", outgoing=("m", "n")), "m", "n"))
     ledger.journal.settle("b", missing_out={"n"})
-    assert [line.original_id for line in ledger.archive.index_of("run")] == ["m"]
+    assert [line.original_id for line in archived_by(ledger, "run")] == ["m"]
     assert found(ledger) == ["m"]
     assert found(ledger, text="n") == []
 
@@ -209,16 +209,6 @@ def test_the_archive_outlives_the_journal_and_has_an_end_of_its_own(ledger: Ledg
     assert found(ledger, text="mortal") == []
     assert ledger.archive.expire(COMPANY, returned_before=clock(), before=clock()) == 701
     assert ledger.archive.count(COMPANY, "ada") == 0
-
-
-def test_erasing_an_agent_leaves_the_others(ledger: Ledger) -> None:
-    put(ledger, *(remembered(number, "gone") for number in range(600)))
-    ledger.archive.put(COMPANY, make_record("b1", agent_id="bob"), mode=EXTRACTIVE, archived_at=StoppedClock().now)
-    assert ledger.archive.delete_agent(COMPANY, "ada") == 600
-    assert found(ledger, text="gone") == []
-    assert ledger.archive.count(COMPANY, "ada") == 0
-    assert ledger.archive.count(COMPANY, "bob") == 1
-    assert ledger.archive.find(COMPANY, "ada", "b1") is None
 
 
 def test_what_cannot_be_archived_is_not_journaled_either(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,6 @@ WRITES: dict[str, Call] = {
     "archive.expire": lambda ledger, clock, c: ledger.archive.expire(
         c, returned_before=clock() + timedelta(days=400), before=clock() + timedelta(days=400)
     ),
-    "archive.delete_agent": lambda ledger, _, c: ledger.archive.delete_agent(c, AGENT),
     "journal.expire": lambda ledger, clock, c: ledger.journal.expire(c, before=clock() + timedelta(days=400)),
     "journal.hold": lambda ledger, clock, c: ledger.journal.hold(c, AGENT, [MEMORY], until=clock() + timedelta(days=1)),
     "shared_log.publish": lambda ledger, _, c: ledger.shared_log.publish(
@@ -186,9 +185,7 @@ WRITES: dict[str, Call] = {
     "syntheses.forget": lambda ledger, _, c: ledger.syntheses.forget(c),
     "experiences.append": lambda ledger, _, c: ledger.experiences.append(c, EXPERIENCE),
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
-    "experiences.delete_agent": lambda ledger, _, c: ledger.experiences.delete_agent(c, AGENT),
     "trajectories.append": lambda ledger, _, c: ledger.trajectories.append(c, TRAJECTORY),
-    "trajectories.delete_agent": lambda ledger, _, c: ledger.trajectories.delete_agent(c, AGENT),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
     "lessons.open": lambda ledger, _, c: ledger.lessons.open(c, AGENT, TRAJECTORY.id),
     "lessons.postpone": lambda ledger, clock, c: ledger.lessons.postpone(
@@ -200,7 +197,6 @@ WRITES: dict[str, Call] = {
     ),
     "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
-    "lessons.delete_agent": lambda ledger, _, c: ledger.lessons.delete_agent(c, AGENT),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
     "skill_cycles.mark_dispatched": lambda ledger, _, c: ledger.skill_cycles.mark_dispatched(c, CYCLE_ID),
     "skill_cycles.finish": lambda ledger, _, c: ledger.skill_cycles.finish(c, CYCLE_ID, {"cycle_id": c}),
@@ -265,7 +261,6 @@ VIEWS: dict[str, Call] = {
     "org.search": lambda ledger, _, c: ledger.org.search(c, dict.fromkeys(TERMS, 1.0)),
     "org.snapshot_at": lambda ledger, clock, c: ledger.org.snapshot_at(c, clock() + timedelta(days=400)),
     "org.standing": lambda ledger, _, c: ledger.org.standing(c, ["tea"]),
-    "org_outbox.count": lambda ledger, _, c: ledger.org_outbox.count(c),
     "org_outbox.pending": lambda ledger, _, c: ledger.org_outbox.pending(c),
     "audit.page": lambda ledger, _, c: ledger.audit.page(c),
     "org.spread": lambda ledger, _, c: ledger.org.spread(c, TERMS),
@@ -294,6 +289,9 @@ VIEWS: dict[str, Call] = {
     "lessons.of_successes": lambda ledger, clock, c: ledger.lessons.of_successes(
         c, str(TRAJECTORY.tools_key), since=FIRST, until=clock() + timedelta(days=400), limit=9
     ),
+    "lessons.count": lambda ledger, _, c: ledger.lessons.count(c),
+    "finetune_runs.count": lambda ledger, _, c: ledger.finetune_runs.count(c),
+    "skill_cycles.count": lambda ledger, _, c: ledger.skill_cycles.count(c),
     "lessons.outcomes": lambda ledger, _, c: ledger.lessons.outcomes(c),
     "lessons.page": lambda ledger, _, c: ledger.lessons.page(c, AGENT),
     "lessons.unpropagated": lambda ledger, _, c: ledger.lessons.unpropagated(c, AGENT, limit=9),
@@ -309,7 +307,7 @@ VIEWS: dict[str, Call] = {
     "skills.count": lambda ledger, _, c: ledger.skills.count(c),
     "skills.get": lambda ledger, _, c: ledger.skills.get(c, "old"),
     "skills.page": lambda ledger, _, c: ledger.skills.page(c),
-    "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c, state=SkillState.SUPERSEDED)),
+    "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c)),
     **reindexing_calls.VIEWS,
     **finetuning_calls.VIEWS,
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),

@@ -56,7 +56,6 @@ def test_no_agent_and_no_company_reads_or_marks_what_is_anothers(ledger: Ledger)
         assert store.page(company, agent_id) == store.raw(company, agent_id) == ()
         assert not store.has_raw(company, agent_id)
         assert not store.mark(company, agent_id, "e000", compressed_as="m")
-        assert store.delete_agent(company, agent_id) == 0
     assert store.count(COMPANY, "ada") == ExperienceCounts(total=1, raw=1, compressed=0)
 
 
@@ -100,14 +99,6 @@ def test_what_became_of_an_experience_is_noted_once(ledger: Ledger) -> None:
 def test_a_mark_says_one_of_two_things(ledger: Ledger, said: dict[str, str]) -> None:
     with pytest.raises(MemoryInputError, match="compressed_as"):
         ledger.experiences.mark(COMPANY, "ada", "e", **said)
-
-
-def test_an_erased_agent_leaves_nothing_and_the_others_stay(ledger: Ledger) -> None:
-    kept(ledger, 3)
-    ledger.experiences.append(COMPANY, experience("other", agent_id="bob"))
-    assert ledger.experiences.delete_agent(COMPANY, "ada") == 3
-    assert ledger.experiences.count(COMPANY, "ada") == ExperienceCounts(total=0, raw=0, compressed=0)
-    assert ledger.experiences.count(COMPANY, "bob").total == 1
 
 
 @pytest.mark.parametrize(

@@ -202,15 +202,15 @@ def test_a_cancelled_run_ends_at_once_when_nobody_has_it_and_else_by_its_worker(
 def test_a_run_whose_message_is_lost_is_dispatched_for_once(ledger: Ledger, clock: StoppedClock) -> None:
     runs, lost = ledger.finetune_runs, timedelta(minutes=2)
     run_id = runs.start(COMPANY, PLAN).run_id
-    assert runs.waiting(COMPANY, dispatched_before=lost) is None
+    assert runs.waiting(COMPANY, dispatched_before=lost) == ()
     clock.advance(timedelta(minutes=3))
-    assert runs.waiting(COMPANY, dispatched_before=lost) == run_id
-    assert runs.waiting(COMPANY, dispatched_before=lost) is None
+    assert [run.run_id for run in runs.waiting(COMPANY, dispatched_before=lost)] == [run_id]
+    assert runs.waiting(COMPANY, dispatched_before=lost) == ()
     clock.advance(timedelta(minutes=3))
     _, token = claimed(ledger, run_id)
-    assert runs.waiting(COMPANY, dispatched_before=lost) is None
+    assert runs.waiting(COMPANY, dispatched_before=lost) == ()
     # Its worker died: the lease ends.
     clock.advance(LEASE + timedelta(seconds=1))
-    assert runs.waiting(COMPANY, dispatched_before=lost) == run_id
+    assert [run.run_id for run in runs.waiting(COMPANY, dispatched_before=lost)] == [run_id]
     run, token = claimed(ledger, run_id)
     assert runs.release(COMPANY, run_id, token).tries == run.tries - 1

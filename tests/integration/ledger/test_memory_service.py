@@ -127,7 +127,8 @@ async def test_a_dispatcher_that_nobody_hears_loses_nothing(
     run = await service.start_fine_tune({})
     assert dispatcher.finetunes == []
     clock.advance(timedelta(hours=1))
-    assert ledger.finetune_runs.waiting(COMPANY, dispatched_before=timedelta(minutes=5)) == run.run_id
+    (lost,) = ledger.finetune_runs.waiting(COMPANY, dispatched_before=timedelta(minutes=5))
+    assert lost.run_id == run.run_id
 
 
 async def test_pages_have_their_bounds_and_the_total(

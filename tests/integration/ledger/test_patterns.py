@@ -15,6 +15,7 @@ from memcore.ledger.learning.patterns import MAX_PAGE, Pattern, PatternKind, Pat
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.models.execution import TerminationReason, Turn
+from memcore.models.memory import LATEST
 
 SECOND = timedelta(seconds=1)
 WINDOW = Window(since=DAWN, until=DAWN + timedelta(days=9), min_agents=2, min_confidence=0.6)
@@ -151,8 +152,7 @@ def _pattern(kind: PatternKind, key: str | None, shows: list[Trajectory], expose
 @settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=EXECUTIONS, min_confidence=st.sampled_from([0.0, 0.6, 0.75, 0.8, 1.0]))
 def test_the_database_counts_as_plain_python_does(ledger: Ledger, made: list[Any], min_confidence: float) -> None:
-    for agent in "abc":
-        ledger.trajectories.delete_agent(COMPANY, agent)
+    ledger.trajectories.expire(COMPANY, before=LATEST)
     every: list[Trajectory] = []
     for number, (agent, category, task_type, tools) in enumerate(made):
         one = trajectory(

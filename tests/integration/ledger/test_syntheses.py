@@ -52,11 +52,11 @@ def test_a_part_goes_from_wanted_to_ready_to_done_or_back(ledger: Ledger) -> Non
     syntheses = ledger.syntheses
     syntheses.plan([part(0), part(1)])
     syntheses.turn("run", 0, SynthesisState.READY)
-    assert (syntheses.is_waiting("run"), syntheses.has_ready("run")) == (True, True)
+    assert syntheses.states("run") == {SynthesisState.READY, SynthesisState.WANTED}
     syntheses.turn("run", 1, SynthesisState.DONE)
-    assert (syntheses.is_waiting("run"), syntheses.has_ready("run")) == (False, True)
+    assert syntheses.states("run") == {SynthesisState.READY, SynthesisState.DONE}
     syntheses.want("run", 0, source_ids=("b", "c"))
-    assert (syntheses.is_waiting("run"), syntheses.has_ready("run")) == (True, False)
+    assert syntheses.states("run") == {SynthesisState.WANTED, SynthesisState.DONE}
     assert [(each.state, each.source_ids) for each in syntheses.of_run("run")] == [
         (SynthesisState.WANTED, ("b", "c")),
         (SynthesisState.DONE, ("a", "b")),

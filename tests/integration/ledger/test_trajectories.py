@@ -61,13 +61,13 @@ def test_a_trajectory_is_kept_once_and_never_changed(ledger: Ledger) -> None:
     assert ledger.trajectories.get(COMPANY, "x") == first
 
 
-def test_no_company_reads_or_erases_what_is_anothers(ledger: Ledger) -> None:
+def test_no_company_reads_or_expires_what_is_anothers(ledger: Ledger) -> None:
     store = ledger.trajectories
     kept(ledger, 1)
     assert store.get("globex", "x000") is None
     assert store.page("globex") == ()
     assert list(store.stream("globex")) == []
-    assert store.count("globex") == store.delete_agent("globex", "ada") == 0
+    assert store.count("globex") == 0
     assert store.expire("globex", before=DAWN + timedelta(days=1)) == 0
     assert store.count(COMPANY) == 1
 
@@ -93,20 +93,12 @@ def test_a_window_takes_its_beginning_and_leaves_its_end(ledger: Ledger) -> None
     assert [each.id for each in ledger.trajectories.page(COMPANY, since=since, until=until)] == ["x002", "x001"]
     assert [each.id for each in ledger.trajectories.stream(COMPANY, since=since, until=until)] == ["x002", "x001"]
     assert ledger.trajectories.count(COMPANY, since=since, until=until) == 2
-    assert ledger.trajectories.count(COMPANY, agent_id="bob") == 0
 
 
 def test_what_is_old_expires_and_the_rest_stays(ledger: Ledger) -> None:
     kept(ledger, 5)
     assert ledger.trajectories.expire(COMPANY, before=DAWN + 2 * SECOND) == 2
     assert [each.id for each in ledger.trajectories.page(COMPANY)] == ["x004", "x003", "x002"]
-
-
-def test_an_erased_agent_leaves_nothing_and_the_others_stay(ledger: Ledger) -> None:
-    kept(ledger, 3)
-    ledger.trajectories.append(COMPANY, trajectory("other", agent_id="bob"))
-    assert ledger.trajectories.delete_agent(COMPANY, "ada") == 3
-    assert [each.agent_id for each in ledger.trajectories.page(COMPANY)] == ["bob"]
 
 
 def test_what_cannot_be_written_is_refused_by_name(ledger: Ledger) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from support.ledger_records import archived_by
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
@@ -79,7 +80,7 @@ async def test_what_a_summary_replaced_is_archived_always_and_what_the_limit_too
     for memory_id, entry in kept.items():
         assert comparable(entry.record) == comparable(world.originals[memory_id])
         assert entry.mode is ArchivalMode.EXTRACTIVE
-    assert {line.original_id for line in world.ledger.archive.index_of(maintenance_run.run_id)} == set(kept)
+    assert {line.original_id for line in archived_by(world.ledger, maintenance_run.run_id)} == set(kept)
 
 
 async def test_a_memory_that_reaches_the_threshold_this_instant_is_archived(world: MaintenanceFixture) -> None:
@@ -130,7 +131,7 @@ async def test_the_op_says_how_its_sources_are_archived(make_maintenance_fixture
     run = world.plan_run()
     outcome = await world.service(build_strategy=lambda _: pair).run(run.run_id)
     assert isinstance(outcome, Done)
-    modes = {line.mode for line in world.ledger.archive.index_of(run.run_id)}
+    modes = {line.mode for line in archived_by(world.ledger, run.run_id)}
     assert modes == {ArchivalMode.ABSTRACTIVE}
     assert len(archived(world)) == 3
 

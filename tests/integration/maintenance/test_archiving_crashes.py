@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
+from support.ledger_records import archived_by
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
@@ -54,7 +55,7 @@ def _out(world: MaintenanceFixture) -> Counter[str]:
 
 
 def _index(world: MaintenanceFixture, run_id: str) -> set[tuple[str, object]]:
-    lines = world.ledger.archive.index_of(run_id)
+    lines = archived_by(world.ledger, run_id)
     assert len({line.original_id for line in lines}) == len(lines), "a memory is archived twice"
     return {(line.original_id, line.mode) for line in lines}
 

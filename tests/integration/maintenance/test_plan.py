@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.ledger_records import copied_urls
+from support.ledger_records import archived_by, copied_urls
 from support.maintenance_fixture import AGENT, SHARED_MEMORY, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
@@ -72,7 +72,7 @@ async def _planned_then_done(world: MaintenanceFixture, records: list[MemoryReco
     assert plan.archived == world.ledger.archive.archived_by(run.run_id)
     assert sum(group.removed for group in plan.groups) == done["consolidated"]
     assert sum(group.summaries for group in plan.groups) == plan.summaries
-    archived = {entry.original_id for entry in world.ledger.archive.index_of(run.run_id)}
+    archived = {entry.original_id for entry in archived_by(world.ledger, run.run_id)}
     assert {example for step in plan.steps for example in step.archived_examples} <= archived
     assert (plan.questions, plan.tokens) == (0, 0)
 

@@ -17,7 +17,7 @@ from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError,
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.journal import JournalEntry
-from memcore.models.memory import MemoryLevel
+from memcore.models.memory import LATEST, MemoryLevel
 from memcore.procedural.records import LessonText, ProceduralEvent
 from memcore.procedural.service import LONGEST_PAUSE, MAX_TRIES, pause_after
 
@@ -135,10 +135,10 @@ async def test_only_the_best_successes_of_an_agent_teach(school: LearningFixture
 
 async def test_a_task_that_is_kept_no_longer_teaches_nothing(school: LearningFixture) -> None:
     school.reported(**FAILED)
-    school.ledger.trajectories.delete_agent(COMPANY, "ada")
+    school.ledger.trajectories.expire(COMPANY, before=LATEST)
     model = teacher()
     assert await school.extract_lesson(model) == Done(facts={"gone": 1})
-    school.ledger.lessons.delete_agent(COMPANY, "ada")
+    school.ledger.lessons.expire(COMPANY, before=LATEST)
     assert isinstance(await school.extract_lesson(model), Skipped)
     assert model.asked == []
 
@@ -286,13 +286,13 @@ async def test_trouble_of_the_store_comes_back_to_an_answer_that_is_kept(
     assert len(model.asked) == 1
 
 
-async def test_what_an_erased_agent_learned_meanwhile_goes_with_it(school: LearningFixture) -> None:
+async def test_what_is_learned_of_a_task_that_expires_meanwhile_is_dropped(school: LearningFixture) -> None:
     school.reported(**FAILED)
 
     class Eraser(FakeTeacher):
         async def ask(self, request: Any, *, by: Any, key: str) -> Any:
-            school.ledger.trajectories.delete_agent(COMPANY, "ada")
-            school.ledger.lessons.delete_agent(COMPANY, "ada")
+            school.ledger.trajectories.expire(COMPANY, before=LATEST)
+            school.ledger.lessons.expire(COMPANY, before=LATEST)
             return await super().ask(request, by=by, key=key)
 
     assert isinstance(await school.extract_lesson(Eraser(always=answer())), Skipped)

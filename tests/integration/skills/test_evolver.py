@@ -13,6 +13,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalRisk, ApprovalState
 from memcore.models.execution import Turn
+from memcore.models.memory import LATEST
 from memcore.procedural.records import written
 from memcore.skills import survey
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
@@ -215,5 +216,5 @@ async def test_the_company_next_door_teaches_nothing(fleet: Fleet, ledger: Ledge
     fleet.fail("abcd")
     for each in ledger.trajectories.page(COMPANY):
         ledger.trajectories.append("globex", each)
-        ledger.trajectories.delete_agent(COMPANY, each.agent_id)
+    ledger.trajectories.expire(COMPANY, before=LATEST)
     assert (await fleet.run()).trajectories_analyzed == 0
