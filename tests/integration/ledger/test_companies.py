@@ -142,6 +142,9 @@ WRITES: dict[str, Call] = {
     "agents.set_due": lambda ledger, clock, c: ledger.agents.set_due(c, AGENT, clock()),
     "agents.claim_due": lambda ledger, _, c: ledger.agents.claim_due(c, interval=DAILY, limit=9),
     "runs.create": lambda ledger, clock, c: ledger.runs.create(NewRun(company=c, agent_id=AGENT, planned_at=clock())),
+    "runs.claim": lambda ledger, _, c: [
+        ledger.runs.claim(c, run.run_id, lease=DAY) for run in ledger.runs.list(COMPANY)
+    ],
     "switches.pause": lambda ledger, _, c: ledger.switches.pause(c),
     "switches.resume": lambda ledger, _, c: ledger.switches.resume(c),
     "ticks.note": lambda ledger, _, c: ledger.ticks.note(c, sent=99),
