@@ -1,6 +1,7 @@
 """Captures a trace in three idempotent writes: the raw experience, a memory, then the trajectory."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Self
 
@@ -136,6 +137,7 @@ def experience_of(trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> Det
     )
 
 
+@dataclass(frozen=True, eq=False)
 class Capture:
     """Writes the raw experience, then the memory, then the trajectory.
 
@@ -148,20 +150,12 @@ class Capture:
     which ends with them like any other; agents of level none get nothing.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        store: Callable[[StoreItem], WriteResult],
-        *,
-        level: MemoryLevel,
-        procedural: ProceduralMemoryConfig | None = None,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._ledger = ledger
-        self._store = store
-        self._level = level
-        self._procedural = procedural
-        self._clock = clock
+    ledger: Ledger
+    store: Callable[[StoreItem], WriteResult]
+    _: KW_ONLY
+    level: MemoryLevel
+    procedural: ProceduralMemoryConfig | None = None
+    clock: Clock = utc_now
 
     def take(self, job: DistillPayload) -> Outcome:
         """Write what is not there yet; taking the same payload again after an error goes on where it stopped.
@@ -171,31 +165,31 @@ class Capture:
             Skipped: the agent's level keeps nothing.
             Dead: the session or project is missing that the agent's level asks for.
         """
-        level = self._ledger.agents.levels(job.company, [job.agent_id]).get(job.agent_id, self._level)
+        level = self.ledger.agents.levels(job.company, [job.agent_id]).get(job.agent_id, self.level)
         if level is MemoryLevel.NONE:
             return Skipped(reason="level none: nothing is kept for this agent")
-        if self._ledger.trajectories.get(job.company, job.trace_id) is not None:
+        if self.ledger.trajectories.get(job.company, job.trace_id) is not None:
             return Done(facts={"known": 1})
         outlives = experience_refusal(level) is None
         counts = {"experiences": 0}
         if outlives:
             experience = experience_of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
-            counts["experiences"] = int(self._ledger.experiences.append(job.company, experience))
-        written = self._store(_memory(job))
+            counts["experiences"] = int(self.ledger.experiences.append(job.company, experience))
+        written = self.store(_memory(job))
         for field in written.refused.values():
             return Dead(reason=f"{field}: {refusal(field)}")
         counts["memories"] = len(written.stored)
         made = Trajectory.of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
-        lesson_at = self._clock() if self._teaches(made) else None
+        lesson_at = self.clock() if self._teaches(made) else None
         counts["trajectories"] = int(
-            outlives and self._ledger.trajectories.append(job.company, made, lesson_at=lesson_at)
+            outlives and self.ledger.trajectories.append(job.company, made, lesson_at=lesson_at)
         )
         if lesson_at is not None:
             counts["lessons"] = counts["trajectories"]
         return Done(facts=counts)
 
     def _teaches(self, trajectory: Trajectory) -> bool:
-        config = self._procedural
+        config = self.procedural
         return config is not None and config.enabled and takes(config.capture, is_failure=is_failure(trajectory))
 
 

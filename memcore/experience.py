@@ -9,6 +9,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Protocol
@@ -273,6 +274,7 @@ MAX_IN_A_ROW = 10
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
 class CompressionService:
     """Compresses the raw experience of one company's agents.
 
@@ -281,26 +283,15 @@ class CompressionService:
     block the others.
     """
 
-    def __init__(
-        self,
-        backend: BatchBackend,
-        ledger: Ledger,
-        policy: ConsolidationConfig,
-        *,
-        company: str,
-        level: MemoryLevel,
-        model: Model | None,
-        clock: Clock = utc_now,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._backend = backend
-        self._ledger = ledger
-        self._policy = policy
-        self._company = company
-        self._level = level
-        self._model = model
-        self._clock = clock
-        self._monotonic = monotonic
+    backend: BatchBackend
+    ledger: Ledger
+    policy: ConsolidationConfig
+    _: KW_ONLY
+    company: str
+    level: MemoryLevel
+    model: Model | None
+    clock: Clock = utc_now
+    monotonic: Callable[[], float] = time.monotonic
 
     async def run(self, agent_id: str) -> Outcome:
         """Compress what is raw; whatever happens, calling it again goes on where it stopped.
@@ -310,17 +301,17 @@ class CompressionService:
             Snooze: the budget is spent until a time, or it is the next agent's turn.
             Skipped: switched off, paused, no model, or an agent whose level keeps no experience.
         """
-        config = self._policy.experience_compressor
+        config = self.policy.experience_compressor
         if not config.enabled:
             return Skipped(reason="memory.consolidation.experience_compressor.enabled is false")
-        if self._model is None:
+        if self.model is None:
             # The next run dispatches again.
             return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
-        level = self._ledger.agents.levels(self._company, [agent_id]).get(agent_id, self._level)
+        level = self.ledger.agents.levels(self.company, [agent_id]).get(agent_id, self.level)
         if level is MemoryLevel.NONE or experience_refusal(level) is not None:
             return Skipped(reason=f"level {level}: what is learned would outlive the memories")
         compressor = LLMExperienceCompressor(
-            CachingModel(self._model, self._ledger.answers), config, company=self._company, clock=self._clock
+            CachingModel(self.model, self.ledger.answers), config, company=self.company, clock=self.clock
         )
         try:
             return await self._walk(agent_id, compressor)
@@ -328,34 +319,34 @@ class CompressionService:
             return Skipped(reason=str(error))
 
     async def _walk(self, agent_id: str, compressor: ExperienceCompressor) -> Outcome:
-        store, until = self._ledger.experiences, self._monotonic() + SLICE.total_seconds()
-        switch = KillSwitch(self._ledger, company=self._company, agent_id=agent_id, is_enabled=self._policy.enabled)
+        store, until = self.ledger.experiences, self.monotonic() + SLICE.total_seconds()
+        switch = KillSwitch(self.ledger, company=self.company, agent_id=agent_id, is_enabled=self.policy.enabled)
         counts: Counter[str] = Counter()
         in_a_row = 0
         last: DetailedExperience | None = None
-        while page := store.raw(self._company, agent_id, before=last, limit=AT_A_TIME):
+        while page := store.raw(self.company, agent_id, before=last, limit=AT_A_TIME):
             last = page[-1]
             switch.check()
             try:
                 became = await self._compress(page, compressor)
             except BudgetExceededError as error:
-                return Snooze(reason=str(error), delay=max(error.until - self._clock(), NEXT_SLICE))
+                return Snooze(reason=str(error), delay=max(error.until - self.clock(), NEXT_SLICE))
             counts.update(became)
             in_a_row = in_a_row + len(became) if set(became) == {"failed"} else 0
             if in_a_row >= MAX_IN_A_ROW:
                 break
-            if self._monotonic() >= until and set(counts) - {"failed", "elsewhere"}:
+            if self.monotonic() >= until and set(counts) - {"failed", "elsewhere"}:
                 return Snooze(reason="more experience waits, and so do other agents", delay=NEXT_SLICE)
         _log.info(ExperienceEvent.RUN_COMPLETED, extra={"agent_id": agent_id, **counts})
         return Done(facts=dict(counts))
 
     async def _compress(self, page: Sequence[DetailedExperience], compressor: ExperienceCompressor) -> list[str]:
         """Return the outcome of each; an error of one waits for the others to end."""
-        ids_of = {each.id: _memory_id(each, compressor, company=self._company) for each in page}
+        ids_of = {each.id: _memory_id(each, compressor, company=self.company) for each in page}
         agent_id = page[0].agent_id
         # A crash between keeping and marking leaves a memory that is there, or was there and has been removed since.
-        kept = {record.entry.id for record in await self._backend.get_many(agent_id, list(ids_of.values()))}
-        kept |= self._ledger.journal.tombstoned({ids_of[each.id]: each.created_at for each in page})
+        kept = {record.entry.id for record in await self.backend.get_many(agent_id, list(ids_of.values()))}
+        kept |= self.ledger.journal.tombstoned({ids_of[each.id]: each.created_at for each in page})
         became = await asyncio.gather(
             *(self._one(each, compressor, is_kept=ids_of[each.id] in kept) for each in page), return_exceptions=True
         )
@@ -368,7 +359,7 @@ class CompressionService:
     async def _one(self, experience: DetailedExperience, compressor: ExperienceCompressor, *, is_kept: bool) -> str:
         """Compress one, and return its outcome as a word."""
         if is_kept:
-            self._mark(experience, compressed_as=_memory_id(experience, compressor, company=self._company))
+            self._mark(experience, compressed_as=_memory_id(experience, compressor, company=self.company))
             return "compressed"
         try:
             lesson = await compressor.compress(experience)
@@ -381,7 +372,7 @@ class CompressionService:
         except ProviderError as error:
             _log.warning(ExperienceEvent.FAILED, extra={**_about(experience), "error": type(error).__name__})
             return "failed"
-        if 1.0 - lesson.compression_ratio < self._policy.experience_compressor.min_compression_ratio:
+        if 1.0 - lesson.compression_ratio < self.policy.experience_compressor.min_compression_ratio:
             self._mark(experience, reason=f"too weak: compressed to {lesson.compression_ratio:.0%} of it")
             _log.info(ExperienceEvent.WEAK, extra=_about(experience))
             return "weak"
@@ -391,18 +382,18 @@ class CompressionService:
 
     async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:
         # Memory first, then the mark: a crash between the two costs one more look, and loses nothing.
-        await self._backend.store_many([record_of(lesson, task_id=experience.source_task_id)])
+        await self.backend.store_many([record_of(lesson, task_id=experience.source_task_id)])
         if self._mark(experience, compressed_as=lesson.id):
             return
-        if self._ledger.experiences.get(self._company, experience.agent_id, experience.id) is None:
+        if self.ledger.experiences.get(self.company, experience.agent_id, experience.id) is None:
             # Its agent was erased meanwhile: what was learned goes with it.
-            await self._backend.delete_many(experience.agent_id, [lesson.id])
+            await self.backend.delete_many(experience.agent_id, [lesson.id])
 
     def _mark(
         self, experience: DetailedExperience, *, compressed_as: str | None = None, reason: str | None = None
     ) -> bool:
-        return self._ledger.experiences.mark(
-            self._company, experience.agent_id, experience.id, compressed_as=compressed_as, reason=reason
+        return self.ledger.experiences.mark(
+            self.company, experience.agent_id, experience.id, compressed_as=compressed_as, reason=reason
         )
 
 

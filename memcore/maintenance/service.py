@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Self
 
@@ -57,6 +58,7 @@ MAX_RETRY_DELAY = timedelta(minutes=10)
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
 class MaintenanceService:
     """Runs maintenance for the agents of one company.
 
@@ -66,34 +68,19 @@ class MaintenanceService:
         value: the value of a memory when an agent has too many; left out, the installed rule or the shipped one.
     """
 
-    def __init__(
-        self,
-        backend: WorkerBackend,
-        ledger: Ledger,
-        policy: ConsolidationConfig,
-        *,
-        company: str,
-        level: MemoryLevel,
-        timeouts: Timeouts = Timeouts(),  # noqa: B008  # a frozen value
-        pruning: PruningConfig | None = None,
-        clock: Clock = utc_now,
-        has_model: bool = False,
-        build_strategy: StrategyBuilder = build_consolidation_strategy,
-        value: MemoryValue | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._backend = backend
-        self._ledger = ledger
-        self._policy = policy
-        self._company = company
-        self._level = level
-        self._timeouts = timeouts
-        self._pruning = pruning
-        self._clock = clock
-        self._has_model = has_model
-        self._build_strategy = build_strategy
-        self._value = installed_value() if value is None else value
-        self._monotonic = monotonic
+    backend: WorkerBackend
+    ledger: Ledger
+    policy: ConsolidationConfig
+    _: KW_ONLY
+    company: str
+    level: MemoryLevel
+    timeouts: Timeouts = Timeouts()  # noqa: RUF009  # a frozen value
+    pruning: PruningConfig | None = None
+    clock: Clock = utc_now
+    has_model: bool = False
+    build_strategy: StrategyBuilder = build_consolidation_strategy
+    value: MemoryValue = field(default_factory=installed_value)
+    monotonic: Callable[[], float] = time.monotonic
 
     @classmethod
     def configured(
@@ -127,11 +114,11 @@ class MaintenanceService:
         """
         answers = NoAnswers()
         snapshot = self._snapshot(agent_id)
-        strategy, missing = self._strategy(answers if self._has_model else None)
-        plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self._value), waits=missing)
+        strategy, missing = self._strategy(answers if self.has_model else None)
+        plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=missing)
         if not in_detail:
             return plan
-        return await with_details(plan, snapshot, strategy, MemoryScorer(snapshot, self._value), answers=answers)
+        return await with_details(plan, snapshot, strategy, MemoryScorer(snapshot, self.value), answers=answers)
 
     async def run(self, run_id: str) -> Outcome:
         """Execute a run to its end or its next stop; a further call continues where it stopped.
@@ -143,21 +130,21 @@ class MaintenanceService:
             Retry: a passing failure; the next attempt finishes what this one decided.
             Dead: a permanent failure; the reason is one sentence.
         """
-        since = self._monotonic()
-        run = self._ledger.runs.claim(self._company, run_id, lease=LEASE_LENGTH)
+        since = self.monotonic()
+        run = self.ledger.runs.claim(self.company, run_id, lease=LEASE_LENGTH)
         if run is None or run.token is None:
-            found = self._ledger.runs.get(run_id)
+            found = self.ledger.runs.get(run_id)
             if found is None:
                 return Dead(reason=f"run {run_id} is unknown")
-            if found.company != self._company:
+            if found.company != self.company:
                 return Dead(reason=f"run {run_id} belongs to another company")
             return Skipped(reason=f"run {run_id} is {found.state} and not free to be taken")
         switch = None
         if run.kind not in {"undo", "restore"}:
             # A pause stops an end and a removal too. A policy without maintenance does not: they would never be done.
-            is_enabled = run.kind != "maintenance" or self._policy.enabled
-            switch = KillSwitch(self._ledger, company=self._company, agent_id=run.agent_id, is_enabled=is_enabled)
-        lease = Lease(self._ledger.runs, run_id, run.token, since=since, switch=switch, monotonic=self._monotonic)
+            is_enabled = run.kind != "maintenance" or self.policy.enabled
+            switch = KillSwitch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=is_enabled)
+        lease = Lease(self.ledger.runs, run_id, run.token, since=since, switch=switch, monotonic=self.monotonic)
         try:
             with lease:
                 return await self._run_claimed(run, lease)
@@ -189,7 +176,7 @@ class MaintenanceService:
             return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
         lease.enter()
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))
-        store = JournaledStore(self._snapshot(run.agent_id), run, self._ledger.journal, lease)
+        store = JournaledStore(self._snapshot(run.agent_id), run, self.ledger.journal, lease)
         await store.begin()
         stop = await self._executed(store, lease)
         if stop is not None:
@@ -205,11 +192,11 @@ class MaintenanceService:
             case "maintenance":
                 return await self._maintenance_run(store, lease)
             case "undo":
-                await apply_undo(store, self._ledger)
+                await apply_undo(store, self.ledger)
             case "restore":
-                left = await apply_restore(store, self._ledger)
+                left = await apply_restore(store, self.ledger)
             case "remove":
-                left = await apply_removal(store, self._ledger.journal)
+                left = await apply_removal(store, self.ledger.journal)
             case kind:
                 await apply_end(store, kind)
         return None if left is None else self._leave(run, lease, left)
@@ -217,10 +204,10 @@ class MaintenanceService:
     async def _maintenance_run(self, store: JournaledStore, lease: Lease) -> Outcome | None:
         """Run the steps that are left; None when all are done."""
         run = store.run
-        strategy, missing = self._strategy(CachedAnswers(self._ledger.answers, run) if self._has_model else None)
+        strategy, missing = self._strategy(CachedAnswers(self.ledger.answers, run) if self.has_model else None)
         if run.step is RunStep.RETENTION:
             if not (run.allow_large or "planned" in run.counts):
-                plan = await make_plan(store.snapshot, strategy, MemoryScorer(store.snapshot, self._value))
+                plan = await make_plan(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
                 if plan.is_held:
                     return self._hold(run, lease, plan)
                 if missing is None and not plan.removed:
@@ -235,28 +222,28 @@ class MaintenanceService:
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
                 return self._snooze(run, lease, missing, MODEL_DELAY)
-            wait = await apply_consolidation(store, strategy, self._ledger.syntheses) if strategy else None
+            wait = await apply_consolidation(store, strategy, self.ledger.syntheses) if strategy else None
             if wait is not None:
                 return self._snooze(run, lease, wait.reason, wait.until - store.snapshot.now)
             self._advance(run, lease, RunStep.ENFORCEMENT)
-        await apply_enforcement(store, MemoryScorer(store.snapshot, self._value))
+        await apply_enforcement(store, MemoryScorer(store.snapshot, self.value))
         return None
 
     def _strategy(self, answers: AnswerSource | None) -> tuple[ConsolidationStrategy | None, str | None]:
         """Return the strategy, or one sentence why it cannot be built; neither when nothing is consolidated."""
         deps = ConsolidationDeps(
-            policy=self._policy,
+            policy=self.policy,
             answers=answers,
-            vocabulary=CorpusVocabulary(self._backend),
+            vocabulary=CorpusVocabulary(self.backend),
         )
         try:
-            return self._build_strategy(deps), None
+            return self.build_strategy(deps), None
         except MemoryConfigError as error:
             return None, str(error)
 
     def _advance(self, run: Run, lease: Lease, step: RunStep, **counts: int) -> None:
-        counts |= run_counts(self._ledger.journal, run)
-        self._ledger.runs.advance(run.run_id, lease.token, step=step, counts=counts)
+        counts |= run_counts(self.ledger.journal, run)
+        self.ledger.runs.advance(run.run_id, lease.token, step=step, counts=counts)
 
     def _done(self, run: Run, lease: Lease) -> Outcome:
         counts = self._finish(run, lease, RunState.DONE)
@@ -274,33 +261,33 @@ class MaintenanceService:
         return Dead(reason=reason)
 
     def _finish(self, run: Run, lease: Lease, state: RunState, reason: str | None = None) -> dict[str, int]:
-        counts = run_counts(self._ledger.journal, run)
-        self._ledger.runs.finish(run.run_id, lease.token, state=state, counts=counts, reason=reason)
+        counts = run_counts(self.ledger.journal, run)
+        self.ledger.runs.finish(run.run_id, lease.token, state=state, counts=counts, reason=reason)
         return counts
 
     def _hold(self, run: Run, lease: Lease, plan: MaintenancePlan) -> Outcome:
         counts = {"planned": plan.removed}
-        self._ledger.runs.finish(run.run_id, lease.token, state=RunState.HELD, counts=counts, reason=plan.reason)
+        self.ledger.runs.finish(run.run_id, lease.token, state=RunState.HELD, counts=counts, reason=plan.reason)
         _log.warning(MaintenanceEvent.HELD, extra={**_about(run), **counts, "live": plan.live})
         return Skipped(reason=plan.reason)
 
     def _snooze(self, run: Run, lease: Lease, reason: str, delay: timedelta) -> Outcome:
-        self._ledger.runs.release(run.run_id, lease.token, reason=reason, wake_at=self._clock() + delay)
+        self.ledger.runs.release(run.run_id, lease.token, reason=reason, wake_at=self.clock() + delay)
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Snooze(reason=reason, delay=delay)
 
     def _snapshot(self, agent_id: str) -> AgentSnapshot:
-        agent = self._ledger.agents.get(self._company, agent_id)
+        agent = self.ledger.agents.get(self.company, agent_id)
         return AgentSnapshot(
-            company=self._company,
+            company=self.company,
             agent_id=agent_id,
-            backend=self._backend,
-            ledger=self._ledger,
-            policy=self._policy,
-            terms=EffectivePolicy.of(agent, self._policy, level=self._level, timeouts=self._timeouts),
-            now=self._clock(),
-            protected_by_undo=self._ledger.journal.protected_by_undo(self._company, agent_id),
-            pruning=self._pruning,
+            backend=self.backend,
+            ledger=self.ledger,
+            policy=self.policy,
+            terms=EffectivePolicy.of(agent, self.policy, level=self.level, timeouts=self.timeouts),
+            now=self.clock(),
+            protected_by_undo=self.ledger.journal.protected_by_undo(self.company, agent_id),
+            pruning=self.pruning,
         )
 
 

@@ -5,7 +5,6 @@ itself be undone. Memories that later runs or agents have changed stay as they a
 """
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
@@ -22,36 +21,6 @@ from memcore.models.base import Frozen
 from memcore.records import MemoryRecord
 
 _log = logging.getLogger(__name__)
-
-
-class UndoReport(Frozen):
-    """The memories that an undo left as they are.
-
-    Attributes:
-        not_restored: ids that the run had removed and the undo did not bring back: the store has the id again, a later
-            run has decided about them, or the memory that replaced them was deleted.
-        not_removed: ids that the run had brought in and that were changed, or are gone already.
-    """
-
-    not_restored: tuple[str, ...]
-    not_removed: tuple[str, ...]
-
-
-def undo_report(journal: Journal, undo: Run) -> UndoReport:
-    """Compare a finished undo with its target run.
-
-    Raises MemoryInputError when the run is no undo, MemoryNotFoundError when the journal of one of them has expired.
-    """
-    if undo.undo_of is None:
-        raise MemoryInputError("run_id", "names no undo")
-    missing_in, missing_out = Counter[str](), Counter[str]()
-    for journal_entry in journal.journal_entries(undo.undo_of):
-        missing_in.update(journal_entry.outgoing_ids)
-        missing_out.update(journal_entry.incoming_ids)
-    for journal_entry in journal.journal_entries(undo.run_id):
-        missing_in.subtract(journal_entry.incoming_ids)
-        missing_out.subtract(journal_entry.outgoing_ids)
-    return UndoReport(not_restored=tuple(sorted(+missing_in)), not_removed=tuple(sorted(+missing_out)))
 
 
 async def apply_undo(store: JournaledStore, ledger: Ledger) -> None:

@@ -7,9 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from memcore.backends.protocol import BatchBackend
-from memcore.clock import Clock, utc_now
 from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
 from memcore.errors import (
+    MalformedAnswerError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     ProviderError,
 )
@@ -76,18 +76,6 @@ def takes(config: CaptureConfig, *, is_failure: bool) -> bool:
     return config.type in {"failure" if is_failure else "success", "hybrid"}
 
 
-def chosen(
-    config: CaptureConfig, *, failure: FailureAnalysisPayload | None, success: SuccessPayload | None
-) -> FailureAnalysisPayload | SuccessPayload | None:
-    """Return the proposer's input, or None for an execution that does not teach.
-
-    An execution that had to be recovered from is a failure, and teaches as one or not at all, however well it ended.
-    """
-    if failure is not None:
-        return failure if takes(config, is_failure=True) else None
-    return success if takes(config, is_failure=False) else None
-
-
 def is_good_enough(config: CaptureConfig, *, confidence: float) -> bool:
     """Whether the lesson of a success reaches ``min_quality_score``: its quality is ten times its confidence."""
     # Rounded: 0.57 * 10 is a little less than 5.7.
@@ -121,23 +109,16 @@ class ProceduralCapture:
         company: str,
         tombstones: Tombstones,
         skills: SkillFolders | None = None,
-        clock: Clock = utc_now,
     ) -> None:
         self._backend = backend
         self._config = config
         self._company = company
         self._tombstones = tombstones
         self._skills = skills
-        self._clock = clock
         self._proposer = ProceduralProposer(model, config, company=company)
 
     async def run(
-        self,
-        agent_id: str,
-        *,
-        failure: FailureAnalysisPayload | None = None,
-        success: SuccessPayload | None = None,
-        learned_at: datetime | None = None,
+        self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload, *, learned_at: datetime
     ) -> Captured:
         """Draw the lesson of one execution, if there is one.
 
@@ -146,20 +127,16 @@ class ProceduralCapture:
         """
         if not self._config.enabled:
             return Captured(outcome=CaptureOutcome.DISABLED)
-        payload = chosen(self._config.capture, failure=failure, success=success)
-        if payload is None:
+        is_success = isinstance(payload, SuccessPayload)
+        if not takes(self._config.capture, is_failure=not is_success):
             return Captured(outcome=CaptureOutcome.NOT_CHOSEN)
         try:
-            proposed = await self._proposer.propose(agent_id, payload)
+            draft = await self._proposer.propose(agent_id, payload)
         except ProviderError as error:
             # A failed lesson must not fail the execution, which is over.
-            _log.warning(ProceduralEvent.PROPOSER_FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
-            return Captured(outcome=CaptureOutcome.REFUSED)
-        if proposed.proposal is None:
-            silence = CaptureOutcome.UNAVAILABLE if proposed.silence is None else CaptureOutcome(proposed.silence)
-            return Captured(outcome=silence)
-        lesson, is_success = proposed.proposal, isinstance(payload, SuccessPayload)
-        drawn = Captured(outcome=CaptureOutcome.STORED, proposal=lesson, refused=proposed.refused)
+            return Captured(outcome=_outcome_of(error, agent_id))
+        lesson = draft.proposal()
+        drawn = Captured(outcome=CaptureOutcome.STORED, proposal=lesson, refused=draft.refused)
         gate = self._gate(lesson, agent_id, is_success=is_success)
         if gate is not None:
             return replace(drawn, outcome=gate)
@@ -169,7 +146,7 @@ class ProceduralCapture:
             agent_id=agent_id,
             task_id=payload.task_id,
             is_success=is_success,
-            created_at=learned_at or self._clock(),
+            created_at=learned_at,
         )
         return await self._keep(drawn, lesson, record)
 
@@ -215,6 +192,15 @@ class ProceduralCapture:
             return None
         _log.info(ProceduralEvent.SKILL_WRITTEN, extra={**facts, "skill": name})
         return name
+
+
+def _outcome_of(error: ProviderError, agent_id: str) -> CaptureOutcome:
+    if not error.is_retryable:
+        _log.warning(ProceduralEvent.PROPOSER_FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
+        return CaptureOutcome.REFUSED
+    outcome = CaptureOutcome.MALFORMED if isinstance(error, MalformedAnswerError) else CaptureOutcome.UNAVAILABLE
+    _log.warning(ProceduralEvent.SKIPPED, extra={"agent_id": agent_id, "reason": outcome.value})
+    return outcome
 
 
 #: Of an execution that ended well after it had to be recovered from.

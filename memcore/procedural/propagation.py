@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 from memcore import ids
@@ -90,6 +91,7 @@ LESSONS_PER_RUN = 100
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
 class Propagation:
     """Copies lessons of one company's agents to their peers.
 
@@ -97,20 +99,12 @@ class Propagation:
     marked: a crash between the two costs one more look, which finds the copies there.
     """
 
-    def __init__(
-        self,
-        backend: BatchBackend,
-        ledger: Ledger,
-        config: ProceduralMemoryConfig,
-        *,
-        company: str,
-        level: MemoryLevel,
-    ) -> None:
-        self._backend = backend
-        self._ledger = ledger
-        self._config = config
-        self._company = company
-        self._level = level
+    backend: BatchBackend
+    ledger: Ledger
+    config: ProceduralMemoryConfig
+    _: KW_ONLY
+    company: str
+    level: MemoryLevel
 
     async def run(self, agent_id: str) -> int:
         """Copy what the agent has learned since, at most 100 lessons, and return how many copies were written.
@@ -120,21 +114,21 @@ class Propagation:
 
         Raises MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next run goes on.
         """
-        kind = self._config.propagation.type
-        if kind == "none" or not self._config.enabled:
+        kind = self.config.propagation.type
+        if kind == "none" or not self.config.enabled:
             return 0
-        waiting = self._ledger.lessons.unpropagated(self._company, agent_id, limit=LESSONS_PER_RUN)
+        waiting = self.ledger.lessons.unpropagated(self.company, agent_id, limit=LESSONS_PER_RUN)
         if not waiting:
             return 0
         try:
-            KillSwitch(self._ledger, company=self._company, agent_id=agent_id).check()
+            KillSwitch(self.ledger, company=self.company, agent_id=agent_id).check()
         except MaintenancePausedError:
             return 0
         learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
-        lessons = await self._backend.get_many(agent_id, list(learned_at))
-        limit = self._config.propagation.max_propagation_targets
-        agents = self._ledger.agents
-        targets = agents.like(self._company, agent_id, by=kind, level=self._level, limit=limit) if lessons else ()
+        lessons = await self.backend.get_many(agent_id, list(learned_at))
+        limit = self.config.propagation.max_propagation_targets
+        agents = self.ledger.agents
+        targets = agents.like(self.company, agent_id, by=kind, level=self.level, limit=limit) if lessons else ()
         written, failed = 0, 0
         for target in targets:
             try:
@@ -145,18 +139,18 @@ class Propagation:
                 _log.warning(ProceduralEvent.TARGET_FAILED, extra=facts)
         if targets and failed == len(targets):
             return 0
-        self._ledger.lessons.propagated(self._company, [each.lesson_id for each in waiting])
+        self.ledger.lessons.propagated(self.company, [each.lesson_id for each in waiting])
         counts = {"lessons": len(waiting), "targets": len(targets), "written": written}
         _log.info(ProceduralEvent.PROPAGATED, extra={"agent_id": agent_id, **counts})
         return written
 
     async def _copy_to(self, target: str, lessons: Sequence[MemoryRecord], learned_at: Mapping[str, datetime]) -> int:
         """Give one agent the lessons that it lacks, and return how many they were."""
-        scope = ProceduralMemoryScope(self._config.propagation.type)
+        scope = ProceduralMemoryScope(self.config.propagation.type)
         copies: dict[str, MemoryRecord] = {}
         sent: dict[str, datetime] = {}
         for lesson in lessons:
-            copy = copy_of(lesson, company=self._company, target=target, scope=scope)
+            copy = copy_of(lesson, company=self.company, target=target, scope=scope)
             if copy is not None and copy.entry.content not in copies:
                 copies[copy.entry.content] = copy
                 # What the agent's own runs have removed since is not stored again.
@@ -165,15 +159,13 @@ class Propagation:
             del copies[known]
         if not copies:
             return 0
-        tombstoned = await insert_unless_tombstoned(
-            self._backend, self._ledger.journal, list(copies.values()), sent=sent
-        )
+        tombstoned = await insert_unless_tombstoned(self.backend, self.ledger.journal, list(copies.values()), sent=sent)
         return len(copies) - len(tombstoned)
 
     async def _known(self, target: str, copies: Mapping[str, MemoryRecord]) -> frozenset[str]:
         """Return those of the texts that stand in a lesson of the agent already."""
         mine = Where(agent_id=target, categories=frozenset({MemoryCategory.PROCEDURAL}), lessons=True)
         known: set[str] = set()
-        async for page in pages(self._backend, mine):
+        async for page in pages(self.backend, mine):
             known.update(each.entry.content for each in page if each.entry.content in copies)
         return frozenset(known)

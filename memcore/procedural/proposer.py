@@ -3,22 +3,19 @@
 import json
 import logging
 import re
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from memcore import ids
 from memcore.config.learning import ProceduralMemoryConfig
-from memcore.errors import MalformedAnswerError, ProviderError
 from memcore.experience import clipped
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ChatMessage, prompt
 from memcore.models.memory import StoredKey
-from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, ProposalDraft, sanitised
+from memcore.procedural.records import ProceduralEvent, ProposalDraft, sanitised
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 #: Longest title and longest description of a task, in characters; what is longer is refused, not cut.
@@ -154,28 +151,6 @@ VERSION = "proposer-v1"
 _log = logging.getLogger(__name__)
 
 
-class Silence(StrEnum):
-    """Why there is no proposal."""
-
-    #: Two answers, and neither has the form.
-    MALFORMED = "malformed"
-    #: Passing trouble in every attempt.
-    UNAVAILABLE = "unavailable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed:
-    """The lesson, or why there is none.
-
-    Attributes:
-        refused: names of the fields that the model tried to set and may not; they were dropped.
-    """
-
-    proposal: ProceduralMemoryProposal | None = None
-    silence: Silence | None = None
-    refused: tuple[str, ...] = ()
-
-
 class ProceduralProposer:
     """Asks a model for the lesson of an execution; give a caching one, so that a crash pays for no answer twice."""
 
@@ -184,11 +159,8 @@ class ProceduralProposer:
         self._config = config
         self._company = company
 
-    async def propose(self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload) -> Proposed:
-        """Return the proposal, or why there is none; a malformed answer is asked for once more.
-
-        Passing trouble of the server gives no proposal; a ProviderError means that it refuses, and will again.
-        """
+    async def propose(self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload) -> ProposalDraft:
+        """Return the draft; a malformed answer is asked for once more. Raises what ``ask_structured`` raises."""
         purpose = PURPOSE_SUCCESS if isinstance(payload, SuccessPayload) else PURPOSE_FAILURE
         request = CompletionRequest(
             messages=messages_of(payload),
@@ -204,21 +176,9 @@ class ProceduralProposer:
             about=(payload.model_dump_json(), VERSION),
         )
         by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose)
-        try:
-            draft = await ask_structured(self._model, request, ProposalDraft, by=by, key=key)
-        except MalformedAnswerError:
-            return _silent(Silence.MALFORMED, agent_id)
-        except ProviderError as error:
-            if not error.is_retryable:
-                raise
-            return _silent(Silence.UNAVAILABLE, agent_id)
+        draft = await ask_structured(self._model, request, ProposalDraft, by=by, key=key)
         if draft.refused:
             # These names are ours, not the model's.
             _log.warning(ProceduralEvent.FIELDS_REFUSED, extra={"agent_id": agent_id, "fields": draft.refused})
         _log.info(ProceduralEvent.PROPOSED, extra={"agent_id": agent_id, "refused": len(draft.refused)})
-        return Proposed(proposal=draft.proposal(), refused=draft.refused)
-
-
-def _silent(silence: Silence, agent_id: str) -> Proposed:
-    _log.warning(ProceduralEvent.SKIPPED, extra={"agent_id": agent_id, "reason": silence.value})
-    return Proposed(silence=silence)
+        return draft

@@ -1,6 +1,7 @@
 """Draws the lesson of one task once, pays for it once, and records its outcome."""
 
 import logging
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from memcore.backends.protocol import BatchBackend
@@ -47,6 +48,7 @@ _PASSING = frozenset({CaptureOutcome.UNAVAILABLE, CaptureOutcome.REFUSED})
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
 class LearningService:
     """Draws the lessons that wait in the ledger.
 
@@ -54,26 +56,15 @@ class LearningService:
     sweep dispatches it when the time has come.
     """
 
-    def __init__(
-        self,
-        backend: BatchBackend,
-        ledger: Ledger,
-        config: ProceduralMemoryConfig,
-        *,
-        company: str,
-        level: MemoryLevel,
-        model: Model | None,
-        skills: SkillFolders | None = None,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._backend = backend
-        self._ledger = ledger
-        self._config = config
-        self._company = company
-        self._level = level
-        self._model = model
-        self._skills = skills
-        self._clock = clock
+    backend: BatchBackend
+    ledger: Ledger
+    config: ProceduralMemoryConfig
+    _: KW_ONLY
+    company: str
+    level: MemoryLevel
+    model: Model | None
+    skills: SkillFolders | None = None
+    clock: Clock = utc_now
 
     async def extract_lesson(self, lesson_id: str) -> Outcome:
         """Draw a lesson that waits; doing it again draws nothing twice.
@@ -83,19 +74,19 @@ class LearningService:
             Deferred: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
             Skipped: nothing to draw now; the sweep dispatches it again where it must.
         """
-        lesson = self._ledger.lessons.get(self._company, lesson_id)
+        lesson = self.ledger.lessons.get(self.company, lesson_id)
         if lesson is None or lesson.outcome is not None:
             return Skipped(reason="this lesson was drawn before, or is forgotten")
-        if self._model is None:
+        if self.model is None:
             return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
         try:
             # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
-            KillSwitch(self._ledger, company=self._company, agent_id=lesson.agent_id).check()
-            captured = await self._captured(lesson, self._model)
+            KillSwitch(self.ledger, company=self.company, agent_id=lesson.agent_id).check()
+            captured = await self._captured(lesson, self.model)
         except (MaintenancePausedError, AnswerMissingError) as error:
             return Skipped(reason=str(error))
         except BudgetExceededError as error:
-            self._ledger.lessons.postpone(self._company, lesson_id, until=error.until)
+            self.ledger.lessons.postpone(self.company, lesson_id, until=error.until)
             return Deferred(reason=str(error))
         pause = pause_after(lesson.tries + 1) if captured.outcome in _PASSING else None
         if pause is not None:
@@ -103,48 +94,42 @@ class LearningService:
         return await self._ended(lesson, captured)
 
     async def _captured(self, lesson: Lesson, model: Model) -> Captured:
-        trajectory = self._ledger.trajectories.get(self._company, lesson.lesson_id)
+        trajectory = self.ledger.trajectories.get(self.company, lesson.lesson_id)
         if trajectory is None:
             return Captured(outcome=CaptureOutcome.GONE)
         refusal = self._refusal(trajectory)
         if refusal is not None:
             return Captured(outcome=refusal)
         capture = ProceduralCapture(
-            self._backend,
-            CachingModel(model, self._ledger.answers),
-            self._config,
-            company=self._company,
-            tombstones=self._ledger.journal,
-            skills=self._skills,
-            clock=self._clock,
+            self.backend,
+            CachingModel(model, self.ledger.answers),
+            self.config,
+            company=self.company,
+            tombstones=self.ledger.journal,
+            skills=self.skills,
         )
-        failed = is_failure(trajectory)
-        return await capture.run(
-            lesson.agent_id,
-            failure=failure_of(trajectory) if failed else None,
-            success=None if failed else success_of(trajectory),
-            learned_at=lesson.created_at,
-        )
+        payload = failure_of(trajectory) if is_failure(trajectory) else success_of(trajectory)
+        return await capture.run(lesson.agent_id, payload, learned_at=lesson.created_at)
 
     def _refusal(self, trajectory: Trajectory) -> CaptureOutcome | None:
         """Return why no model is asked about an execution, or None when one is."""
         agent_id, quality = trajectory.agent_id, trajectory.quality
-        level = self._ledger.agents.levels(self._company, [agent_id]).get(agent_id, self._level)
+        level = self.ledger.agents.levels(self.company, [agent_id]).get(agent_id, self.level)
         if level is MemoryLevel.NONE or experience_refusal(level) is not None:
             return CaptureOutcome.LEVEL
         if quality is None or is_failure(trajectory):
             return None
-        if quality < self._config.capture.min_quality_score:
+        if quality < self.config.capture.min_quality_score:
             return CaptureOutcome.LOW_QUALITY
-        since = self._clock() - timedelta(days=self._config.evolver.keep_days)
-        reached, successes = self._ledger.trajectories.quality_rank(self._company, agent_id, quality, since=since)
-        if is_among_the_best(self._config.capture, reached=reached, successes=successes):
+        since = self.clock() - timedelta(days=self.config.evolver.keep_days)
+        reached, successes = self.ledger.trajectories.quality_rank(self.company, agent_id, quality, since=since)
+        if is_among_the_best(self.config.capture, reached=reached, successes=successes):
             return None
         return CaptureOutcome.BELOW_PERCENTILE
 
     def _slept(self, lesson: Lesson, pause: timedelta, *, because: CaptureOutcome) -> Outcome:
-        until = self._clock() + pause
-        self._ledger.lessons.postpone(self._company, lesson.lesson_id, until=until, is_failed_attempt=True)
+        until = self.clock() + pause
+        self.ledger.lessons.postpone(self.company, lesson.lesson_id, until=until, is_failed_attempt=True)
         facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": lesson.tries + 1}
         _log.info(ProceduralEvent.POSTPONED, extra=facts)
         return Deferred(
@@ -154,8 +139,8 @@ class LearningService:
     async def _ended(self, lesson: Lesson, captured: Captured) -> Outcome:
         proposal, is_stored = captured.proposal, captured.memory_id is not None
         # Memory first, then the row: a crash between the two costs one more look, at an answer that is kept.
-        is_ours = self._ledger.lessons.drawn(
-            self._company,
+        is_ours = self.ledger.lessons.drawn(
+            self.company,
             lesson.lesson_id,
             captured.outcome,
             memory_id=captured.memory_id,
@@ -170,6 +155,6 @@ class LearningService:
         return Done(facts={captured.outcome.value: 1})
 
     async def _forget(self, lesson: Lesson, captured: Captured) -> None:
-        if captured.memory_id is not None and self._ledger.lessons.get(self._company, lesson.lesson_id) is None:
+        if captured.memory_id is not None and self.ledger.lessons.get(self.company, lesson.lesson_id) is None:
             # Its agent was erased meanwhile: what was learned goes with it.
-            await self._backend.delete_many(lesson.agent_id, [captured.memory_id])
+            await self.backend.delete_many(lesson.agent_id, [captured.memory_id])

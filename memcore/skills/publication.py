@@ -6,6 +6,7 @@ And an installation's approvals, with every effect that it can carry out.
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from pydantic import ValidationError
 
@@ -139,43 +140,33 @@ class SkillStore:
         _log.info(ProceduralEvent.SKILL_WRITTEN, extra={"memory_id": skill.skill_id, "skill": name})
 
 
+@dataclass(frozen=True, eq=False)
 class SkillRows(AuditNotes):
     """Keeps the rows of skills in step with their publications.
 
     A row changes only from the expected state: a late caller finds another one, and changes nothing.
     """
 
-    def __init__(
-        self,
-        skills: Skills,
-        log: PublicationLog,
-        *,
-        company: str,
-        limit: int,
-        clock: Clock,
-        skill_store: SkillStore | None = None,
-    ) -> None:
-        self._skills = skills
-        self._log = log
-        self._company = company
-        self._limit = limit
-        self._clock = clock
-        self._skill_store = skill_store
+    skills: Skills
+    log: PublicationLog
+    _: KW_ONLY
+    company: str
+    limit: int
+    clock: Clock
+    skill_store: SkillStore | None = None
 
     def room(self, approval: Approval) -> CapacityLimit | None:
         """Return the limit on skills that stand; raises MemoryInputError when this one could not be kept."""
         lesson_of(approval)
         _pattern_of(approval)
         frees = (self._skill_id(each.id) for each in approval.proposal.supersedes)
-        return SkillCapacity(
-            limit=self._limit, action=ORG_PROMOTION, frees=[each for each in frees if each is not None]
-        )
+        return SkillCapacity(limit=self.limit, action=ORG_PROMOTION, frees=[each for each in frees if each is not None])
 
     async def published(self, approval: Approval, fact_id: str) -> None:
         """Keep the skill; one that is there already stays as it is, retired or not."""
-        lesson, now = lesson_of(approval), self._clock()
-        self._skills.put(
-            self._company,
+        lesson, now = lesson_of(approval), self.clock()
+        self.skills.put(
+            self.company,
             Skill(
                 skill_id=fact_id,
                 approval_id=approval.approval_id,
@@ -191,36 +182,36 @@ class SkillRows(AuditNotes):
 
     async def superseded(self, fact_id: str, old: Superseded) -> None:
         """Note what was retracted of the skills: another publication of the same skill may stand since."""
-        lines = self._log.history(self._company, old.id)
+        lines = self.log.history(self.company, old.id)
         if lines and lines[-1].kind == "retract" and lines[-1].memory_id == old.id:
-            self._skills.supersede(self._company, lines[0].memory_id, by=fact_id)
+            self.skills.supersede(self.company, lines[0].memory_id, by=fact_id)
             await self._show(lines[0].memory_id)
 
     async def withdrawn(self, fact_id: str) -> None:
         """Retire the skill, so that it supersedes nothing any more."""
-        self._skills.retire(self._company, fact_id)
+        self.skills.retire(self.company, fact_id)
         await self._show(fact_id)
 
     def ended(self, fact_id: str, old: Superseded) -> bool | None:
         """Whether the old skill's row names this one; None where it is no skill."""
         skill_id = self._skill_id(old.id)
-        found = None if skill_id is None else self._skills.get(self._company, skill_id)
+        found = None if skill_id is None else self.skills.get(self.company, skill_id)
         return None if found is None else found.state is SkillState.SUPERSEDED and found.superseded_by == fact_id
 
     async def returned(self, fact_id: str, old: Superseded) -> None:
         """Note that the old skill stands again, where it is published."""
-        lines = self._log.history(self._company, old.id)
+        lines = self.log.history(self.company, old.id)
         if lines and lines[-1].kind == "publish":
-            self._skills.restore(self._company, lines[0].memory_id, by=fact_id)
+            self.skills.restore(self.company, lines[0].memory_id, by=fact_id)
             await self._show(lines[0].memory_id)
 
     def _skill_id(self, memory_id: str) -> str | None:
-        lines = self._log.history(self._company, memory_id)
+        lines = self.log.history(self.company, memory_id)
         return lines[0].memory_id if lines else None
 
     async def _show(self, skill_id: str) -> None:
-        if self._skill_store is not None:
-            await self._skill_store.follow(skill_id)
+        if self.skill_store is not None:
+            await self.skill_store.follow(skill_id)
 
 
 def _pattern_of(approval: Approval) -> str:

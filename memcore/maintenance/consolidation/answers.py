@@ -2,7 +2,7 @@
 
 import builtins
 import logging
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from memcore import ids
@@ -179,29 +179,19 @@ class QuestionOutcome:
     maintenance_run: Run | None = None
 
 
+@dataclass(frozen=True, eq=False)
 class SynthesisService:
     """Asks a model the questions of runs. It changes nothing in the store, so it needs no lease of a run."""
 
-    def __init__(
-        self,
-        backend: WorkerBackend,
-        ledger: Ledger,
-        policy: ConsolidationConfig,
-        *,
-        company: str,
-        model: Model | None,
-        clock: Clock = utc_now,
-        build_strategy: StrategyBuilder = build_consolidation_strategy,
-        renewal: timedelta = QUESTION_RENEWAL,
-    ) -> None:
-        self._backend = backend
-        self._ledger = ledger
-        self._policy = policy
-        self._company = company
-        self._model = model
-        self._clock = clock
-        self._build_strategy = build_strategy
-        self._renewal = renewal
+    backend: WorkerBackend
+    ledger: Ledger
+    policy: ConsolidationConfig
+    _: KW_ONLY
+    company: str
+    model: Model | None
+    clock: Clock = utc_now
+    build_strategy: StrategyBuilder = build_consolidation_strategy
+    renewal: timedelta = QUESTION_RENEWAL
 
     async def ask(self, run_id: str, place: int) -> QuestionOutcome:
         """Ask the questions of one part; a second call asks none twice.
@@ -211,49 +201,47 @@ class SynthesisService:
             Skipped: nothing to ask now; the reason says why, and the run dispatches the job again where needed.
             Dead: the run is unknown, or another company's.
         """
-        run = self._ledger.runs.get(run_id)
-        if run is None or run.company != self._company:
+        run = self.ledger.runs.get(run_id)
+        if run is None or run.company != self.company:
             return QuestionOutcome(outcome=Dead(reason=f"run {run_id} is unknown here"))
-        part = self._ledger.syntheses.get(run_id, place)
-        if part is None or not part.is_awake(self._clock()) or run.state not in _ACTIVE:
+        part = self.ledger.syntheses.get(run_id, place)
+        if part is None or not part.is_awake(self.clock()) or run.state not in _ACTIVE:
             return QuestionOutcome(outcome=Skipped(reason="nobody waits for this part now"))
-        if self._model is None:
+        if self.model is None:
             return QuestionOutcome(
                 outcome=Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
             )
         outcome: Outcome = Done(facts={"asked": 1})
         try:
-            KillSwitch(
-                self._ledger, company=self._company, agent_id=run.agent_id, is_enabled=self._policy.enabled
-            ).check()
-            await self._ask(run, part, self._model)
+            KillSwitch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=self.policy.enabled).check()
+            await self._ask(run, part, self.model)
         except (AnswerMissingError, MaintenancePausedError) as error:
             return QuestionOutcome(outcome=Skipped(reason=str(error)))
         except (BudgetExceededError, ProviderError) as error:
             outcome, is_over = Skipped(reason=str(error)), self._postpone(part, error)
         else:
-            self._ledger.syntheses.turn(run_id, place, SynthesisState.READY)
-            is_over = SynthesisState.WANTED not in self._ledger.syntheses.states(run_id)
-        return QuestionOutcome(outcome=outcome, maintenance_run=self._ledger.runs.wake(run_id) if is_over else None)
+            self.ledger.syntheses.turn(run_id, place, SynthesisState.READY)
+            is_over = SynthesisState.WANTED not in self.ledger.syntheses.states(run_id)
+        return QuestionOutcome(outcome=outcome, maintenance_run=self.ledger.runs.wake(run_id) if is_over else None)
 
     def _postpone(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:
         """Postpone or refuse all parts of the run; False when that was done before."""
-        syntheses = self._ledger.syntheses
+        syntheses = self.ledger.syntheses
         if isinstance(error, BudgetExceededError):
             return syntheses.sleep(part.run_id, until=error.until, reason=str(error))
         return syntheses.refuse(part.run_id, reason=str(error))
 
     async def _ask(self, run: Run, part: Synthesis, model: Model) -> None:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]
-        found = {record.entry.id: record for record in await self._backend.get_many(part.agent_id, ids)}
+        found = {record.entry.id: record for record in await self.backend.get_many(part.agent_id, ids)}
         sources = [found[each] for each in part.source_ids if each in found]
         if len(sources) < LEAST_SOURCES:
             return
-        strategy = self._build_strategy(
+        strategy = self.build_strategy(
             ConsolidationDeps(
-                policy=self._policy,
-                answers=AnsweringModel(self._ledger.answers, run, model, renewal=self._renewal),
-                trajectories=RecentTrajectories(self._backend, self._policy.llm or LLMConsolidationConfig()),
+                policy=self.policy,
+                answers=AnsweringModel(self.ledger.answers, run, model, renewal=self.renewal),
+                trajectories=RecentTrajectories(self.backend, self.policy.llm or LLMConsolidationConfig()),
             )
         )
         if strategy is not None:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Protocol, Self
@@ -62,17 +62,27 @@ _LEAST_THRESHOLD = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Memories that are merged, oldest first, and the one of them that stays as it is."""
+class SummaryGroup:
+    """Memories that become one summary.
 
-    kept: SummaryCandidate
-    removed: tuple[SummaryCandidate, ...]
+    Attributes:
+        members: go, oldest first; of one category.
+        kept: the memory of their group that stays; it may tell an op what kind of group this is.
+    """
+
+    members: tuple[SummaryCandidate, ...]
+    kept: SummaryCandidate | None = None
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids of the members."""
+        return frozenset(member.id for member in self.members)
 
 
 class EntrySelector(Protocol):
     """Chooses the memories to merge; any selector works with any op."""
 
-    def select(self, members: Iterable[SummaryCandidate]) -> tuple[Group, ...]:
+    def select(self, members: Iterable[SummaryCandidate]) -> tuple[SummaryGroup, ...]:
         """Return the groups to merge; no member is in two."""
         ...
 
@@ -92,7 +102,7 @@ class HighestRelevanceSelector:
             raise MemoryConfigError(f"group_threshold is {group_threshold}; the least is {_LEAST_THRESHOLD}")
         self._threshold = group_threshold
 
-    def select(self, members: Iterable[SummaryCandidate]) -> tuple[Group, ...]:
+    def select(self, members: Iterable[SummaryCandidate]) -> tuple[SummaryGroup, ...]:
         """Return the groups that reach the threshold."""
         groups: defaultdict[tuple[str, str, str | None, bool], list[SummaryCandidate]] = defaultdict(list)
         for member in members:
@@ -100,10 +110,10 @@ class HighestRelevanceSelector:
         return tuple(_group(members) for members in groups.values() if len(members) >= self._threshold)
 
 
-def _group(members: list[SummaryCandidate]) -> Group:
+def _group(members: list[SummaryCandidate]) -> SummaryGroup:
     kept = max(members, key=lambda member: (member.relevance or 0.0, member.created_at, member.id))
     removed = sorted((member for member in members if member.id != kept.id), key=attrgetter("created_at", "id"))
-    return Group(kept=kept, removed=tuple(removed))
+    return SummaryGroup(members=tuple(removed), kept=kept)
 
 
 #: Tags a summary keeps free for its own: "consolidated", and how its op made it.
@@ -181,24 +191,6 @@ def _worth_merging(part: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryGroup:
-    """Memories that become one summary.
-
-    Attributes:
-        members: go, oldest first; of one category.
-        kept: the memory of their group that stays; it may tell an op what kind of group this is.
-    """
-
-    members: tuple[SummaryCandidate, ...]
-    kept: SummaryCandidate | None = None
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """Ids of the members."""
-        return frozenset(member.id for member in self.members)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryDraft:
     """The text of a summary, and how it was made.
 
@@ -260,8 +252,8 @@ class CompositeConsolidationStrategy:
     def parts(self, members: Iterable[SummaryCandidate]) -> Iterator[SummaryGroup]:
         """Yield what the selector removes, cut to the limits."""
         for group in self._selector.select(members):
-            for cut in self._limits.cut(group.removed):
-                yield SummaryGroup(members=cut, kept=group.kept)
+            for cut in self._limits.cut(group.members):
+                yield replace(group, members=cut)
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return what the op writes."""

@@ -2,6 +2,7 @@
 
 from support.fault_injection import Faults
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
+from support.undo_checks import left_by
 
 from memcore.backends.deletion import Deletion
 from memcore.config.maintenance import ConsolidationConfig
@@ -10,7 +11,7 @@ from memcore.errors import MemoryStoreError
 from memcore.jobs import Done, Skipped
 from memcore.ledger.runs import Run
 from memcore.maintenance.provenance import MemoryState, TextLocation, trace_memory
-from memcore.maintenance.undo import SkipReason, plan_undo, undo_report
+from memcore.maintenance.undo import SkipReason, plan_undo
 from memcore.models.memory import MemoryMetadata
 from ops.cli.memory.why import drawn
 
@@ -55,7 +56,7 @@ async def test_an_undo_does_not_bring_back_what_a_deleted_summary_stood_for(
     undo = await world.undo(maintenance_run.run_id)
     assert set(await world.live()) == {uid(3)}
     assert undo.counts == {"restored": 0, "removed": 0, "skipped": 3}
-    assert undo_report(world.ledger.journal, undo).not_restored == (uid(1), uid(2))
+    assert left_by(world.ledger.journal, undo)[0] == (uid(1), uid(2))
     await world.check_balance()
 
 
@@ -109,7 +110,7 @@ async def test_the_redo_of_a_run_brings_no_summary_of_a_deleted_original_and_tak
 
     redo = await world.undo(undo.run_id)
     assert set(await world.live()) == {uid(2), uid(3)}
-    assert undo_report(world.ledger.journal, redo).not_restored == (summary,)
+    assert left_by(world.ledger.journal, redo)[0] == (summary,)
     await world.check_balance()
 
 

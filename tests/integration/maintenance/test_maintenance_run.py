@@ -1,5 +1,6 @@
 """A maintenance run from end to end: removals, summaries, limits, and the removal guard."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -341,8 +342,7 @@ async def test_a_finished_run_is_not_run_again(world: MaintenanceFixture) -> Non
 @pytest.mark.parametrize("known", [False, True])
 async def test_a_run_that_is_not_this_companys_is_dead(world: MaintenanceFixture, known: bool) -> None:
     run_id = world.plan_run().run_id if known else "no-such-run"
-    service = world.service()
-    service._company = "another"
+    service = replace(world.service(), company="another")
 
     assert isinstance(await service.run(run_id), Dead)
 

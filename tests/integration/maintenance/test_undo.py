@@ -12,12 +12,12 @@ from support.ledger_records import copied_urls
 from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, MaintenanceFixture, memory, uid
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
+from support.undo_checks import left_by
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs import Dead
 from memcore.ledger.runs import NewRun, RunState
 from memcore.maintenance.service import FIRST_RETRY_DELAY
-from memcore.maintenance.undo import undo_report
 from memcore.models.memory import MemoryMetadata
 from memcore.records import MemoryRecord
 
@@ -80,8 +80,7 @@ async def test_what_an_agent_changed_since_is_left_alone_and_listed(world: Maint
     live = await world.live()
     assert set(live) == {uid(n) for n in range(1, 6)} | {summary.entry.id}
     assert live[uid(2)].entry.content == "stored anew"
-    report = undo_report(world.ledger.journal, undo)
-    assert (report.not_restored, report.not_removed) == ((uid(2),), (summary.entry.id,))
+    assert left_by(world.ledger.journal, undo) == ((uid(2),), (summary.entry.id,))
     assert undo.counts == {"restored": 3, "removed": 0, "skipped": 2}
 
 

@@ -24,8 +24,9 @@ def ids(group: tuple[SummaryCandidate, ...]) -> list[int]:
 def test_without_a_query_the_newest_of_a_group_is_kept() -> None:
     (group,) = HighestRelevanceSelector().select(members(3, 1, 2))
 
+    assert group.kept is not None
     assert group.kept.id == uid(3)
-    assert ids(group.removed) == [1, 2]
+    assert ids(group.members) == [1, 2]
 
 
 def test_the_most_relevant_is_kept_and_recency_breaks_the_tie() -> None:
@@ -34,6 +35,7 @@ def test_the_most_relevant_is_kept_and_recency_breaks_the_tie() -> None:
 
     (group,) = HighestRelevanceSelector().select(found)
 
+    assert group.kept is not None
     assert group.kept.id == uid(2)
 
 
@@ -52,7 +54,7 @@ def test_categories_and_namespaces_are_never_mixed() -> None:
 
     groups = HighestRelevanceSelector().select(found)
 
-    assert [ids(group.removed) for group in groups] == [[1, 2], [4, 5], [7, 8]]
+    assert [ids(group.members) for group in groups] == [[1, 2], [4, 5], [7, 8]]
 
 
 def test_a_threshold_that_would_merge_a_single_memory_is_refused() -> None:

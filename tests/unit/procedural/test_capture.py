@@ -14,7 +14,7 @@ from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
 from memcore.errors import MemoryStoreError, ProviderError, RetryExhaustedError
 from memcore.ingest import Tombstones
-from memcore.procedural.capture import CaptureOutcome, ProceduralCapture, chosen, is_among_the_best, is_good_enough
+from memcore.procedural.capture import CaptureOutcome, ProceduralCapture, is_among_the_best, is_good_enough, takes
 from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, proposal_of
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord, Where
@@ -43,7 +43,6 @@ def capture(
         company="acme",
         tombstones=TombstoneRecorder() if tombstones is None else tombstones,
         skills=skills,
-        clock=lambda: NOW,
     )
 
 
@@ -52,7 +51,7 @@ async def kept(backend: InMemoryBackend) -> list[MemoryRecord]:
 
 
 async def test_a_failure_becomes_a_memory_that_is_a_lesson(backend: InMemoryBackend) -> None:
-    captured = await capture(backend, FakeTeacher(always=answer(scope="org"))).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=answer(scope="org"))).run("ada", FAILURE, learned_at=NOW)
     (found,) = await kept(backend)
     assert captured.outcome is CaptureOutcome.STORED
     assert captured.memory_id == found.entry.id
@@ -68,24 +67,24 @@ async def test_a_failure_becomes_a_memory_that_is_a_lesson(backend: InMemoryBack
 
 async def test_the_same_execution_told_twice_is_one_memory(backend: InMemoryBackend) -> None:
     for _ in range(2):
-        await capture(backend, FakeTeacher(always=answer())).run("ada", failure=FAILURE)
+        await capture(backend, FakeTeacher(always=answer())).run("ada", FAILURE, learned_at=NOW)
     assert len(await kept(backend)) == 1
 
 
 async def test_a_lesson_that_was_removed_since_its_task_was_told_does_not_rise_again(backend: InMemoryBackend) -> None:
-    first = await capture(backend, FakeTeacher(always=answer())).run("ada", failure=FAILURE, learned_at=DAWN)
+    first = await capture(backend, FakeTeacher(always=answer())).run("ada", FAILURE, learned_at=DAWN)
     assert first.memory_id is not None
     await backend.delete_many("ada", [first.memory_id])
     tombstones = TombstoneRecorder({first.memory_id: NOW})
     again = await capture(backend, FakeTeacher(always=answer()), tombstones=tombstones).run(
-        "ada", failure=FAILURE, learned_at=DAWN
+        "ada", FAILURE, learned_at=DAWN
     )
     assert (again.outcome, again.memory_id) == ("buried", None)
     assert await kept(backend) == []
     # The same lesson of a task that was told later is a lesson anew.
     later = NOW + timedelta(seconds=1)
     anew = await capture(backend, FakeTeacher(always=answer()), tombstones=tombstones).run(
-        "ada", failure=FAILURE, learned_at=later
+        "ada", FAILURE, learned_at=later
     )
     assert (anew.outcome, anew.memory_id) == ("stored", first.memory_id)
 
@@ -99,28 +98,20 @@ async def test_a_run_that_removes_a_lesson_while_it_is_written_wins(backend: InM
             return frozenset(sent) if self.health_checks > 1 else frozenset()
 
     captured = await capture(backend, FakeTeacher(always=answer()), tombstones=MaintenanceRun()).run(
-        "ada", failure=FAILURE
+        "ada", FAILURE, learned_at=NOW
     )
     assert captured.outcome == "buried"
     assert await kept(backend) == []
 
 
 @pytest.mark.parametrize(
-    ("strategy", "of_failure", "of_success", "of_both"),
-    [
-        ("failure", FAILURE, None, FAILURE),
-        ("success", None, SUCCESS, None),
-        ("hybrid", FAILURE, SUCCESS, FAILURE),
-    ],
+    ("strategy", "of_failures", "of_successes"),
+    [("failure", True, False), ("success", False, True), ("hybrid", True, True)],
 )
-def test_the_strategy_says_what_teaches_and_a_failure_comes_first(
-    strategy: str, of_failure: object, of_success: object, of_both: object
-) -> None:
+def test_the_strategy_says_what_teaches(strategy: str, of_failures: bool, of_successes: bool) -> None:
     config = CaptureConfig.model_validate({"type": strategy})
-    assert chosen(config, failure=FAILURE, success=None) is of_failure
-    assert chosen(config, failure=None, success=SUCCESS) is of_success
-    assert chosen(config, failure=FAILURE, success=SUCCESS) is of_both
-    assert chosen(config, failure=None, success=None) is None
+    assert takes(config, is_failure=True) is of_failures
+    assert takes(config, is_failure=False) is of_successes
 
 
 @pytest.mark.parametrize(("confidence", "is_enough"), [(0.8, True), (0.79, False), (1.0, True), (0.0, False)])
@@ -156,10 +147,9 @@ def test_a_success_is_one_of_its_agents_best(percentile: float, reached: int, su
 
 async def test_what_does_not_teach_asks_nobody(backend: InMemoryBackend) -> None:
     model = FakeTeacher(always=answer())
-    off = await capture(backend, model, enabled=False).run("ada", failure=FAILURE)
-    other = await capture(backend, model, capture={"type": "success"}).run("ada", failure=FAILURE, success=SUCCESS)
-    neither = await capture(backend, model).run("ada")
-    assert [off.outcome, other.outcome, neither.outcome] == ["disabled", "not_chosen", "not_chosen"]
+    off = await capture(backend, model, enabled=False).run("ada", FAILURE, learned_at=NOW)
+    other = await capture(backend, model, capture={"type": "success"}).run("ada", FAILURE, learned_at=NOW)
+    assert [off.outcome, other.outcome] == ["disabled", "not_chosen"]
     assert model.asked == []
 
 
@@ -178,15 +168,15 @@ async def test_a_proposal_passes_the_gates_of_its_kind(
     model = FakeTeacher(always=answer(confidence=confidence))
     service = capture(backend, model)
     outcomes = [
-        (await service.run("ada", failure=FAILURE)).outcome,
-        (await service.run("ada", success=SUCCESS)).outcome,
+        (await service.run("ada", FAILURE, learned_at=NOW)).outcome,
+        (await service.run("ada", SUCCESS, learned_at=NOW)).outcome,
     ]
     assert outcomes == [of_failure, of_success]
     assert len(await kept(backend)) == outcomes.count(CaptureOutcome.STORED)
 
 
 async def test_the_lesson_of_a_success_says_so(backend: InMemoryBackend) -> None:
-    await capture(backend, FakeTeacher(always=answer())).run("ada", success=SUCCESS)
+    await capture(backend, FakeTeacher(always=answer())).run("ada", SUCCESS, learned_at=NOW)
     (found,) = await kept(backend)
     assert found.entry.metadata.tags == ("non-inferable", "success-derived", "import", "disk")
     assert found.entry.metadata.source == "success:ticket-4712"
@@ -203,7 +193,7 @@ async def test_the_lesson_of_a_success_says_so(backend: InMemoryBackend) -> None
 async def test_no_trouble_of_a_model_is_the_executions(
     backend: InMemoryBackend, always: Exception | str, outcome: str
 ) -> None:
-    captured = await capture(backend, FakeTeacher(always=always)).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=always)).run("ada", FAILURE, learned_at=NOW)
     assert (captured.outcome, captured.memory_id) == (outcome, None)
     assert await kept(backend) == []
 
@@ -212,15 +202,15 @@ async def test_trouble_of_the_store_is_raised_so_that_the_job_comes_back(caplog:
     full = InMemoryBackend(company="acme", max_memories=1, clock=lambda: NOW)
     await full.connect()
     service = capture(full, FakeTeacher(script=[answer(), answer(discovery="Another.")]))
-    await service.run("ada", failure=FAILURE)
+    await service.run("ada", FAILURE, learned_at=NOW)
     with pytest.raises(MemoryStoreError):
-        await service.run("ada", failure=FAILURE)
+        await service.run("ada", FAILURE, learned_at=NOW)
     assert ProceduralEvent.STORE_FAILED in caplog.messages
 
 
 async def test_a_skill_is_written_beside_the_memory(backend: InMemoryBackend, tmp_path: Path) -> None:
     captured = await capture(backend, FakeTeacher(always=answer()), skills=SkillFolders(tmp_path)).run(
-        "ada", failure=FAILURE
+        "ada", FAILURE, learned_at=NOW
     )
     assert captured.skill is not None
     assert captured.skill_failures == 0
@@ -232,7 +222,7 @@ async def test_a_disk_that_refuses_a_skill_is_counted_and_costs_no_memory(
 ) -> None:
     (tmp_path / "file").touch()
     skills = SkillFolders(tmp_path / "file")
-    captured = await capture(backend, FakeTeacher(always=answer()), skills=skills).run("ada", failure=FAILURE)
+    captured = await capture(backend, FakeTeacher(always=answer()), skills=skills).run("ada", FAILURE, learned_at=NOW)
     assert (captured.outcome, captured.skill, captured.skill_failures) == ("stored", None, 1)
     assert len(await kept(backend)) == 1
 
@@ -242,6 +232,6 @@ async def test_no_text_of_an_execution_or_an_answer_is_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     model = FakeTeacher(script=[f"{CANARY}: no JSON", answer(action=f"Ask {CANARY}.", supersedes=[CANARY])])
-    await capture(backend, model, skills=SkillFolders(tmp_path)).run("ada", failure=FAILURE)
+    await capture(backend, model, skills=SkillFolders(tmp_path)).run("ada", FAILURE, learned_at=NOW)
     assert {ProceduralEvent.STORED, ProceduralEvent.SKILL_WRITTEN} <= set(caplog.messages)
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)

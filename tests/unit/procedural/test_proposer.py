@@ -11,11 +11,12 @@ from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
+    MalformedAnswerError,
     ProviderError,
     ProviderUnavailableError,
     RetryExhaustedError,
 )
-from memcore.procedural.proposer import PURPOSE_FAILURE, PURPOSE_SUCCESS, ProceduralProposer, Silence
+from memcore.procedural.proposer import PURPOSE_FAILURE, PURPOSE_SUCCESS, ProceduralProposer
 from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal
 
 CONFIG = ProceduralMemoryConfig(model="proposer-small", temperature=0.1, max_tokens=700)
@@ -28,8 +29,8 @@ def proposer(model: FakeTeacher) -> ProceduralProposer:
 async def test_a_failure_becomes_a_proposal_by_a_model_of_its_own() -> None:
     model = FakeTeacher(always=answer())
     proposed = await proposer(model).propose("ada", FAILURE)
-    assert proposed.proposal == ProceduralMemoryProposal.model_validate(ANSWER)
-    assert (proposed.silence, proposed.refused) == (None, ())
+    assert proposed.proposal() == ProceduralMemoryProposal.model_validate(ANSWER)
+    assert proposed.refused == ()
     (request,), (by,) = model.asked, model.for_whom
     assert (request.model, request.temperature, request.max_tokens) == ("proposer-small", 0.1, 700)
     assert (by.company, by.agent_id, by.run_id, by.purpose) == ("acme", "ada", None, PURPOSE_FAILURE)
@@ -56,7 +57,7 @@ async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCap
     model = FakeTeacher(always=answer(scope="org", supersedes=[CANARY], tags=["disk", "pinned"]))
     proposed = await proposer(model).propose("ada", FAILURE)
     assert proposed.refused == ("scope", "supersedes", "tags")
-    assert proposed.proposal == ProceduralMemoryProposal.model_validate({**ANSWER, "tags": ["disk"]})
+    assert proposed.proposal() == ProceduralMemoryProposal.model_validate({**ANSWER, "tags": ["disk"]})
     (refusal,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
     assert refusal.fields == ("scope", "supersedes", "tags")  # type: ignore[attr-defined]  # given in extra
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)
@@ -65,12 +66,12 @@ async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCap
 @pytest.mark.parametrize("bad", ["tea", "{", answer(execution_steps=["x"] * 10_000), answer(unheard_of=1)])
 async def test_a_malformed_answer_is_asked_for_once_more(bad: str) -> None:
     model = FakeTeacher(script=[bad, answer()])
-    assert (await proposer(model).propose("ada", FAILURE)).proposal is not None
+    await proposer(model).propose("ada", FAILURE)
     assert len(model.asked) == 2
 
     model = FakeTeacher(always=bad)
-    proposed = await proposer(model).propose("ada", FAILURE)
-    assert (proposed.proposal, proposed.silence) == (None, Silence.MALFORMED)
+    with pytest.raises(MalformedAnswerError):
+        await proposer(model).propose("ada", FAILURE)
     assert len(model.asked) == 2
 
 
@@ -82,27 +83,23 @@ async def test_the_policys_model_is_asked_or_that_of_all_steps(policy: dict[str,
     assert [each.model for each in model.asked] == [asked]
 
 
-@pytest.mark.parametrize("error", [RetryExhaustedError("away"), ProviderUnavailableError("busy")])
-async def test_passing_trouble_gives_no_proposal(error: ProviderError) -> None:
-    proposed = await proposer(FakeTeacher(always=error)).propose("ada", FAILURE)
-    assert (proposed.proposal, proposed.silence) == (None, Silence.UNAVAILABLE)
-
-
 @pytest.mark.parametrize(
     "error",
     [
+        RetryExhaustedError("away"),
+        ProviderUnavailableError("busy"),
         ProviderError("the key is wrong"),
         BudgetExceededError("spent", until=NOW + timedelta(days=1)),
         AnswerMissingError("asked elsewhere"),
         RecursionError(),
     ],
 )
-async def test_trouble_that_does_not_pass_is_raised(error: Exception) -> None:
+async def test_trouble_of_the_model_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
         await proposer(FakeTeacher(always=error)).propose("ada", FAILURE)
 
 
 async def test_a_code_fence_around_the_answer_is_tolerated() -> None:
     model = FakeTeacher(always=f"```json\n{answer()}\n```")
-    assert (await proposer(model).propose("ada", FAILURE)).proposal is not None
+    await proposer(model).propose("ada", FAILURE)
     assert len(model.asked) == 1
