@@ -84,8 +84,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("_void(connection, booking_id, missing_out, ~incoming)", "pass"),
         ('query = query.values(state="done", settled_at=now)', "query = query.values(settled_at=now)"),
         (
-            "self._journal.prepare(*journal_entries, known=known, watched=watched)",
-            "self._journal.prepare(*journal_entries, known=None, watched=watched)",
+            "self._journal.prepare(*decided, known=known, watched=watched)",
+            "self._journal.prepare(*decided, known=None, watched=watched)",
         ),
         ("if without_tombstone := self._tombstoned(incoming) - tombstoned:", "if without_tombstone := frozenset():"),
     ),
