@@ -25,10 +25,6 @@ class AnswerError(Exception):
     """The answer breaks a limit; the text names the limit, and nothing of the answer."""
 
 
-class AnswerTooLargeError(AnswerError):
-    """The answer is longer than is read."""
-
-
 class AnswerTooSlowError(AnswerError):
     """The whole answer was not there in time."""
 
@@ -87,16 +83,10 @@ async def ask(
     max_bytes: int | None,
     within: timedelta,
 ) -> HttpResponse:
-    """Send a request and return the answer, whatever its status.
+    """Send JSON with a client of ``open_client``, and return the answer, whatever its status.
 
-    Args:
-        client: of ``open_client``.
-        method: of HTTP.
-        url: where to.
-        content: the body, JSON.
-        headers: beside those of the client.
-        max_bytes: longest body that is read; None reads none of it. Of a refusal only the beginning is read.
-        within: how long connecting, sending and reading may take together.
+    Connecting, sending and reading may take so long together. At most ``max_bytes`` of the body are read, None reads
+    none of it, and of a refusal only the beginning is read.
 
     Raises:
         AnswerError: it breaks one of both limits, or is compressed.
@@ -133,4 +123,4 @@ async def _read(response: httpx.Response, max_bytes: int) -> bytes:
             return bytes(body)
     if is_refusal:
         return bytes(body[:most])
-    raise AnswerTooLargeError(f"its answer has more than {max_bytes} bytes")
+    raise AnswerError(f"its answer has more than {max_bytes} bytes")

@@ -28,7 +28,7 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Done, Outcome, Skipped, Snooze
-from memcore.kill_switch import KillSwitch
+from memcore.kill_switch import check_kill_switch
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
@@ -320,13 +320,12 @@ class CompressionService:
 
     async def _walk(self, agent_id: str, compressor: ExperienceCompressor) -> Outcome:
         store, until = self.ledger.experiences, self.monotonic() + SLICE.total_seconds()
-        switch = KillSwitch(self.ledger, company=self.company, agent_id=agent_id, is_enabled=self.policy.enabled)
         counts: Counter[str] = Counter()
         in_a_row = 0
         last: DetailedExperience | None = None
         while page := store.raw(self.company, agent_id, before=last, limit=AT_A_TIME):
             last = page[-1]
-            switch.check()
+            check_kill_switch(self.ledger, company=self.company, agent_id=agent_id, is_enabled=self.policy.enabled)
             try:
                 became = await self._compress(page, compressor)
             except BudgetExceededError as error:

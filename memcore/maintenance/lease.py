@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Self
 
 from memcore.errors import LeaseLostError
-from memcore.kill_switch import KillSwitch
 from memcore.ledger.runs import Runs
 from memcore.maintenance.events import MaintenanceEvent
 
@@ -30,8 +29,8 @@ class Lease:
     Args:
         token: the fencing token that the claim returned.
         since: reading of ``monotonic`` taken before the claim.
-        switch: None for an undo or a restore: a person who paused everything because a run went wrong must be able
-            to reverse it, or to restore a memory, even when the switch cannot be read.
+        switch: checks the kill switch; None for an undo or a restore: a person who paused everything because a run went
+            wrong must be able to reverse it, or to restore a memory, even when the switch cannot be read.
         monotonic: seconds on a clock that never goes back.
     """
 
@@ -42,7 +41,7 @@ class Lease:
         token: str,
         *,
         since: float,
-        switch: KillSwitch | None = None,
+        switch: Callable[[], None] | None = None,
         length: timedelta = LEASE_LENGTH,
         renewal: timedelta = LEASE_RENEWAL,
         monotonic: Callable[[], float] = time.monotonic,
@@ -73,7 +72,7 @@ class Lease:
         """Check lease and switch before something new is decided. Raises LeaseLostError, MaintenancePausedError."""
         self.check()
         if self._switch is not None:
-            self._switch.check()
+            self._switch()
 
     def check(self) -> None:
         """Check the lease alone, by this process's own clock: a pause leaves no journal entry half done.

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Self
 
 from memcore.backends.factory import WorkerBackend
@@ -20,7 +21,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, Snooze
-from memcore.kill_switch import KillSwitch
+from memcore.kill_switch import check_kill_switch
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState, RunStep
@@ -143,7 +144,8 @@ class MaintenanceService:
         if run.kind not in {"undo", "restore"}:
             # A pause stops an end and a removal too. A policy without maintenance does not: they would never be done.
             is_enabled = run.kind != "maintenance" or self.policy.enabled
-            switch = KillSwitch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=is_enabled)
+            who = {"company": self.company, "agent_id": run.agent_id}
+            switch = partial(check_kill_switch, self.ledger, is_enabled=is_enabled, **who)
         lease = Lease(self.ledger.runs, run_id, run.token, since=since, switch=switch, monotonic=self.monotonic)
         try:
             with lease:

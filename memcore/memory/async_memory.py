@@ -80,22 +80,18 @@ class AsyncMemory:
     async def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
     ) -> tuple[MemoryEntry, ...]:
-        """Return the agent's memories that match, best first; without a text the newest first."""
         return await self._reader.search(agent_id, checked_query(text, filters))
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return one memory, None when the agent has none with this id."""
         return await self._reader.get(agent_id, memory_id)
 
     async def prepare(
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
     ) -> "tuple[ChatMessage, ...]":
-        """Return the messages to put between the system prompt and the task: policies, directive, memories."""
         wanted = checked_categories(categories)
         return await self._reader.prepare(agent_id, text, token_budget=token_budget, categories=wanted)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
-        """Wait until jobs have ended, and return what became of them; raises TimeoutError."""
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)
         return tuple([status async for status in ended])
 

@@ -84,10 +84,6 @@ def _without_nul(value: str) -> str:
     return value
 
 
-def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(values))
-
-
 #: Text kept exactly as it was given, but refused when it is blank.
 NotBlankText = Annotated[str, AfterValidator(_not_blank)]
 
@@ -98,7 +94,7 @@ NoNul = AfterValidator(_without_nul)
 OneLine = AfterValidator(one_line)
 
 #: Tags in the order they were given, each once.
-Tags = Annotated[tuple[NotBlankStr, ...], AfterValidator(_unique)]
+Tags = Annotated[tuple[NotBlankStr, ...], AfterValidator(lambda tags: tuple(dict.fromkeys(tags)))]
 
 #: A key as a row or a job of memtend's own holds it; an older release took control characters.
 StoredKey = Annotated[NotBlankStr, StringConstraints(max_length=MAX_KEY_CHARS), NoNul]

@@ -14,7 +14,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.ingest import insert_unless_tombstoned
-from memcore.kill_switch import KillSwitch
+from memcore.kill_switch import check_kill_switch
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import (
     MAX_KEY_CHARS,
@@ -121,7 +121,7 @@ class Propagation:
         if not waiting:
             return 0
         try:
-            KillSwitch(self.ledger, company=self.company, agent_id=agent_id).check()
+            check_kill_switch(self.ledger, company=self.company, agent_id=agent_id)
         except MaintenancePausedError:
             return 0
         learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}

@@ -9,7 +9,7 @@ from memcore.clock import Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import AnswerMissingError, BudgetExceededError, MaintenancePausedError
 from memcore.jobs import Deferred, Done, Outcome, Skipped
-from memcore.kill_switch import KillSwitch
+from memcore.kill_switch import check_kill_switch
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
@@ -81,7 +81,7 @@ class LearningService:
             return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
         try:
             # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
-            KillSwitch(self.ledger, company=self.company, agent_id=lesson.agent_id).check()
+            check_kill_switch(self.ledger, company=self.company, agent_id=lesson.agent_id)
             captured = await self._captured(lesson, self.model)
         except (MaintenancePausedError, AnswerMissingError) as error:
             return Skipped(reason=str(error))

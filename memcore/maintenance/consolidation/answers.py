@@ -17,7 +17,7 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Dead, Done, Outcome, Skipped
-from memcore.kill_switch import KillSwitch
+from memcore.kill_switch import check_kill_switch
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answers as AnswersTable
 from memcore.ledger.llm_answers import Synthesis, SynthesisState
@@ -213,7 +213,7 @@ class SynthesisService:
             )
         outcome: Outcome = Done(facts={"asked": 1})
         try:
-            KillSwitch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=self.policy.enabled).check()
+            check_kill_switch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=self.policy.enabled)
             await self._ask(run, part, self.model)
         except (AnswerMissingError, MaintenancePausedError) as error:
             return QuestionOutcome(outcome=Skipped(reason=str(error)))
