@@ -249,7 +249,9 @@ class ReindexService:
             return Slice(outcome=Skipped(reason=str(error)))
         except errors.MemoryError as error:
             _log.warning(ReindexEvent.TROUBLE, extra={"company": self._company, "error": type(error).__name__})
-            reindexes.release(self._company, token, trouble=_error_of(error))
+            # A configuration error names what a person has to do; another one may quote stored data.
+            trouble = str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__
+            reindexes.release(self._company, token, trouble=trouble)
             return Slice(outcome=Deferred(reason=type(error).__name__))
         reindexes.release(self._company, token)
         seen = reindexes.get(self._company)
@@ -373,8 +375,3 @@ class ReindexService:
         if saved is None:
             raise LeaseLostError("another worker has the reindex, or it has ended")
         held.on_progress(saved.stage, saved.fraction)
-
-
-def _error_of(error: errors.MemoryError) -> str:
-    # A configuration error names what a person has to do; another one may quote stored data.
-    return str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__

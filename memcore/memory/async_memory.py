@@ -80,16 +80,18 @@ class AsyncMemory:
     async def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
     ) -> tuple[MemoryEntry, ...]:
-        return await self._reader.search(agent_id, checked_query(text, filters))
+        query = checked_query(text, filters)
+        return await (await self._reader.open()).backend.retrieve(agent_id, query)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        return await self._reader.get(agent_id, memory_id)
+        return await (await self._reader.open()).backend.get(agent_id, memory_id)
 
     async def prepare(
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
     ) -> "tuple[ChatMessage, ...]":
         wanted = checked_categories(categories)
-        return await self._reader.prepare(agent_id, text, token_budget=token_budget, categories=wanted)
+        strategy = (await self._reader.open()).strategy
+        return await strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)

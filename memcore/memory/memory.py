@@ -22,7 +22,7 @@ from memcore.memory.fields import (
     split_fields,
     with_fields,
 )
-from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
+from memcore.memory.reader import BackendFactory, Opened, Reader, load_environment, open_shared_backend
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
@@ -150,11 +150,11 @@ class Memory:
             MemoryConfigError: a library for reading is missing, or the configured backend cannot be read from here.
         """
         query = checked_query(text, filters)
-        return self._read(lambda reader: reader.search(agent_id, query))
+        return self._read(lambda opened: opened.backend.retrieve(agent_id, query))
 
     def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return one memory, None when the agent has none with this id; raises as ``search``."""
-        return self._read(lambda reader: reader.get(agent_id, memory_id))
+        return self._read(lambda opened: opened.backend.get(agent_id, memory_id))
 
     def prepare(
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
@@ -176,7 +176,9 @@ class Memory:
             MemoryConfigError: as for search.
         """
         wanted = checked_categories(categories)
-        return self._read(lambda reader: reader.prepare(agent_id, text, token_budget=token_budget, categories=wanted))
+        return self._read(
+            lambda opened: opened.strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
+        )
 
     def distill(
         self,
@@ -249,7 +251,7 @@ class Memory:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _read(self, call: "Callable[[Reader], Coroutine[Any, Any, Result]]") -> Result:
+    def _read(self, call: "Callable[[Opened], Coroutine[Any, Any, Result]]") -> Result:
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
@@ -257,8 +259,12 @@ class Memory:
                 self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1
+
+        async def read() -> Result:
+            return await call(await reading.reader.open())
+
         try:
-            return reading.loop.run(call(reading.reader))
+            return reading.loop.run(read())
         finally:
             with self._changed:
                 reading.calls -= 1

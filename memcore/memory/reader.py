@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from memcore.client.client import MemoryClient
 from memcore.extras import naming_extras
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
-    from memcore.models.execution import ChatMessage
     from memcore.retrieval.context import ContextInjectionStrategy
     from memcore.retrieval.usage import BufferedUseRecorder
 
@@ -24,7 +22,9 @@ BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
+class Opened:
+    """What reads are made with, in the event loop that it was opened in."""
+
     loop: asyncio.AbstractEventLoop
     backend: "MemoryBackend"
     strategy: "ContextInjectionStrategy"
@@ -32,29 +32,14 @@ class _Opened:
 
 
 class Reader:
-    """Search, get and prepare in one event loop; what that needs is opened with the first call, once."""
+    """Opens what reads need with the first of them, once, in one event loop."""
 
     def __init__(self, client: MemoryClient, open_backend: BackendFactory, policy: "Policy") -> None:
         self._client = client
         self._open_backend = open_backend
         self._policy = policy
-        self._opened: _Opened | None = None
+        self._opened: Opened | None = None
         self._opening = asyncio.Lock()
-
-    async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        """Return what matches. Raises what the backend raises."""
-        return await (await self._open()).backend.retrieve(agent_id, query)
-
-    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return one memory, or None."""
-        return await (await self._open()).backend.get(agent_id, memory_id)
-
-    async def prepare(
-        self, agent_id: str, text: str, *, token_budget: int, categories: frozenset[MemoryCategory] | None
-    ) -> "tuple[ChatMessage, ...]":
-        """Return the messages for a prompt."""
-        strategy = (await self._open()).strategy
-        return await strategy.prepare_messages(agent_id, text, token_budget, categories=categories)
 
     async def close(self) -> None:
         """Send the uses that were counted, and disconnect; a read after it opens everything again."""
@@ -67,7 +52,8 @@ class Reader:
         finally:
             await opened.backend.disconnect()
 
-    async def _open(self) -> _Opened:
+    async def open(self) -> Opened:
+        """Return what a read needs. Raises RuntimeError in another event loop than the first."""
         async with self._opening:
             if self._opened is None:
                 # In a thread: libraries and the embedder's model take a second to load.
@@ -82,7 +68,7 @@ class Reader:
             raise RuntimeError("this AsyncMemory reads in another event loop: make one for each loop, or use Memory")
         return self._opened
 
-    def _assemble(self, loop: asyncio.AbstractEventLoop) -> _Opened:
+    def _assemble(self, loop: asyncio.AbstractEventLoop) -> Opened:
         with naming_extras():
             # Their libraries come with an extra that an engine which only stores does not have.
             from memcore.retrieval.context import ContextInjectionStrategy  # noqa: PLC0415  # see above
@@ -91,7 +77,7 @@ class Reader:
             backend = self._open_backend()
         recorder = BufferedUseRecorder(self._client.record_use)
         strategy = ContextInjectionStrategy.from_policy(self._policy, backend=backend, use_recorder=recorder)
-        return _Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder)
+        return Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder)
 
 
 def load_environment() -> "tuple[Settings, Policy]":

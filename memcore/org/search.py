@@ -94,9 +94,6 @@ class ScoredFact:
     dense_weight: float = 0.0
 
 
-#: Where there is no store, or it does not answer.
-NOTHING_NEAR = ScoredFact()
-
 _log = logging.getLogger(__name__)
 
 
@@ -129,9 +126,7 @@ class OrgSearch:
         skipped = max(0, offset - self._log.count(self._company, categories=categories))
         return (found + self.policies[skipped:])[:limit]
 
-    def ranked(
-        self, context: str, categories: Categories, *, limit: int, near: ScoredFact = NOTHING_NEAR
-    ) -> tuple[OrgFact, ...]:
+    def ranked(self, context: str, categories: Categories, *, limit: int, near: ScoredFact) -> tuple[OrgFact, ...]:
         """Return the facts that have words of a context or lie near it, best first; an outdated version does not count.
 
         With nothing near, a fact without any of the words is no match.
@@ -175,13 +170,13 @@ def _has_policies(categories: Categories) -> bool:
 async def fact_similarity(facts: FactStore | None, context: str, categories: Categories) -> ScoredFact:
     """Return the facts near a context; none, with an event, when the store or the embedder fails."""
     if facts is None:
-        return NOTHING_NEAR
+        return ScoredFact()
     try:
         namespaces = None if categories is None else frozenset(map(namespace_of, categories))
         rankings = await facts.rankings(MemoryQuery(text=context, namespaces=namespaces, limit=_CANDIDATES))
     except Exception as error:  # noqa: BLE001  # an engine's own embedder may raise anything
         _log.warning(OrgEvent.QUERY_DEGRADED, extra={"error": type(error).__name__})
-        return NOTHING_NEAR
+        return ScoredFact()
     shown = [(shown_by(hit.entry), hit.cosine) for hit in (*rankings.sparse, *rankings.dense)]
     cosines = {fact: cosine for fact, cosine in shown if fact is not None and cosine is not None}
     return ScoredFact(cosines, facts.dense_weight)

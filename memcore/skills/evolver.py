@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Protocol
 
 from memcore.clock import Clock
 from memcore.config.learning import EvolverConfig
@@ -167,38 +168,31 @@ def _proposal(cycle: Cycle, backtest: BacktestResult, supersedes: list[Supersede
 HEARTBEAT_INTERVAL = timedelta(minutes=1)
 
 
-class CycleLease:
-    """Renews a cycle's lease in a thread while the block runs.
+@contextmanager
+def cycle_lease(
+    cycles: SkillCycles, company: str, cycle_id: str, *, renew_interval: timedelta = HEARTBEAT_INTERVAL
+) -> Iterator[None]:
+    """Renew a cycle's lease in a thread while the block runs.
 
     It keeps a long cycle from taking every process of its worker. It does not exclude: two workers may carry out one
     cycle, and its effects happen once all the same.
     """
+    stop = threading.Event()
 
-    def __init__(
-        self, cycles: SkillCycles, company: str, cycle_id: str, *, renew_interval: timedelta = HEARTBEAT_INTERVAL
-    ) -> None:
-        self._cycles = cycles
-        self._about = (company, cycle_id)
-        self._renew_seconds = renew_interval.total_seconds()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._renew_until_end, name=f"cycle-{cycle_id}", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Renew it for the first time."""
-        self._cycles.mark_dispatched(*self._about)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Stop renewing."""
-        self._stop.set()
-        self._thread.join()
-
-    def _renew_until_end(self) -> None:
-        while not self._stop.wait(self._renew_seconds):
+    def renew_until_end() -> None:
+        while not stop.wait(renew_interval.total_seconds()):
             # A ledger that is away now is there at the next renewal, and one message too many does no harm.
             with suppress(MemoryError):
-                self._cycles.mark_dispatched(*self._about)
+                cycles.mark_dispatched(company, cycle_id)
+
+    cycles.mark_dispatched(company, cycle_id)
+    thread = threading.Thread(target=renew_until_end, name=f"cycle-{cycle_id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 #: Wait before a paused cycle is looked at again.
@@ -240,7 +234,7 @@ class CycleService:
             return Skipped(reason="the cycle is finished already")
         if self._ledger.switches.paused(self._company):
             return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
-        with CycleLease(self._ledger.skill_cycles, self._company, cycle_id, renew_interval=self._renew_interval):
+        with cycle_lease(self._ledger.skill_cycles, self._company, cycle_id, renew_interval=self._renew_interval):
             report = await self._evolver.run(cycle, on_progress=on_progress)
         # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
         if not self._ledger.skill_cycles.finish(self._company, cycle_id, report.model_dump(mode="json")):

@@ -26,7 +26,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, ProgressCallback, Retry, Skipped, Snooze
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
-from memcore.skills.evolver import CycleLease, CycleService, SkillEvolver
+from memcore.skills.evolver import CycleService, SkillEvolver, cycle_lease
 from memcore.skills.report import CycleStage, EvolverReport
 from scheduler.sweep import REDISPATCH_AFTER, sweep
 from scheduler.tick import tick
@@ -170,7 +170,7 @@ def test_a_sign_of_life_that_fails_harms_no_cycle(sqlite_ledger: LedgerUrls, clo
     ledger, gone = Ledger.open(sqlite_ledger, clock=clock), Faults(1, strike=_away)
     cycle_id = planned(ledger, clock)
     cycles = gone.watched(ledger.skill_cycles, "skill_cycles")
-    with CycleLease(cycles, COMPANY, cycle_id, renew_interval=timedelta(milliseconds=5)):
+    with cycle_lease(cycles, COMPANY, cycle_id, renew_interval=timedelta(milliseconds=5)):
         wait_until(lambda: len(gone.calls) >= 4, what="signs after the one that failed")
     ledger.close()
 
