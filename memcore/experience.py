@@ -28,8 +28,7 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Done, Outcome, Skipped, Snooze
-from memcore.kill_switch import check_kill_switch
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured

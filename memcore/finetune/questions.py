@@ -30,8 +30,7 @@ from memcore.experience import clipped
 from memcore.finetune.documents import Owned, Passage
 from memcore.finetune.generate import MAX_QUESTION_CHARS
 from memcore.finetune.markers import FineTuneEvent
-from memcore.kill_switch import check_kill_switch
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured

@@ -1,9 +1,11 @@
 """The ledger: agents, runs, journal and switches behind one name."""
 
+import builtins
 from typing import Self
 
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
+from memcore.errors import MaintenancePausedError
 from memcore.ledger.agents import Agents, Switches, Ticks
 from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
@@ -80,3 +82,28 @@ class Ledger:
         """Close the connections that are kept."""
         for database in self._databases:
             database.close()
+
+
+def check_kill_switch(ledger: Ledger, *, company: str, agent_id: str, is_enabled: bool = True) -> None:
+    """Return if nothing pauses the agent; each of the three switches is read anew.
+
+    Beside the ledger's two, the policy's ``consolidation.enabled`` counts where it is given. Raises
+    MaintenancePausedError, also when a switch cannot be read.
+    """
+    reason = None
+    try:
+        if not is_enabled:
+            reason = "maintenance is off: consolidation.enabled is false"
+        elif ledger.switches.paused(company):
+            reason = "maintenance is paused for all agents"
+        elif (agent := ledger.agents.get(company, agent_id)) is not None and agent.paused:
+            reason = "maintenance is paused for this agent"
+    except (builtins.MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        # An operator who has paused must be obeyed even when the ledger is in trouble: not knowing means no.
+        raise MaintenancePausedError(
+            f"the kill switch cannot be read ({type(error).__name__}), so maintenance does not run"
+        ) from error
+    if reason is not None:
+        raise MaintenancePausedError(reason)

@@ -21,9 +21,8 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, Snooze
-from memcore.kill_switch import check_kill_switch
 from memcore.ledger.journal import EntryReason, Journal
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.ledger.runs import Run, RunState, RunStep
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary

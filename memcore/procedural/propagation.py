@@ -14,8 +14,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
 from memcore.ingest import insert_unless_tombstoned
-from memcore.kill_switch import check_kill_switch
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.models.memory import (
     MAX_KEY_CHARS,
     NON_INFERABLE_TAG,

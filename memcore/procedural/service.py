@@ -9,10 +9,9 @@ from memcore.clock import Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import AnswerMissingError, BudgetExceededError, MaintenancePausedError
 from memcore.jobs import Deferred, Done, Outcome, Skipped
-from memcore.kill_switch import check_kill_switch
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
 from memcore.models.memory import MemoryLevel, experience_refusal

@@ -17,8 +17,7 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Dead, Done, Outcome, Skipped
-from memcore.kill_switch import check_kill_switch
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.ledger.llm_answers import Answers as AnswersTable
 from memcore.ledger.llm_answers import Synthesis, SynthesisState
 from memcore.ledger.runs import Run, RunState
