@@ -23,29 +23,25 @@ def plan_cycle(job_context: JobContext) -> None:
 
     After a long downtime that is one cycle, not one for each slot that was missed.
     """
-    config, interval = job_context.policy.memory.procedural.evolver, job_context.policy.memory.consolidation.interval
+    company, memory = job_context.company, job_context.policy.memory
+    config, interval = memory.procedural.evolver, memory.consolidation.interval
     if not config.enabled or interval is ConsolidationInterval.NEVER:
         return
-    planned = job_context.ledger.skill_cycles.plan(
-        job_context.company,
-        origin="scheduled",
-        planned_at=last_slot(job_context.company, interval, job_context.clock()),
-        window=timedelta(days=config.window_days),
-    )
+    slot, window = last_slot(company, interval, job_context.clock()), timedelta(days=config.window_days)
+    planned = job_context.ledger.skill_cycles.plan(company, origin="scheduled", planned_at=slot, window=window)
     if planned is not None:  # committed by now: a message lost from here on is found by the sweep
-        job_context.dispatcher.dispatch_skill_cycles(job_context.company, [planned])
+        job_context.dispatcher.dispatch_skill_cycles(company, [planned])
 
 
 def sweep_skill_cycles(job_context: JobContext) -> int:
     """Dispatch unfinished cycles again, expire old ones, and return how many were dispatched."""
     cycles, config = job_context.ledger.skill_cycles, job_context.policy.memory.procedural.evolver
-    cycles.expire(
-        job_context.company, before=job_context.clock() - max(timedelta(days=config.keep_days), KEPT_AT_LEAST)
-    )
-    if job_context.ledger.switches.paused(job_context.company):
+    company = job_context.company
+    cycles.expire(company, before=job_context.clock() - max(timedelta(days=config.keep_days), KEPT_AT_LEAST))
+    if job_context.ledger.switches.paused(company):
         return 0  # their messages would only be parked again
-    lost = cycles.waiting(job_context.company, dispatched_before=REDISPATCH_AFTER, limit=CYCLES_REDISPATCHED)
-    job_context.dispatcher.dispatch_skill_cycles(job_context.company, lost)
+    lost = cycles.waiting(company, dispatched_before=REDISPATCH_AFTER, limit=CYCLES_REDISPATCHED)
+    job_context.dispatcher.dispatch_skill_cycles(company, lost)
     return len(lost)
 
 
@@ -87,29 +83,26 @@ SWEEP_BATCH = 1_000
 
 def sweep(_payload: str, job_context: JobContext) -> Outcome:
     """Dispatch stale runs and expire old rows; while a worker holds a run, a second message does nothing."""
-    for run_id in job_context.ledger.syntheses.revive(job_context.company):
-        job_context.ledger.runs.wake(run_id)
-    stale = job_context.ledger.runs.stale(job_context.company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
-    job_context.dispatcher.dispatch_runs(stale)
-    job_context.ledger.runs.mark_dispatched([run.run_id for run in stale])
+    company, ledger, dispatcher = job_context.company, job_context.ledger, job_context.dispatcher
+    for run_id in ledger.syntheses.revive(company):
+        ledger.runs.wake(run_id)
+    stale = ledger.runs.stale(company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
+    dispatcher.dispatch_runs(stale)
+    ledger.runs.mark_dispatched([run.run_id for run in stale])
     dispatched = len(stale) + sweep_skill_cycles(job_context) + sweep_lessons(job_context)
-    if job_context.ledger.reindexes.waiting(job_context.company, dispatched_before=REINDEX_REDISPATCH_AFTER):
-        job_context.dispatcher.dispatch_reindex(job_context.company)
-    runs = job_context.ledger.finetune_runs
-    for run in runs.waiting(job_context.company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
-        job_context.dispatcher.dispatch_finetune(job_context.company, run.run_id)
-    job_context.ledger.syntheses.forget(job_context.company)
+    if ledger.reindexes.waiting(company, dispatched_before=REINDEX_REDISPATCH_AFTER):
+        dispatcher.dispatch_reindex(company)
+    for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
+        dispatcher.dispatch_finetune(company, run.run_id)
+    ledger.syntheses.forget(company)
     policy, now = job_context.policy.memory.consolidation, job_context.clock()
     over = now - timedelta(days=policy.journal_days)
-    job_context.ledger.answers.expire(job_context.company, before=over)
-    expired = job_context.ledger.journal.expire(job_context.company, before=over)
+    ledger.answers.expire(company, before=over)
+    expired = ledger.journal.expire(company, before=over)
     keep_days = policy.archival.keep_days
-    unarchived = job_context.ledger.archive.expire(
-        job_context.company,
-        # A restored memory's copy is kept as long as its restore can be undone.
-        returned_before=over,
-        before=None if keep_days is None else now - timedelta(days=keep_days),
-    )
+    archived_before = None if keep_days is None else now - timedelta(days=keep_days)
+    # A restored memory's copy is kept as long as its restore can be undone.
+    unarchived = ledger.archive.expire(company, returned_before=over, before=archived_before)
     # Last: it calls the store, and a failure there must not delay lost runs.
     job_context.sweep_approvals()
     job_context.sweep_organization()

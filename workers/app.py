@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 
-from memcore.clock import Clock, utc_now
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
@@ -26,11 +25,10 @@ if TYPE_CHECKING:
     from workers.context import WorkerContext
 
 
-def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock = utc_now) -> Celery:
+def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
     """Return the app for one group of workers; nothing is connected yet.
 
-    Raises:
-        MemoryConfigError: the policy file is invalid, or this group lacks what it asks for.
+    Raises MemoryConfigError: the policy file is invalid, or this group lacks what it asks for.
     """
     refuse_compressed()
     policy = effective_policy(settings.policy_path)
@@ -53,14 +51,14 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE, clock: Clock =
         # What the jobs need takes a second to import: a group that opens late never pays it without a job.
         from workers.context import WorkerContext  # noqa: PLC0415  # see above
 
-        return WorkerContext(settings, policy, dispatcher, embedder=embedder(), clock=clock, progress_of=progress_of)
+        return WorkerContext(settings, policy, dispatcher, embedder=embedder(), progress_of=progress_of)
 
     job_context = ContextHolder(open_context)
     build_tasks(app, all_jobs(), job_context)
     watch_pool(job_context, group, share=embedder)
     watch_heartbeat(app, settings, group)
     steps: Any = app.steps
-    steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company, clock=clock))
+    steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company))
     return app
 
 

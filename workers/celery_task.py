@@ -56,8 +56,7 @@ class SerialGate:
     One gate serves the jobs of all kinds, since a job of one kind dies with a killer of another; each fork gets its
     own copy.
 
-    Args:
-        yield_time: wait before asking for a turn, for each death beyond the second.
+    ``yield_time`` is the wait before asking for a turn, for each death beyond the second.
     """
 
     def __init__(self, *, yield_time: timedelta = YIELD_TIME) -> None:
@@ -66,18 +65,9 @@ class SerialGate:
         self._waiting: list[int] = []
         self._is_taken = False
 
-    @property
-    def waiting(self) -> int:
-        """How many threads wait for a turn now."""
-        return len(self._waiting)
-
     @contextmanager
     def acquire(self, deaths: int) -> Iterator[None]:
-        """Wait for a turn and keep it as long as the context is open.
-
-        Args:
-            deaths: workers that died while they ran the job, at least 2.
-        """
+        """Wait for a turn and keep it as long as the context is open; at least two workers died with the job."""
         # A child process runs jobs in its main thread, one at a time and against the clock: nobody else waits.
         if threading.current_thread() is not threading.main_thread():
             time.sleep(max(0, deaths - 2) * self._yield_seconds)
@@ -99,8 +89,7 @@ class SerialGate:
         The turn lasts until ``run`` returns, which deletes the count: a job that has run and is still counted must not
         run beside the next one.
 
-        Raises:
-            MemoryConnectionError, MemoryStoreError, MemoryRetrievalError: the ledger cannot count; the job did not run.
+        Raises MemoryError: the ledger cannot count; the job did not run.
         """
         starts = attempts.count(job_id)
         with self.acquire(starts + 1) if starts else nullcontext():

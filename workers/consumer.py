@@ -136,14 +136,9 @@ def refuse_compressed() -> None:
 
 
 def check_message(message: Any, *, may_expire: bool) -> None:
-    """Validate a message as a job of ours.
+    """Validate kombu's message as a job of ours; only one whose job comes again by itself may expire.
 
-    Args:
-        message: kombu's.
-        may_expire: whether its job comes again by itself; of any other, an expiry would lose the only copy.
-
-    Raises:
-        MemoryInputError: naming the field and the limit, without the message's text.
+    Raises MemoryInputError, naming the field and the limit, without the message's text.
     """
     try:
         _check(message, may_expire=may_expire)

@@ -31,7 +31,6 @@ class BrokerDispatcher:
     """Publishes jobs over the broker; a lost message costs time, not work: the sweep dispatches its row again."""
 
     def __init__(self, app: Celery) -> None:
-        """Publish through this app's broker."""
         self._publisher = Publisher(app)
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:

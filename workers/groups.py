@@ -15,7 +15,6 @@ class WorkerGroup:
     Attributes:
         pool: threads for jobs that mostly wait; prefork isolates long work and enforces hard limits.
         concurrency: jobs at a time.
-        prefetch: jobs fetched ahead, for each slot.
         at_most: most messages that a worker holds of a queue, for queues whose jobs are heavy.
         visibility: how long a fetched job may go unacknowledged before another worker gets it; above every hard limit.
         opens_early: whether the context opens when the worker starts, not with the first job (threads).
@@ -27,7 +26,6 @@ class WorkerGroup:
     queues: tuple[Queue, ...]
     pool: Literal["threads", "prefork"]
     concurrency: int
-    prefetch: int
     visibility: timedelta
     at_most: Mapping[Queue, int] = field(default_factory=dict)
     opens_early: bool = True
@@ -47,7 +45,6 @@ STORE = WorkerGroup(
     queues=(Queue.STORE, *STORE_SHARDS, Queue.STORE_BULK, Queue.DISTILL),
     pool="threads",
     concurrency=64,
-    prefetch=1,
     at_most={Queue.STORE_BULK: BULK_IN_HAND, Queue.DISTILL: TRACES_IN_HAND},
     # Live workers renew their leases: this is how long the memories of a killed one wait.
     visibility=timedelta(seconds=30),
@@ -59,7 +56,6 @@ MAINTENANCE_RUN = WorkerGroup(
     queues=(Queue.MAINTENANCE, Queue.CONTROL, Queue.SKILLS, Queue.REINDEX),
     pool="prefork",
     concurrency=2,
-    prefetch=1,
     visibility=timedelta(minutes=65),
     recycle_after=200,
 )
@@ -70,7 +66,6 @@ LLM = WorkerGroup(
     queues=(Queue.SYNTHESIS,),
     pool="threads",
     concurrency=8,
-    prefetch=1,
     visibility=timedelta(minutes=65),
     # Most installations have no model most of the time, and its context takes 100 MB.
     opens_early=False,
@@ -82,7 +77,6 @@ FINETUNE = WorkerGroup(
     queues=(Queue.FINETUNE,),
     pool="prefork",
     concurrency=1,
-    prefetch=1,
     # The ledger's lease brings a dead worker's stage back within minutes; this is above what a live one may take.
     visibility=timedelta(hours=13),
     on_demand=True,

@@ -47,14 +47,7 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 class DeferredSignal:
-    """A signal handler that runs in the event loop, or at once if the loop does not respond in time.
-
-    Args:
-        number: the signal.
-        handler: what Celery installed for it.
-        hub: the event loop of the main process; only ``call_soon`` is used.
-        seconds: how long the loop may take to respond.
-    """
+    """Runs Celery's handler of a signal in the event loop ``hub``, or at once if it does not respond in time."""
 
     def __init__(self, number: signal.Signals, handler: Handler, hub: Any, *, seconds: float = LOOP_SECONDS) -> None:
         self._number = number
@@ -136,7 +129,6 @@ class ContextHolder:
     """Holds the context of this process; opened by the pool's start signal, or by the first job."""
 
     def __init__(self, open_context: "Callable[[], WorkerContext]") -> None:
-        """Remember how a context is opened; nothing is opened yet."""
         self._open = open_context
         self._lock = threading.Lock()
         self._context: WorkerContext | None = None

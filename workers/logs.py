@@ -16,7 +16,6 @@ class FieldsFormatter(logging.Formatter):
     """Write ``time level event key=value ...``, or the same as one JSON object."""
 
     def __init__(self, *, as_json: bool) -> None:
-        """Choose the form."""
         super().__init__()
         self._as_json = as_json
 

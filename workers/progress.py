@@ -33,13 +33,7 @@ _log = logging.getLogger("memtend.progress")
 
 
 class TaskProgress:
-    """Writes the progress of this process's jobs to the result store; while that is down, jobs go on without it.
-
-    Args:
-        app: whose jobs.
-        settings: name the result store.
-        clock: monotonic seconds.
-    """
+    """Writes the progress of this process's jobs to the result store; while that is down, jobs go on without it."""
 
     def __init__(self, app: Celery, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app

@@ -11,7 +11,6 @@ from typing import Any
 
 from celery.bootsteps import StartStopStep
 
-from memcore.clock import Clock
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import MAX_MESSAGE_BYTES, Queue
 from memcore.ledger.dead_letters import NewDeadLetter
@@ -134,9 +133,9 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         log.error("message.unreadable", extra={"job_id": letter.job_id, "queue": known, "reason": reason})
 
 
-def unreadable_step(urls: LedgerUrls, *, company: str, clock: Clock) -> type[UnreadableStep]:
+def unreadable_step(urls: LedgerUrls, *, company: str) -> type[UnreadableStep]:
     """Return the step for the workers of a company."""
-    open_ledger = staticmethod(partial(Ledger.open, urls, clock=clock))
+    open_ledger = staticmethod(partial(Ledger.open, urls))
     return type("Unreadable", (UnreadableStep,), {"open_ledger": open_ledger, "company": company})
 
 

@@ -47,7 +47,6 @@ class FairQueue:
     """A round-robin queue of pending writes: one of each owner in turn, an owner's oldest first."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._of_owner: dict[str, deque[PendingWrite]] = {}
 
     def __bool__(self) -> bool:

@@ -71,10 +71,7 @@ def _section(field: FieldInfo) -> type[Frozen] | None:
 def validation_message(error: "ValidationError", known: list[str], *, name_of: "Callable[[str], str]" = str) -> str:
     """Name the first key that is wrong, its limit, and the nearest known key; never the value that was given.
 
-    Args:
-        error: what pydantic found.
-        known: the keys that exist.
-        name_of: what the reader calls a key; as it is by default.
+    ``name_of`` returns what the reader calls a key.
     """
     first = error.errors(include_url=False, include_input=False)[0]
     key = ".".join(map(str, first["loc"]))

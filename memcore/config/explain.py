@@ -20,13 +20,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
-    """One key with the value that counts.
-
-    Attributes:
-        key: dotted, from the top of the file.
-        value: as JSON has it.
-        origin: where it comes from.
-    """
+    """One key, dotted from the top of the file, with the value that counts, as JSON has it, and its origin."""
 
     key: str
     value: Any

@@ -1,11 +1,8 @@
 """Policy keys of language models: requests, prices and budgets."""
 
-from collections.abc import Mapping
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import AfterValidator, Field, PlainSerializer
-
-from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap
+from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 
 #: Longest time limit of one request, in seconds: a job may take 50 minutes, and asks several times.
 MAX_TIMEOUT_SECONDS = 600.0
@@ -34,10 +31,6 @@ class ModelPrice(Frozen):
 FREE = ModelPrice(prompt_per_million=0.0, completion_per_million=0.0)
 
 
-def _as_json(prices: Mapping[str, ModelPrice]) -> dict[str, dict[str, float]]:
-    return {model: price.model_dump() for model, price in prices.items()}
-
-
 class LLMConfig(Frozen):
     """Choose the model, and how its server is asked; its address and key are settings.
 
@@ -52,11 +45,7 @@ class LLMConfig(Frozen):
     model: NotBlankStr | None = None
     timeout_seconds: float = Field(default=60.0, ge=1.0, le=MAX_TIMEOUT_SECONDS)
     attempts: int = Field(default=4, ge=1, le=MAX_ATTEMPTS)
-    prices: Annotated[
-        Mapping[NotBlankStr, ModelPrice],
-        AfterValidator(ReadOnlyMap),
-        PlainSerializer(_as_json, return_type=dict[str, dict[str, float]]),
-    ] = Field(default=ReadOnlyMap({}))
+    prices: ReadOnlyMapping[NotBlankStr, ModelPrice] = ReadOnlyMap({})
 
 
 class BudgetsConfig(Frozen):

@@ -18,16 +18,8 @@ from memcore.errors import MemoryConfigError
 MAX_DEPTH = 32
 
 
-def parse_yaml(text: str, *, source: str) -> dict[str, Any]:
-    """Return the mapping that the text holds; an empty text holds an empty one.
-
-    Args:
-        text: one YAML document.
-        source: how errors call it.
-
-    Raises:
-        MemoryConfigError: it is no YAML, not one mapping, holds a key twice, an anchor, or a tag of its own.
-    """
+def _parse_yaml(text: str, source: str) -> dict[str, Any]:
+    """Return the mapping that the text holds, an empty one for an empty text; errors call the text ``source``."""
     try:
         _refuse_traps(text, source)
         tree = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  # _PlainLoader is a SafeLoader
@@ -106,7 +98,7 @@ def load_policy(source: Path | str) -> Policy:
     text, name = (_read(source), str(source)) if isinstance(source, Path) else (source, "policy")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_POLICY_BYTES:
         raise MemoryConfigError(f"{name}: is larger than {MAX_POLICY_BYTES} bytes")
-    tree = parse_yaml(text, source=name)
+    tree = _parse_yaml(text, name)
     try:
         # Strict JSON takes "20" for no number and yes for no count, and still takes a list for a tuple.
         policy = Policy.model_validate_json(json.dumps(tree), strict=True)
@@ -116,25 +108,21 @@ def load_policy(source: Path | str) -> Policy:
         # Explicit tags such as !!set or !!binary build what JSON has no word for.
         raise MemoryConfigError(f"{name}: holds a value that is no text, number, list or mapping") from None
     _refuse_absent(policy)
-    log_once(policy.warnings)
+    for sentence in policy.warnings:
+        log_once(sentence)
     return policy
 
 
 def _refuse_absent(policy: Policy) -> None:
     # Here and not in the models: an engine may give a retriever or a re-ranker of its own in code.
-    retrieval = policy.memory.retrieval
-    absent = {
-        "strategy": (retrieval.strategy, InjectionStrategy.CONTEXT, "context is the only one there is"),
-        "retriever": (retrieval.retriever, "flat", "flat is the only one there is"),
-        "query_specific_rerank_enabled": (
-            "true" if retrieval.query_specific_rerank_enabled else "false",
-            "false",
-            "memories come in the order of their scores",
-        ),
-    }
-    for key, (value, present, instead) in absent.items():
+    for key, present, instead in (
+        ("strategy", InjectionStrategy.CONTEXT, "context is the only one there is"),
+        ("retriever", "flat", "flat is the only one there is"),
+        ("query_specific_rerank_enabled", False, "memories come in the order of their scores"),
+    ):
+        value = getattr(policy.memory.retrieval, key)
         if value != present:
-            raise MemoryConfigError(f"memory.retrieval.{key}: {value} is not in this release; {instead}")
+            raise MemoryConfigError(f"memory.retrieval.{key}: {str(value).lower()} is not in this release; {instead}")
 
 
 def _read(path: Path) -> str:

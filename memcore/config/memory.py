@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from string import Formatter
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PlainSerializer, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
 from memcore.config.learning import NO_KEY, ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
 from memcore.config.maintenance import ConsolidationConfig, RetentionRules
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr, ReadOnlyMap
+from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 from memcore.models.memory import ConsolidationInterval, MemoryLevel, NotBlankText
 
 
@@ -60,8 +60,7 @@ KEY_ALIASES = (
 def reconcile(memory: Frozen) -> Iterator[tuple[str, Frozen]]:
     """Yield the sections of ``memory`` that change when both keys of each pair hold the value that counts.
 
-    Raises:
-        ValueError: both keys of a pair were given, with different values.
+    Raises ValueError: both keys of a pair were given, with different values.
     """
     sections: dict[str, Frozen] = {name: getattr(memory, name) for name in ("options", "consolidation")}
     for winner, other in KEY_ALIASES:
@@ -103,11 +102,7 @@ class CompositeBackendConfig(Frozen):
         default: the backend of all other namespaces.
     """
 
-    routes: Annotated[
-        Mapping[NotBlankStr, RoutedBackend],
-        AfterValidator(ReadOnlyMap),
-        PlainSerializer(dict, return_type=dict[str, str]),
-    ] = Field(default=ReadOnlyMap({}))
+    routes: ReadOnlyMapping[NotBlankStr, RoutedBackend] = ReadOnlyMap({})
     default: RoutedBackend = "inmemory"
 
     @property

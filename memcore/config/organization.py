@@ -1,11 +1,11 @@
 """Policy keys of organisation memory, which all agents share."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer
+from pydantic import Field
 
-from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap
+from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 from memcore.models.organization import OrgFactCategory, SeniorityLevel
 
 
@@ -34,10 +34,6 @@ DEFAULT_RULES: Mapping[OrgFactCategory, CategoryWriteRule] = ReadOnlyMap(
 )
 
 
-def _plain(rules: Mapping[OrgFactCategory, CategoryWriteRule]) -> dict[str, dict[str, object]]:
-    return {str(category): rule.model_dump(mode="json") for category, rule in rules.items()}
-
-
 class WriteAccessConfig(Frozen):
     """Give each category of facts its write rule.
 
@@ -46,11 +42,7 @@ class WriteAccessConfig(Frozen):
             cannot be written.
     """
 
-    rules: Annotated[
-        Mapping[OrgFactCategory, CategoryWriteRule],
-        AfterValidator(ReadOnlyMap),
-        PlainSerializer(_plain, return_type=dict[str, dict[str, object]]),
-    ] = Field(default=DEFAULT_RULES)
+    rules: ReadOnlyMapping[OrgFactCategory, CategoryWriteRule] = DEFAULT_RULES
 
 
 class ExtendedStoreConfig(Frozen):

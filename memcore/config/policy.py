@@ -1,7 +1,7 @@
 """The whole policy, warnings about keys without effect, and the models that its steps ask."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from memcore.config.finetune import FineTuneExecutionConfig
@@ -17,28 +17,9 @@ NO_EFFECT = "memory.config.no_effect"
 _log = logging.getLogger(__name__)
 
 
-def config_warnings(memory: CompanyMemoryConfig) -> tuple[str, ...]:
-    """Return the sentences, each beginning with the key it is about."""
-    retrieval = memory.retrieval
-    return (
-        *_on_storage(memory.storage),
-        *_on_fusion(retrieval),
-        *_on_reranking(retrieval),
-        *_on_retriever(retrieval),
-        *_on_strategy(memory.consolidation),
-        *_on_checkpoint(memory.embedder or EmbedderOverrideConfig()),
-        *_on_stages(memory.fine_tune),
-    )
-
-
-def log_once(sentences: Iterable[str]) -> None:
-    """Log each sentence as a warning, once in this process however often the policy is loaded."""
-    for sentence in sentences:
-        _log_once(sentence)
-
-
 @cache
-def _log_once(sentence: str) -> None:
+def log_once(sentence: str) -> None:
+    """Log a sentence as a warning, once in this process however often the policy is loaded."""
     # With the sentence in the message: a process that has set up no logs shows nothing else of a record.
     _log.warning("%s: %s", NO_EFFECT, sentence, extra={"key": sentence.partition(" ")[0]})
 
@@ -148,8 +129,17 @@ class Policy(Frozen):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each setting that is valid and yet does not do what its writer may expect."""
-        return config_warnings(self.memory)
+        """A sentence, its key first, for each setting that is valid and yet does not do what its writer may expect."""
+        memory, retrieval = self.memory, self.memory.retrieval
+        return (
+            *_on_storage(memory.storage),
+            *_on_fusion(retrieval),
+            *_on_reranking(retrieval),
+            *_on_retriever(retrieval),
+            *_on_strategy(memory.consolidation),
+            *_on_checkpoint(memory.embedder or EmbedderOverrideConfig()),
+            *_on_stages(memory.fine_tune),
+        )
 
 
 def llm_consumers(memory: CompanyMemoryConfig) -> Mapping[str, str | None]:

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     ModelWrapValidatorHandler,
+    PlainSerializer,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -97,6 +98,19 @@ class ReadOnlyMap(Mapping[_K, _V], Generic[_K, _V]):
 
     def __repr__(self) -> str:
         return repr(self._items)
+
+
+def _plain(items: Mapping[Any, Any]) -> dict[str, Any]:
+    return {
+        str(key): value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        for key, value in items.items()
+    }
+
+
+#: A field whose mapping is copied, to read only; it is written as JSON has it.
+ReadOnlyMapping = Annotated[
+    Mapping[_K, _V], AfterValidator(ReadOnlyMap), PlainSerializer(_plain, return_type=dict[str, Any])
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,10 +144,7 @@ log = logging.getLogger("memtend.stack")
 class Supervisor:
     """Runs the parts of one data folder.
 
-    Args:
-        home: the data folder.
-        parts: in the order in which they are started.
-        env: the environment of every part.
+    They are started in the order in which they are given.
 
     Attributes:
         peak_resident_bytes: most memory that all parts and their children held together, as sampled each second.

@@ -7,7 +7,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from hashlib import sha1
 from queue import Empty
@@ -131,7 +131,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 
     def conn_or_acquire(self, client: Any = None) -> Any:
         """Return the one client of this channel; kombu builds one per call, in a fifth of a worker's time."""
-        return _borrowed(client or self._commands)
+        return nullcontext(client or self._commands)
 
     def run(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
         """Run a script and wait for its reply, apart from a turn that may be open."""
@@ -142,8 +142,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 
     def fetch_unacked(self, tag: str) -> Any:
         """Read the entry of one unacknowledged message."""
-        entry: Any = self._commands.hget(self.unacked_key, tag)
-        return entry
+        return self._commands.hget(self.unacked_key, tag)
 
     def lists_of(self, exchange: str, routing_key: str, priority: int) -> list[str]:
         """Return the lists of a message to be redelivered."""
@@ -407,11 +406,6 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             if waiter.connection is connection:
                 waiter.wait_started_at = None
         super()._on_connection_disconnect(connection)
-
-
-@contextmanager
-def _borrowed(client: Any) -> Iterator[Any]:
-    yield client
 
 
 class UnreadableMessage:

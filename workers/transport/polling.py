@@ -19,7 +19,6 @@ class Poller(redis.MultiChannelPoller):  # type: ignore[misc]  # kombu is untype
     """
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
         super().__init__()
         self._unseen: set[int] = set()
 

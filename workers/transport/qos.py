@@ -25,7 +25,6 @@ class Acks:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
         self._waiting: deque[str] = deque()
         self._sent: list[str] = []
 

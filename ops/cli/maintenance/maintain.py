@@ -1,9 +1,11 @@
-"""``memtend maintain``: run one agent's maintenance now, outside its schedule, or show what it would do."""
+"""``memtend maintain``: run an agent's maintenance now, or plan it; ``memtend end``: a session, a project or a task."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from memcore.client import JobReceipt, MemoryClient
 from memcore.ledger.runs import RunState
 from memcore.maintenance.service import MaintenanceService
 from ops.cli.console import say, show_json, warn
@@ -11,6 +13,11 @@ from ops.cli.maintenance.runs import is_paused, show_ended
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands()
+end = Commands("end", "End a session, a project or a task.")
+app.add_typer(end)
+
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")]
+EndedAgent = Annotated[str, typer.Argument(help="Whose.")]
 
 #: Exit code when the removal guard holds the run: nothing was removed, and a person must decide.
 EXIT_HELD = 3
@@ -24,7 +31,7 @@ def maintain(
     allow_large: Annotated[
         bool, typer.Option("--allow-large", help="Allow runs that remove a large share of the memories.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")] = True,
+    wait: Wait = True,
 ) -> None:
     """Run an agent's maintenance now: retention, consolidation, then the memory limit. Exit 3 when the run is held."""
     if dry_run:
@@ -67,3 +74,42 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
         say("")
         columns = ("category", "namespace", "removed", "summaries", "oldest", "newest")
         command.show_rows(plan.groups, *columns)
+
+
+@end.command("session")
+def session(
+    command: JsonCommand,
+    agent_id: EndedAgent,
+    session_id: Annotated[str, typer.Argument(help="The session's id.")],
+    wait: Wait = True,
+) -> None:
+    """End a session: remove its memories if the agent's level is session, else only its working memories."""
+    _end(command, agent_id, lambda client: client.end_session(agent_id, session_id), wait=wait)
+
+
+@end.command("project")
+def project(
+    command: JsonCommand,
+    agent_id: EndedAgent,
+    project_id: Annotated[str, typer.Argument(help="The project's id.")],
+    wait: Wait = True,
+) -> None:
+    """End a project: remove its memories if the agent's level is session or project."""
+    _end(command, agent_id, lambda client: client.end_project(agent_id, project_id), wait=wait)
+
+
+@end.command("task")
+def task(
+    command: JsonCommand,
+    agent_id: EndedAgent,
+    task_id: Annotated[str, typer.Argument(help="The task's id.")],
+    wait: Wait = True,
+) -> None:
+    """End a task: remove its working memories, whatever the agent's level."""
+    _end(command, agent_id, lambda client: client.end_task(agent_id, task_id), wait=wait)
+
+
+def _end(command: JsonCommand, agent_id: str, ask: Callable[[MemoryClient], JobReceipt], *, wait: bool) -> None:
+    with command.client() as client:
+        receipt = ask(client)
+        show_ended(command, client, receipt.job_id, wait=wait and not is_paused(command, agent_id))

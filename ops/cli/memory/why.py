@@ -67,13 +67,8 @@ def drawn(memory_history: MemoryHistory) -> Tree:
     tree.add(plain(f"of agent {memory_history.agent_id}"))
     if memory_history.memory.chapters:
         deeds = tree.add(plain("what runs did"))
-        for history_event in memory_history.memory.chapters:
-            deeds.add(
-                plain(
-                    f"{history_event.at:%Y-%m-%d %H:%M:%S}  {history_event.kind} by {_run(history_event)}: "
-                    f"{_reason(history_event)}"
-                )
-            )
+        for each in memory_history.memory.chapters:
+            deeds.add(plain(f"{each.at:%Y-%m-%d %H:%M:%S}  {each.kind} by {_run(each)}: {_reason(each)}"))
     for title, edge in (("made of", "made_of"), ("made into", "made_into")):
         if getattr(memory_history.memory, edge):
             _grow(tree.add(plain(title)), memory_history, edge)

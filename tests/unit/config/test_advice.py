@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memcore.config import policy as config_warnings
 from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
+from memcore.config.policy import Policy, log_once
 
 
 def warnings_of(section: str, text: str) -> list[str]:
@@ -148,7 +147,7 @@ def test_a_process_logs_each_setting_without_effect_once_by_name(
     path.write_text(
         "memory: {retrieval: {rrf_k: 77, diversity_lambda: 0.77, rerank_cache_ttl_seconds: 77, max_retry_count: 3}}"
     )
-    config_warnings._log_once.cache_clear()  # other tests of this process have loaded the like
+    log_once.cache_clear()  # other tests of this process have loaded the like
 
     for _ in range(3):
         load_policy(path)

@@ -21,7 +21,7 @@ def test_the_one_with_the_fewest_deaths_is_next_and_each_is_alone() -> None:
         threads = [threading.Thread(target=take, args=(deaths,)) for deaths in (4, 2, 3, 2)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: gate.waiting == len(threads))
+        wait_until(lambda: len(gate._waiting) == len(threads))
         assert order == []
     for thread in threads:
         thread.join()

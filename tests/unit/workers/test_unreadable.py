@@ -7,7 +7,6 @@ from unittest.mock import MagicMock
 import pytest
 from kombu.message import Message
 
-from memcore.clock import utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetters
@@ -66,7 +65,7 @@ class Consumer:
 @pytest.fixture
 def consumer(sqlite_ledger: LedgerUrls) -> Consumer:
     made = Consumer()
-    unreadable_step(sqlite_ledger, company="acme", clock=utc_now)(made).start(made)
+    unreadable_step(sqlite_ledger, company="acme")(made).start(made)
     return made
 
 
