@@ -37,15 +37,10 @@ def distill(job: DistillPayload, job_context: JobContext) -> Outcome:
     except concurrent.futures.TimeoutError:
         return Retry(reason="the batch writer did not answer in time", delay=_RETRY_DELAY)
     if isinstance(outcome, Done) and outcome.facts.get("lessons"):
-        _dispatch(job, job_context)
+        lesson = LessonPayload(company=job.company, agent_id=job.agent_id, lesson_id=job.trace_id)
+        try:
+            job_context.dispatcher.dispatch_lessons([lesson])
+        except MemoryError as error:
+            # The sweep dispatches the row.
+            _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})
     return outcome
-
-
-def _dispatch(job: DistillPayload, job_context: JobContext) -> None:
-    try:
-        job_context.dispatcher.dispatch_lessons(
-            [LessonPayload(company=job.company, agent_id=job.agent_id, lesson_id=job.trace_id)],
-        )
-    except MemoryError as error:
-        # The sweep dispatches the row.
-        _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})

@@ -20,16 +20,6 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
 
     A failure here does not make the run undone.
     """
-    _dispatch_compression(agent_id, job_context)
-    try:
-        job_context.propagate(agent_id)
-    except MemoryError as error:
-        # They stay unmarked, and the agent's next run propagates them.
-        _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
-    job_context.export_wiki(agent_id)
-
-
-def _dispatch_compression(agent_id: str, job_context: JobContext) -> None:
     config = job_context.policy.memory.consolidation.experience_compressor
     try:
         if wants_compression(job_context.ledger, config, company=job_context.company, agent_id=agent_id):
@@ -37,6 +27,12 @@ def _dispatch_compression(agent_id: str, job_context: JobContext) -> None:
     except MemoryError as error:
         # The raw rows stay, and the agent's next run dispatches them.
         _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
+    try:
+        job_context.propagate(agent_id)
+    except MemoryError as error:
+        # They stay unmarked, and the agent's next run propagates them.
+        _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
+    job_context.export_wiki(agent_id)
 
 
 #: Delay of an end or a restore while another run of its agent is active.

@@ -28,10 +28,7 @@ def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
             "schedule": every(run_every=seconds),
             "options": {"queue": str(QUEUE_OF[name]), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
         }
-        for name, seconds in (
-            (TaskName.TICK, settings.tick_seconds),
-            (TaskName.SWEEP, settings.sweep_seconds),
-        )
+        for name, seconds in ((TaskName.TICK, settings.tick_seconds), (TaskName.SWEEP, settings.sweep_seconds))
     }
 
 

@@ -198,9 +198,8 @@ def apply_outcome(  # noqa: RET503  # the cases are all there are
             if attempt < job.limits.attempts:
                 log.warning("job.retry", extra={**about, "reason": reason, "attempt": attempt})
                 _requeue(task, delay, attempt=attempt)
-            return _dead_letter(
-                task, job, f"gave up after {attempt} attempts: {reason}", payload=payload, job_context=job_context
-            )
+            reason = f"gave up after {attempt} attempts: {reason}"
+            return _dead_letter(task, job, reason, payload=payload, job_context=job_context)
         case Dead(reason=reason):
             return _dead_letter(task, job, reason, payload=payload, job_context=job_context)
 

@@ -194,10 +194,7 @@ def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup) -> None
 
     class HeartbeatStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         requires = ("celery.worker.consumer.tasks:Tasks",)
-
-        def __init__(self, parent: Any, **options: Any) -> None:
-            super().__init__(parent, **options)
-            self._timer: Any = None
+        _timer: Any = None
 
         def start(self, parent: Any) -> None:
             self._timer = parent.timer.call_repeatedly(BEAT_SECONDS, self._renew_until_end, (parent,))

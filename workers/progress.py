@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from celery import Celery
@@ -39,7 +40,6 @@ class TaskProgress:
         self._app = app
         self._settings = settings
         self._clock = clock
-        self._results: Any = None
 
     def of_this_job(self) -> ProgressCallback:
         """Return the progress callback of the job that this thread runs; other threads may call it."""
@@ -53,7 +53,7 @@ class TaskProgress:
             if self._clock() < quiet_until:
                 return
             try:
-                self._backend().store_result(job_id, {"stage": str(stage), "fraction": fraction}, PROGRESS)
+                self._backend.store_result(job_id, {"stage": str(stage), "fraction": fraction}, PROGRESS)
                 quiet_until = self._clock() + PAUSE_SECONDS
             except _AWAY as error:
                 _log.warning("progress.untold", extra={"job_id": job_id, "error": type(error).__name__})
@@ -61,19 +61,18 @@ class TaskProgress:
 
         return on_progress
 
+    @cached_property
     def _backend(self) -> Any:
         # Of an app of its own: the worker's waits twenty seconds for a result store that is away, which is right for an
         # outcome and wrong for progress.
-        if self._results is None:
-            address = Address.of(self._settings.result_url)
-            app = OwnCelery(backend=address.url)
-            app.conf.update(
-                result_serializer="json",
-                accept_content=["json"],
-                result_expires=RESULT_SECONDS,
-                redis_socket_timeout=_ANSWER_SECONDS,
-                redis_socket_connect_timeout=_ANSWER_SECONDS,
-                result_backend_transport_options=address.options | {"retry_policy": {"max_retries": 0}},
-            )
-            self._results = app.backend
-        return self._results
+        address = Address.of(self._settings.result_url)
+        app = OwnCelery(backend=address.url)
+        app.conf.update(
+            result_serializer="json",
+            accept_content=["json"],
+            result_expires=RESULT_SECONDS,
+            redis_socket_timeout=_ANSWER_SECONDS,
+            redis_socket_connect_timeout=_ANSWER_SECONDS,
+            result_backend_transport_options=address.options | {"retry_policy": {"max_retries": 0}},
+        )
+        return app.backend

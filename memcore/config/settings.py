@@ -65,14 +65,6 @@ def read_stack(home: Path) -> dict[str, Any] | None:
     return content
 
 
-def write_stack(home: Path, content: Mapping[str, Any]) -> Path:
-    """Write the file so that readers see the old one or the new one, whole, and nobody else sees either."""
-    path = stack_path(home)
-    path.parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
-    write_private(path, json.dumps(content, indent=2, sort_keys=True))
-    return path
-
-
 @contextmanager
 def opened_regular(path: Path) -> Iterator[BinaryIO]:
     """Open a file to read; one that is no regular file is refused at once: a pipe would block for ever.
@@ -282,7 +274,10 @@ class Settings(Frozen):
             secret: SecretStr | None = getattr(self, name)
             if secret is not None:
                 content[name] = secret.get_secret_value()
-        return write_stack(self.home, content)
+        path = stack_path(self.home)
+        path.parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+        write_private(path, json.dumps(content, indent=2, sort_keys=True))
+        return path
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Show addresses without their passwords."""

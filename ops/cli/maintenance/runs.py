@@ -47,12 +47,7 @@ def show(command: JsonCommand, run_id: RunArgument) -> None:
         }
         for journal_entry in moved
     ]
-    made = {
-        summary_id: journal_entry.outgoing
-        for journal_entry in moved
-        if journal_entry.reason == "consolidated"
-        for summary_id in journal_entry.incoming
-    }
+    made = {new: each.outgoing for each in moved if each.reason == "consolidated" for new in each.incoming}
     if command.as_json:
         show_json({**facts, "bookings": journal_entries, "summaries": made})
         return

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memcore.config import home_folder, settings
-from memcore.config.settings import Settings, stack_path, write_stack
+from memcore.config.settings import Settings, stack_path
 from memcore.config.urls import masked
 from memcore.errors import MemoryConfigError
 
@@ -107,7 +107,9 @@ def test_the_file_of_a_stack_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["{", "[]", "\xff", '{"a": "' + "x" * 70_000 + '"}'])
 def test_a_damaged_stack_file_is_named(tmp_path: Path, content: str) -> None:
-    path = write_stack(tmp_path, {})
+    path = stack_path(tmp_path)
+    path.parent.mkdir()
+    path.touch(mode=0o600)
     path.write_text(content, encoding="latin-1")
 
     assert refused({}, tmp_path) == f"{path}: should be one JSON object; stop the stack and start it again"

@@ -38,7 +38,8 @@ class ProgressJob:
         )
         self.seconds = 0.0
         self.progress = TaskProgress(app, settings, clock=lambda: self.seconds)
-        self.progress._results = results
+        if results is not None:
+            self.progress._backend = results
         self.on_progress = self.progress.of_this_job()
 
 
