@@ -70,6 +70,14 @@ class Dead:
 Outcome = Done | Skipped | Retry | Snooze | Deferred | Dead
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The outcome of a job that does a part of its work, and whether the next part is to be dispatched at once."""
+
+    outcome: Outcome
+    goes_on: bool = False
+
+
 #: Takes a job's stage and the share of it that is done, 0 to 1, None while unknown. It may be called at any rate, takes
 #: no text of a memory, and raises nothing.
 ProgressCallback = Callable[[str, float | None], None]

@@ -25,7 +25,7 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
-from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
+from memcore.jobs import Deferred, Done, ProgressCallback, Skipped, Step, no_progress
 from memcore.ledger.collections import CollectionPointer, Phase, Reindex, ReindexKind, ReindexStage, ServedCollection
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
@@ -194,18 +194,6 @@ _MARGIN = timedelta(milliseconds=500)
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """The result of a slice.
-
-    Attributes:
-        goes_on: whether there is more to do at once.
-    """
-
-    outcome: Outcome
-    goes_on: bool = False
-
-
 @dataclass(slots=True, kw_only=True)
 class _LeasedReindex:
     """A reindex whose lease this worker holds, and what takes its progress."""
@@ -234,29 +222,29 @@ class ReindexService:
         self._clock = clock
         self._rest = rest
 
-    async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Slice:
+    async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Step:
         """Work for a while; does nothing when the reindex is over or another worker has its lease."""
         if self._ledger.switches.paused(self._company):
-            return Slice(outcome=Deferred(reason="maintenance is paused"))
+            return Step(outcome=Deferred(reason="maintenance is paused"))
         reindex = self._ledger.reindexes.claim(self._company, lease=LEASE)
         if reindex is None or reindex.token is None:
-            return Slice(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
+            return Step(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
         token, reindexes = reindex.token, self._ledger.reindexes
         held = _LeasedReindex(reindex=reindex, token=token, on_progress=on_progress, renewed_at=self._clock())
         try:
             goes_on = await self._step(held, self._clock() + lasts)
         except LeaseLostError as error:
-            return Slice(outcome=Skipped(reason=str(error)))
+            return Step(outcome=Skipped(reason=str(error)))
         except errors.MemoryError as error:
             _log.warning(ReindexEvent.TROUBLE, extra={"company": self._company, "error": type(error).__name__})
             # A configuration error names what a person has to do; another one may quote stored data.
             trouble = str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__
             reindexes.release(self._company, token, trouble=trouble)
-            return Slice(outcome=Deferred(reason=type(error).__name__))
+            return Step(outcome=Deferred(reason=type(error).__name__))
         reindexes.release(self._company, token)
         seen = reindexes.get(self._company)
         facts = {} if seen is None else {"looked_at": seen.looked_at, "written": seen.written}
-        return Slice(outcome=Done(facts=facts), goes_on=goes_on)
+        return Step(outcome=Done(facts=facts), goes_on=goes_on)
 
     async def _step(self, held: _LeasedReindex, until: datetime) -> bool:
         pointer = self._ledger.collection_pointers.get(self._company)

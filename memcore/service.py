@@ -96,7 +96,7 @@ class MemoryService:
         self._open_backend = open_backend
         self._open_deployment = open_deployment
         self._runs = runs
-        self._execution = execution
+        self._execution = execution or FineTuneExecutionConfig()
         self._clock = clock
 
     async def start_fine_tune(self, plan: FineTunePlan | Mapping[str, Any]) -> FineTuneRun:

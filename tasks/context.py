@@ -15,9 +15,8 @@ from memcore.ledger.runs import Run
 from memcore.llm.protocol import Model
 
 if TYPE_CHECKING:
-    from memcore.finetune.service import Step
+    from memcore.jobs import Step
     from memcore.maintenance.consolidation.answers import QuestionOutcome
-    from memcore.reindex import Slice
 
 
 class BatchWriterProtocol(Protocol):
@@ -117,7 +116,7 @@ class JobContext(Protocol):
         """Copy an agent's lessons to its peers, if the policy says so, and return how many copies were written."""
         ...
 
-    def reindex(self) -> "Slice":
+    def reindex(self) -> "Step":
         """Carry the company's reindex on for one slice of time."""
         ...
 

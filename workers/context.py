@@ -18,9 +18,9 @@ from memcore.finetune.dataset import gather
 from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import RUNS, SCRATCH
-from memcore.finetune.service import FineTuneService, StageLease, Step, hostname
+from memcore.finetune.service import FineTuneService, StageLease, hostname
 from memcore.ingest import Ingestor, WriteResult
-from memcore.jobs import Outcome, ProgressCallback, StoreItem, no_progress
+from memcore.jobs import Outcome, ProgressCallback, Step, StoreItem, no_progress
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_model
 from memcore.maintenance.consolidation.answers import QuestionOutcome, SynthesisService
@@ -30,7 +30,7 @@ from memcore.org.sync import OrgSync
 from memcore.procedural.propagation import Propagation
 from memcore.procedural.service import LearningService
 from memcore.procedural.skill_files import SkillFolders
-from memcore.reindex import ReindexService, Slice, create_reindex_target
+from memcore.reindex import ReindexService, create_reindex_target
 from memcore.retrieval.filters import StoreGuard
 from memcore.skills.evolver import CycleService, SkillEvolver
 from memcore.skills.publication import create_approvals
@@ -140,7 +140,7 @@ class WorkerContext:
     def propagate(self, agent_id: str) -> int:
         return self._loop.run(self._propagation.run(agent_id))
 
-    def reindex(self) -> Slice:
+    def reindex(self) -> Step:
         return self._loop.run(self._reindex(self._progress_of()))
 
     def finetune(self, run_id: str) -> Step:
@@ -162,7 +162,7 @@ class WorkerContext:
         """Flush the batch writer and close every connection."""
         self._opened.close()
 
-    async def _reindex(self, on_progress: ProgressCallback) -> Slice:
+    async def _reindex(self, on_progress: ProgressCallback) -> Step:
         # Opened by the first slice: a reindex is rare, and its embedder may take as much memory as the rest.
         self._reindex_target = self._reindex_target or self._open_reindex_target()
         service = ReindexService(self._reindex_target, self.ledger, company=self.company, clock=self.clock)

@@ -10,7 +10,7 @@ from threading import Event, Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from memcore.embedding.protocol import EmbedderKind, QueryBatchEmbedder
+from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryEmbeddingError, MemoryInputError
 
 
@@ -40,7 +40,8 @@ def unit_rows(rows: NDArray[np.floating], *, name: str) -> NDArray[np.float32]:
 class BatchEmbedder(ABC):
     """The base of embedders whose model takes several texts in one run or request, questions too.
 
-    ``embed_documents`` and ``embed_queries`` raise MemoryInputError when a single text is given.
+    ``embed_queries`` returns for each text the row that ``embed_query`` gives it, shape (len(texts), dims). It and
+    ``embed_documents`` raise MemoryInputError when a single text is given.
     """
 
     name: str
@@ -75,7 +76,7 @@ class CachedEmbedder(BatchEmbedder):
     text at once both embed it. Of more than ``max_texts`` vectors the one unused for longest goes first.
     """
 
-    def __init__(self, inner: QueryBatchEmbedder, *, max_texts: int = DEFAULT_CACHED_TEXTS) -> None:
+    def __init__(self, inner: BatchEmbedder, *, max_texts: int = DEFAULT_CACHED_TEXTS) -> None:
         self.name, self.kind, self.dims = inner.name, inner.kind, inner.dims
         self._inner = inner
         self._max_texts = max_texts
@@ -133,7 +134,7 @@ class MicroBatchedEmbedder(BatchEmbedder):
     """
 
     def __init__(
-        self, inner: QueryBatchEmbedder, *, max_texts: int = DEFAULT_MAX_TEXTS, wait: timedelta = DEFAULT_WAIT
+        self, inner: BatchEmbedder, *, max_texts: int = DEFAULT_MAX_TEXTS, wait: timedelta = DEFAULT_WAIT
     ) -> None:
         self.name, self.kind, self.dims = inner.name, inner.kind, inner.dims
         self._documents = _Side(inner.embed_documents, max_texts=max_texts, wait=wait)

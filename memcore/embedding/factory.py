@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memcore.embedding.selection import DEFAULT_EMBEDDER, EmbedderChoice
+from memcore.embedding.selection import DEFAULT_EMBEDDER, SERVERS, EmbedderChoice
 from memcore.errors import MemoryConfigError
 
 if TYPE_CHECKING:
@@ -12,17 +12,8 @@ if TYPE_CHECKING:
 #: The embedders that need nothing but their name.
 EMBEDDER_NAMES = (DEFAULT_EMBEDDER, "static-mean", "minilm")
 
-#: Every name that a policy may give as its provider; the last five are servers.
-PROVIDERS = (
-    *EMBEDDER_NAMES,
-    "onnx",
-    "sentence-transformers",
-    "openai-compatible",
-    "openai",
-    "ollama",
-    "lm-studio",
-    "vllm",
-)
+#: Every name that a policy may give as its provider.
+PROVIDERS = (*EMBEDDER_NAMES, "onnx", "sentence-transformers", *SERVERS)
 
 
 def create_embedder(wanted: "EmbedderChoice | str" = DEFAULT_EMBEDDER) -> "Embedder":

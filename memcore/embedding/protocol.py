@@ -1,6 +1,5 @@
 """The Embedder protocol, and the identity that is recorded with the vectors."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -9,6 +8,8 @@ from pydantic import PositiveInt
 from memcore.models.base import Frozen, NotBlankStr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -50,14 +51,6 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the query's vector of unit length, shape (dims,), or raise MemoryEmbeddingError."""
-        ...
-
-
-class QueryBatchEmbedder(Embedder, Protocol):
-    """An embedder whose model takes several texts in one run or request, questions too."""
-
-    def embed_queries(self, texts: Sequence[str], /) -> "NDArray[np.float32]":
-        """Return for each text the row that ``embed_query`` gives it, shape (len(texts), dims)."""
         ...
 
 

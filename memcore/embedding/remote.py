@@ -22,7 +22,7 @@ from memcore.config.urls import masked
 from memcore.embedding.batching import BatchEmbedder, CachedEmbedder, MicroBatchedEmbedder, speaking, unit_rows
 from memcore.embedding.bm25 import whole
 from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes
-from memcore.embedding.selection import EmbedderChoice, best_offered, tier_of
+from memcore.embedding.selection import SERVERS, EmbedderChoice, best_offered, tier_of
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
 from memcore.event_loop import LoopThread
 
@@ -254,16 +254,6 @@ def _rows(answer: Any, *, expected: int) -> NDArray[np.float32]:
     if rows.ndim != 2 or rows.shape[1] == 0:  # noqa: PLR2004  # texts, dimensions
         raise ValueError("not a list of numbers for each text")
     return rows
-
-
-#: Providers and the base address that each has out of the box; None where there is no usual one.
-SERVERS: dict[str, str | None] = {
-    "openai-compatible": None,
-    "openai": "https://api.openai.com/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-    "lm-studio": "http://127.0.0.1:1234/v1",
-    "vllm": "http://127.0.0.1:8000/v1",
-}
 
 
 def remote_embedder(choice: EmbedderChoice) -> Embedder:

@@ -13,6 +13,15 @@ from pydantic import SecretStr
 from memcore.embedding.protocol import PromptPrefixes
 from memcore.models.base import Frozen, NotBlankStr
 
+#: Providers of servers, and the base address that each has out of the box; None where there is no usual one.
+SERVERS: dict[str, str | None] = {
+    "openai-compatible": None,
+    "openai": "https://api.openai.com/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+    "lm-studio": "http://127.0.0.1:1234/v1",
+    "vllm": "http://127.0.0.1:8000/v1",
+}
+
 #: Providers whose servers run on the operator's own machines; all others have GPUs of any size.
 LOCAL_PROVIDERS = frozenset({"ollama", "lm-studio", "vllm"})
 

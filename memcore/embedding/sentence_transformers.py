@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 from threading import Lock
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +17,15 @@ from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 _BATCH_TEXTS = 32
 
 
-class SentenceModel(Protocol):
-    """The used part of ``sentence_transformers.SentenceTransformer``."""
-
-    def encode(self, sentences: list[str], /, **options: Any) -> Any:
-        """Return one row for each sentence."""
-
-
 class SentenceTransformersEmbedder(BatchEmbedder):
-    """Embed texts with a loaded model, recorded under a name; a blank text gets the zero vector.
+    """Embed texts with a loaded SentenceTransformer, recorded under a name; a blank text gets the zero vector.
 
     One call at a time runs in the model: its tokenizer refuses a second one.
     """
 
     kind = EmbedderKind.SENTENCE_TRANSFORMERS
 
-    def __init__(self, model: SentenceModel, *, name: str, prompt_prefixes: PromptPrefixes | None = None) -> None:
+    def __init__(self, model: Any, *, name: str, prompt_prefixes: PromptPrefixes | None = None) -> None:
         self._model = model
         self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
         self.name = f"{name}{self._prompt_prefixes.mark}"

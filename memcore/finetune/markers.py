@@ -13,15 +13,8 @@ from memcore.models.finetune import STAGES, FineTuneStage
 #: Longest line that is read, in characters; what stands beyond it on the same line is dropped.
 MAX_LINE_CHARS = 8_192
 
-_MARKER = re.compile(r"(STAGE_START|STAGE_COMPLETE|PROGRESS):(\S+)")
+_MARKER = re.compile(r"(STAGE_COMPLETE|PROGRESS):(\S+)")
 _STAGES = {str(stage): stage for stage in STAGES}
-
-
-@dataclass(frozen=True, slots=True)
-class StageStart:
-    """The runner has checked its configuration and begins."""
-
-    stage: FineTuneStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +33,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line that is no marker; ``is_cut`` when it was longer than a line may be."""
+    """Any other line, and that a stage starts, after which nobody asks."""
 
     text: str
-    is_cut: bool = False
 
 
-Marker = StageStart | StageComplete | Progress
-RunnerEvent = Marker | LogLine
+RunnerEvent = StageComplete | Progress | LogLine
 
 
 class MarkerParser:
@@ -90,20 +81,20 @@ class MarkerParser:
         return runner_event if is_cut else _marker_of(runner_event.text) or runner_event
 
     def _taken_as_log(self) -> LogLine:
-        line = LogLine("".join(self._line).rstrip("\r"), is_cut=self._length > MAX_LINE_CHARS)
+        line = LogLine("".join(self._line).rstrip("\r"))
         self._line.clear()
         self._length = 0
         return line
 
 
-def _marker_of(line: str) -> Marker | None:
+def _marker_of(line: str) -> StageComplete | Progress | None:
     found = _MARKER.fullmatch(line)
     if found is None:
         return None
     name, value = found.groups()
     try:
         if name != "PROGRESS":
-            return (StageStart if name == "STAGE_START" else StageComplete)(_STAGES[value])
+            return StageComplete(_STAGES[value])
         # Not a number is in no range.
         return Progress(fraction) if 0.0 <= (fraction := float(value)) <= 1.0 else None
     except (KeyError, ValueError):

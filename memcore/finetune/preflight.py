@@ -63,29 +63,27 @@ def preflight(
     *,
     runs: Path,
     memories: Callable[[int], int],
-    execution: FineTuneExecutionConfig | None = None,
-    gpu_gib: Callable[[], float | None] | None = None,
+    execution: FineTuneExecutionConfig,
 ) -> PreflightResult:
     """Check whether a run of a plan, or of its fields as somebody wrote them, can go well on this machine.
 
-    ``memories`` takes how many are enough, and returns how many there are; ``gpu_gib`` returns the GPU's memory, 0
-    without one, None without torch. By default torch is asked, and stages are processes of this machine.
+    ``memories`` takes how many are enough, and returns how many there are.
     """
     try:
         plan = requested if isinstance(requested, FineTunePlan) else FineTunePlan.model_validate(dict(requested))
     except MemoryInputError as error:
         bounds = _check("override_bounds", _FAIL, str(error), "mend this field; nothing was started")
         return PreflightResult(checks=(bounds,))
-    gib = (gpu_gib or _gpu_gib)()
+    gib = gpu_gib()
     batch = None if gib is None else next(size for least, size in _BATCHES if gib >= least)
     checks = (
-        _dependencies(execution or FineTuneExecutionConfig()),
+        _dependencies(execution),
         _gpu(gib),
         _documents(plan, memories),
         _disk(runs),
         _source_dir(plan),
         _output_dir(runs),
-        _bounds(plan, batch, execution or FineTuneExecutionConfig()),
+        _bounds(plan, batch, execution),
     )
     return PreflightResult(checks=checks, recommended_batch_size=batch)
 
@@ -172,7 +170,8 @@ def _existing(path: Path) -> Path:
     return path if path.exists() or path == path.parent else _existing(path.parent)
 
 
-def _gpu_gib() -> float | None:
+def gpu_gib() -> float | None:
+    """Return the GPU's memory, 0 without one; None without torch."""
     if importlib.util.find_spec("torch") is None:
         return None
     torch = needed("torch")

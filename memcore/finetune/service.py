@@ -7,7 +7,6 @@ folder of its own. A worker that lost its lease changes nothing that another one
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
 from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RunFolder, checkpoint_of, config_of
-from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, no_progress
+from memcore.jobs import Deferred, Done, ProgressCallback, Skipped, Step, no_progress
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger
@@ -152,14 +151,6 @@ _log = logging.getLogger(__name__)
 
 #: Writes the first stage's input to a file; takes the plan, the file, and the lease's check.
 Gather = Callable[[FineTunePlan, Path, StageLease], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """The result of a job, and whether there is a next stage to dispatch."""
-
-    outcome: Outcome
-    goes_on: bool = False
 
 
 class FineTuneService:

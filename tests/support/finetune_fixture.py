@@ -19,7 +19,8 @@ from memcore.finetune.runner_config import (
     RunnerConfig,
     TrainingConfig,
 )
-from memcore.finetune.service import LEASE, FineTuneService, StageLease, Step
+from memcore.finetune.service import LEASE, FineTuneService, StageLease
+from memcore.jobs import Step
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
-from memcore.finetune.service import Step
 from memcore.ingest import WriteResult
-from memcore.jobs import Done, LessonPayload, Outcome, StoreItem
+from memcore.jobs import Done, LessonPayload, Outcome, Step, StoreItem
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import QuestionOutcome
-from memcore.reindex import Slice
 
 
 @dataclass
@@ -109,7 +107,7 @@ class ScriptedContext:
     exported: list[str] = field(default_factory=list)
     swept: int = 0
     swept_organization: int = 0
-    slice: Slice = field(default_factory=lambda: Slice(outcome=Done(), goes_on=True))
+    slice: Step = field(default_factory=lambda: Step(outcome=Done(), goes_on=True))
     step: Step = field(default_factory=lambda: Step(outcome=Done(), goes_on=True))
     asking: Callable[[str, int], QuestionOutcome] = lambda _run_id, _place: QuestionOutcome(
         outcome=Done(facts={"asked": 1})
@@ -133,7 +131,7 @@ class ScriptedContext:
     def propagate(self, agent_id: str) -> int:
         return self.passing_on(agent_id)
 
-    def reindex(self) -> Slice:
+    def reindex(self) -> Step:
         return self.slice
 
     def finetune(self, run_id: str) -> Step:

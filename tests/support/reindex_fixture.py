@@ -24,10 +24,10 @@ from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.factory import create_embedder
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
-from memcore.jobs import ProgressCallback, no_progress
+from memcore.jobs import ProgressCallback, Step, no_progress
 from memcore.ledger.collections import CollectionPointer
 from memcore.ledger.ledger import Ledger
-from memcore.reindex import ReindexPlanning, ReindexService, Slice
+from memcore.reindex import ReindexPlanning, ReindexService
 from support.memories import NOW
 
 #: Length of the vectors of both embedders.
@@ -201,7 +201,7 @@ class ReindexWorld:
         lasts: timedelta = timedelta(minutes=5),
         crash_point: CrashPoint | None = None,
         on_progress: ProgressCallback = no_progress,
-    ) -> Slice | None:
+    ) -> Step | None:
         """Run a slice; None when its process died over it."""
         ledger: Any = self.ledger if crash_point is None else CrashingProxy(self.ledger, crash_point)
         reindex_target: Any = (

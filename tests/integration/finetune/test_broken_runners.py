@@ -16,8 +16,8 @@ from support.stage_executors import is_gone
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, RunnerEvent
-from memcore.finetune.service import BEAT, FineTuneService, Step
-from memcore.jobs import FineTunePayload
+from memcore.finetune.service import BEAT, FineTuneService
+from memcore.jobs import FineTunePayload, Step
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
 from tasks.embedder import finetune

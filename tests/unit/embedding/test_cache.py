@@ -8,26 +8,26 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.batching import CachedEmbedder
+from memcore.embedding.batching import BatchEmbedder, CachedEmbedder
+from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryEmbeddingError
 
 
-class CountingEmbedder(HashingEmbedder):
+class CountingEmbedder(BatchEmbedder):
     """Tells what it was asked; its questions have other vectors than its documents."""
 
+    name, kind, dims = "counting", EmbedderKind.STATIC, 8
+
     def __init__(self) -> None:
-        super().__init__(dims=8)
         self.asked: list[tuple[str, ...]] = []
         self.fails = False
 
-    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
         self.asked.append(tuple(texts))
         if self.fails:
             raise MemoryEmbeddingError("down")
-        return super().embed_documents(texts)
-
-    def embed_queries(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        return -self.embed_documents(texts)
+        rows = HashingEmbedder(dims=8).embed_documents(texts)
+        return -rows if is_query else rows
 
 
 def test_a_text_is_embedded_once_per_side() -> None:

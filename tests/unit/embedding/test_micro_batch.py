@@ -8,34 +8,33 @@ import pytest
 from numpy.typing import NDArray
 from support.hashing_embedder import HashingEmbedder
 
-from memcore.embedding.batching import MicroBatchedEmbedder
+from memcore.embedding.batching import BatchEmbedder, MicroBatchedEmbedder
+from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryEmbeddingError, MemoryInputError
 
 #: Far longer than a test: a batch that nothing but its number of texts closes.
 FOR_EVER = timedelta(minutes=5)
 
 
-class FussyEmbedder(HashingEmbedder):
+class FussyEmbedder(BatchEmbedder):
     """Refuses a batch with a bad text, and all when it is down."""
 
+    name, kind, dims = "fussy", EmbedderKind.STATIC, 8
+
     def __init__(self) -> None:
-        super().__init__(dims=8)
         self.asked: list[list[str]] = []
         self.is_down = False
         self.goes_on = Event()
         self.goes_on.set()
 
-    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:  # noqa: ARG002  # both sides are one here
         self.asked.append(list(texts))
         self.goes_on.wait(60)
         if self.is_down:
             raise MemoryEmbeddingError("the server is down")
         if "bad" in texts:
             raise MemoryInputError("texts", "were refused")
-        return super().embed_documents(texts)
-
-    def embed_queries(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        return self.embed_documents(texts)
+        return HashingEmbedder(dims=8).embed_documents(texts)
 
 
 def asked_together(batched: MicroBatchedEmbedder, texts: Sequence[str]) -> list[Future[NDArray[np.float32]]]:

@@ -12,7 +12,6 @@ from memcore.finetune.markers import (
     Progress,
     RunnerEvent,
     StageComplete,
-    StageStart,
 )
 from memcore.models.finetune import FineTuneStage
 
@@ -28,7 +27,7 @@ STREAM = (
 ).encode()
 
 RUNNER_OUTPUT: list[RunnerEvent] = [
-    StageStart(FineTuneStage.TRAINING),
+    LogLine("STAGE_START:training"),
     LogLine("Loading weights é 漢字"),
     Progress(0.25),
     LogLine("PROGRESS:1.5"),
@@ -65,11 +64,11 @@ def test_a_line_of_ten_megabytes_takes_little_memory_and_the_next_one_counts() -
     for _ in range(160):
         runner_event += parser.feed(b"x" * 65_536)
     runner_event += parser.feed(b"\nPROGRESS:0.5\n")
-    assert runner_event == [LogLine("x" * MAX_LINE_CHARS, is_cut=True), Progress(0.5)]
+    assert runner_event == [LogLine("x" * MAX_LINE_CHARS), Progress(0.5)]
 
 
 def test_a_marker_longer_than_a_line_is_none() -> None:
-    padded = b"STAGE_START:training" + b" " * MAX_LINE_CHARS + b"\n"
+    padded = b"STAGE_COMPLETE:training" + b" " * MAX_LINE_CHARS + b"\n"
     assert all(isinstance(runner_event, LogLine) for runner_event in parsed([padded]))
 
 

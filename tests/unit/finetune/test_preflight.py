@@ -13,12 +13,14 @@ from memcore.models.finetune import FineTunePlan
 
 
 def looked(requested: object, tmp_path: Path, *, memories: int = 0, gib: float | None = 24.0) -> PreflightResult:
-    return preflight(
-        requested,  # type: ignore[arg-type]  # somebody's words
-        runs=tmp_path / "runs",
-        memories=lambda enough: min(memories, enough),
-        gpu_gib=lambda: gib,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memcore.finetune.preflight.gpu_gib", lambda: gib)
+        return preflight(
+            requested,  # type: ignore[arg-type]  # somebody's words
+            runs=tmp_path / "runs",
+            memories=lambda enough: min(memories, enough),
+            execution=FineTuneExecutionConfig(),
+        )
 
 
 def status(result: PreflightResult, name: str) -> PreflightStatus:
@@ -94,7 +96,7 @@ def test_a_base_model_by_name_is_looked_for_in_the_hubs_cache(
 ) -> None:
     hub = SimpleNamespace(try_to_load_from_cache=lambda name, _file: "a/path" if name == cached else None)
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    result = preflight(FineTunePlan(base_model="org/mine"), runs=tmp_path, memories=lambda enough: enough)
+    result = looked(FineTunePlan(base_model="org/mine"), tmp_path, memories=99)
     assert (status(result, "override_bounds") != "fail") is is_found
 
 

@@ -8,8 +8,7 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY, StoppedClock
 
 from memcore import ids
-from memcore.finetune.service import Step
-from memcore.jobs import Dead, Deferred, Done, FineTunePayload, Skipped, Snooze
+from memcore.jobs import Dead, Deferred, Done, FineTunePayload, Skipped, Snooze, Step
 from memcore.models.finetune import FineTunePlan, FineTuneStage
 from scheduler.sweep import FINETUNE_REDISPATCH_AFTER, sweep
 from tasks.embedder import finetune

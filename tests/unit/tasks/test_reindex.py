@@ -5,8 +5,7 @@ import json
 import pytest
 from support.job_contexts import ScriptedContext
 
-from memcore.jobs import Dead, Deferred, Done, ReindexPayload, Snooze
-from memcore.reindex import Slice
+from memcore.jobs import Dead, Deferred, Done, ReindexPayload, Snooze, Step
 from tasks.embedder import reindex
 
 
@@ -15,13 +14,13 @@ def payload(**changed: object) -> str:
 
 
 def test_a_slice_that_is_not_the_last_dispatches_for_the_next(job_context: ScriptedContext) -> None:
-    job_context.slice = Slice(outcome=Done(facts={"looked_at": 7}), goes_on=True)
+    job_context.slice = Step(outcome=Done(facts={"looked_at": 7}), goes_on=True)
     assert reindex(payload(), job_context) == Done(facts={"looked_at": 7})
     assert job_context.dispatcher.reindexes == ["acme"]
 
 
 def test_what_must_wait_is_left_to_the_sweep(job_context: ScriptedContext) -> None:
-    job_context.slice = Slice(outcome=Deferred(reason="maintenance is paused"))
+    job_context.slice = Step(outcome=Deferred(reason="maintenance is paused"))
     assert reindex(payload(), job_context) == Deferred(reason="maintenance is paused")
     assert job_context.dispatcher.reindexes == []
 
