@@ -153,7 +153,7 @@ class WorkerContext:
     def sweep_organization(self) -> None:
         facts = facts_of(self._backend)
         if facts is not None:
-            self._loop.run(OrgSync(self.ledger.org_outbox, facts, company=self.company).tend())
+            self._loop.run(OrgSync(self.ledger.org, facts, company=self.company).tend())
 
     def export_wiki(self, agent_id: str) -> None:
         self._loop.run(self._wiki(agent_id))

@@ -2,9 +2,39 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from memcore.ledger.journal import Counts
+from sqlalchemy import func
+
+from memcore.ledger.database import equals
+from memcore.ledger.journal import moves_with
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.tables import OPEN, booking_records, bookings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How often each id of an agent was created, restored and removed by entries that are done.
+
+    Per agent: stored + created + restored = live + removed, as multisets of ids.
+    """
+
+    created: Counter[str] = field(default_factory=Counter)
+    restored: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
+
+
+def tally_of(ledger: Ledger, company: str, agent_id: str) -> Counts:
+    """Count, per id, what the agent's settled entries created, restored and removed."""
+    query = (
+        moves_with(booking_records.c.kind, func.count().label("times"))
+        .where(equals(bookings, company=company, agent_id=agent_id), ~OPEN)
+        .group_by(booking_records.c.kind, booking_records.c.memory_id)
+    )
+    counts: dict[str, Counter[str]] = {"created": Counter(), "restored": Counter(), "removed": Counter()}
+    for row in ledger.journal._database.rows(query):  # noqa: SLF001  # no product code counts both sides
+        counts[row["kind"]][row["memory_id"]] = row["times"]
+    return Counts(**counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from examples.demo.balance import Balance, balance
+from examples.demo.balance import Balance, balance, tally_of
 from examples.demo.fleet import FleetAgent, FleetExperience, FleetMemory, FleetQuestion
 from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.client import MemoryClient
@@ -154,7 +154,7 @@ class FleetDemo:
 
     def balance(self, agent_id: str, stored: Iterable[str]) -> Balance:
         """Return an agent's account from what client, journal and store hold."""
-        return balance(stored=stored, tally=self.ledger.journal.tally(self.company, agent_id), live=self.live(agent_id))
+        return balance(stored=stored, tally=tally_of(self.ledger, self.company, agent_id), live=self.live(agent_id))
 
 
 @contextmanager

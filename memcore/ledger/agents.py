@@ -20,7 +20,7 @@ from memcore.ledger.database import (
     record_of,
     unnest_values,
 )
-from memcore.ledger.rows import CompanyRecords, Repository
+from memcore.ledger.rows import CompanyRecords, Records, Repository
 from memcore.ledger.runs import NewRun, Run, new_row
 from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs, switches, ticks
 from memcore.models.base import Frozen, ValidatedModel
@@ -344,8 +344,10 @@ class Tick(Frozen):
     sent: int
 
 
-class Ticks(Repository):
+class Ticks(Records[Tick]):
     """The ticks table, one row a company."""
+
+    _model = Tick
 
     def note(self, company: str, *, sent: int) -> None:
         """Save that a tick has just ended; of two at once either may win."""
@@ -355,7 +357,7 @@ class Ticks(Repository):
 
     def last(self, company: str) -> Tick | None:
         """Return the company's last tick; None when there was none."""
-        return self._database.record(Tick, select(ticks).where(ticks.c.company == company))
+        return self._one(select(ticks).where(ticks.c.company == company))
 
 
 class Switches(Repository):

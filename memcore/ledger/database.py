@@ -209,15 +209,6 @@ class Database:
         with self.read() as connection:
             return connection.execute(query).mappings().one_or_none()
 
-    def records(self, model: "type[_Model]", query: Select[*tuple[Any, ...]]) -> "tuple[_Model, ...]":
-        """Return the rows that a query finds, as records."""
-        return tuple(record_of(model, row) for row in self.rows(query))
-
-    def record(self, model: "type[_Model]", query: Select[*tuple[Any, ...]]) -> "_Model | None":
-        """Return the one row that a query finds as its record, if it finds one."""
-        with self.read() as connection:
-            return one_record(connection, model, query)
-
     def value(self, query: Select[*tuple[Any, ...]]) -> Any:
         """Return the one value that a query finds; None when it finds no row."""
         with self.read() as connection:

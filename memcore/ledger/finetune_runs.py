@@ -178,7 +178,9 @@ class FineTuneRuns(CompanyRecords[FineTuneRun], Work[FineTuneRun]):
         now = self._clock()
         values = {"stage": STAGES[STAGES.index(stage) + 1].value, "tries": 0, "rung_at": now}
         with self._database.write() as connection:
-            return self._finish(connection, company, run_id, token, stage, files, {**values, "updated_at": now})
+            mine = self._is(company, run_id) & self._is_held(token)
+            run = _finish(connection, mine, stage, files, {**values, "updated_at": now})
+        return run or self._lost(company, run_id)
 
     def release(self, company: str, run_id: str, token: str) -> FineTuneRun:
         """Release a run that cannot go on for now, to be dispatched again. Raises LeaseLostError."""
@@ -198,9 +200,11 @@ class FineTuneRuns(CompanyRecords[FineTuneRun], Work[FineTuneRun]):
         now = self._clock()
         values = {"stage": FineTuneStage.COMPLETE.value, "completed_at": now, "updated_at": now}
         with self._database.write() as connection:
-            run = self._finish(connection, company, run_id, token, STAGES[-1], {}, values)
-            add_checkpoint(connection, company, checkpoint)
-        return run
+            mine = self._is(company, run_id) & self._is_held(token)
+            run = _finish(connection, mine, STAGES[-1], {}, values)
+            if run is not None:
+                add_checkpoint(connection, company, checkpoint)
+        return run or self._lost(company, run_id)
 
     def cancel(self, company: str, *, note: Callable[[str], AuditNote] | None = None) -> FineTuneRun | None:
         """Cancel the active run: end it if no stage runs, else ask its worker to; None when none is active.
@@ -267,24 +271,6 @@ class FineTuneRuns(CompanyRecords[FineTuneRun], Work[FineTuneRun]):
         run = self._changed(self._is(company, run_id) & self._is_held(token), values)
         return run or self._lost(company, run_id)
 
-    def _finish(
-        self,
-        connection: Connection,
-        company: str,
-        run_id: str,
-        token: str,
-        stage: FineTuneStage,
-        files: Files,
-        values: Row,
-    ) -> FineTuneRun:
-        mine = self._is(company, run_id) & self._is_held(token)
-        query = select(finetune_runs.c.finished).where(mine).with_for_update()
-        before = connection.execute(query).scalar_one_or_none()
-        if before is None:
-            self._lost(company, run_id)
-        values = {**values, **_RELEASE, "finished": {**before, stage.value: files}, "progress": None}
-        return _changed(connection, mine, values) or self._lost(company, run_id)
-
     def _lost(self, company: str, run_id: str) -> NoReturn:
         run = self.get(company, run_id)
         if run is None:
@@ -292,6 +278,18 @@ class FineTuneRuns(CompanyRecords[FineTuneRun], Work[FineTuneRun]):
         raise LeaseLostError(
             f"the fine-tune run is {run.stage} and no longer held with this token; stop without writing"
         )
+
+
+def _finish(
+    connection: Connection, mine: ColumnElement[bool], stage: FineTuneStage, files: Files, values: Row
+) -> FineTuneRun | None:
+    query = select(finetune_runs.c.finished).where(mine).with_for_update()
+    before = connection.execute(query).scalar_one_or_none()
+    if before is None:
+        return None
+    return _changed(
+        connection, mine, {**values, **_RELEASE, "finished": {**before, stage.value: files}, "progress": None}
+    )
 
 
 def _changed(connection: Connection, where: ColumnElement[bool], values: Row) -> FineTuneRun | None:

@@ -5,7 +5,7 @@ often agents were shown a memory.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -114,18 +114,6 @@ class Removal:
     is_open: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """How often each id of an agent was created, restored and removed by entries that are done.
-
-    Per agent: stored + created + restored = live + removed, as multisets of ids.
-    """
-
-    created: Counter[str] = field(default_factory=Counter)
-    restored: Counter[str] = field(default_factory=Counter)
-    removed: Counter[str] = field(default_factory=Counter)
-
-
 #: What an entry and its row have in common, as it is prepared.
 _HEADER = ("booking_id", "run_id", "company", "agent_id", "seq", "reason", "incoming_kind", "reverses")
 
@@ -160,8 +148,10 @@ class Journal(Repository):
                     continue
                 _insert_records(connection, journal_entry)
                 write_archive_rows(connection, archive_target)
-                add_tombstones(connection, journal_entry.outgoing_ids, booking_id=journal_entry.booking_id, at=now)
-                remove_tombstones(connection, journal_entry.incoming_ids)
+                new = {"booking_id": journal_entry.booking_id, "buried_at": now}
+                put(connection, tombstones, [{"memory_id": each, **new} for each in sorted(journal_entry.outgoing_ids)])
+                for part in id_chunks(journal_entry.incoming_ids):
+                    connection.execute(delete(tombstones).where(tombstones.c.memory_id.in_(part)))
             if known is not None:
                 # Behind the tombstones: two writers of one tombstone wait for each other, on PostgreSQL too.
                 planned_removal = frozenset(watched).union(*(journal_entry.outgoing_ids for journal_entry in decided))
@@ -229,18 +219,6 @@ class Journal(Repository):
         mine = equals(holds, company=company, agent_id=agent_id)
         query = select(holds.c.memory_id).where(mine, holds.c.until > self._clock())
         return frozenset(row["memory_id"] for row in self._database.rows(query))
-
-    def tally(self, company: str, agent_id: str) -> Counts:
-        """Count, per id, what the agent's settled entries created, restored and removed."""
-        query = (
-            moves_with(booking_records.c.kind, func.count().label("times"))
-            .where(equals(bookings, company=company, agent_id=agent_id), ~OPEN)
-            .group_by(booking_records.c.kind, booking_records.c.memory_id)
-        )
-        counts: dict[str, Counter[str]] = {"created": Counter(), "restored": Counter(), "removed": Counter()}
-        for row in self._database.rows(query):
-            counts[row["kind"]][row["memory_id"]] = row["times"]
-        return Counts(**counts)
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Drop the content of a company's entries carried out before a time and return how many; their ids stay."""
@@ -472,18 +450,6 @@ def _load_entry(connection: Connection, row: RowMapping) -> JournalEntry:
         incoming=decoded([record for record in records if record["kind"] != "removed"]),
         outgoing=decoded([record for record in records if record["kind"] == "removed"]),
     )
-
-
-def add_tombstones(connection: Connection, ids: Iterable[str], *, booking_id: str, at: datetime) -> None:
-    """Add tombstones for these ids; an existing one gets the new time."""
-    rows: list[Row] = [{"memory_id": each, "booking_id": booking_id, "buried_at": at} for each in sorted(ids)]
-    put(connection, tombstones, rows)
-
-
-def remove_tombstones(connection: Connection, ids: Iterable[str]) -> None:
-    """Delete the tombstones of these ids: they come back."""
-    for part in id_chunks(ids):
-        connection.execute(delete(tombstones).where(tombstones.c.memory_id.in_(part)))
 
 
 def tombstoned(connection: Connection, sent: Mapping[str, datetime]) -> frozenset[str]:

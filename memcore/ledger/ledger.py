@@ -55,7 +55,6 @@ class Ledger:
         self.spending = ModelSpending(ledger, clock=clock)
         self.usage = ModelUsage(ledger)
         self.org = OrgLog(ledger, clock=clock)
-        self.org_outbox = self.org.outbox
         self.audit = Audit(ledger, clock=clock)
         self.collection_pointers = CollectionPointers(ledger, clock=clock)
         self.reindexes = Reindexes(ledger, clock=clock)

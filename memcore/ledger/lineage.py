@@ -91,10 +91,13 @@ class LineageReader:
         What an entry turned out not to concern does not count.
         """
         found: dict[str, list[Move]] = {}
-        query = _MOVES.where(equals(bookings, company=company, agent_id=agent_id))
-        query = query.order_by(bookings.c.prepared_at, bookings.c.seq, booking_records.c.kind)
+        entry = bookings.c
+        columns = (booking_records.c.kind, entry.booking_id, entry.run_id, entry.reason, entry.settled_at)
+        query = moves_with(*columns, entry.prepared_at.label("at"), entry.expired_at.is_(None).label("has_content"))
+        query = query.where(equals(bookings, company=company, agent_id=agent_id))
+        query = query.order_by(entry.prepared_at, entry.seq, booking_records.c.kind)
         for row in self._journal.rows_with(query, booking_records.c.memory_id, ids):
-            found.setdefault(row["memory_id"], []).append(_move(row))
+            found.setdefault(row["memory_id"], []).append(Move(**row))
         return {memory_id: tuple(moves) for memory_id, moves in found.items()}
 
     def exchanges(self, entry_ids: Collection[str]) -> Mapping[str, Exchange]:
@@ -148,14 +151,6 @@ _PLACES = (
     booking_records.c.kind,
     booking_records.c.position,
 )
-
-
-def _move(row: RowMapping) -> Move:
-    return Move(
-        at=row["prepared_at"],
-        has_content=row["expired_at"] is None,
-        **{name: row[name] for name in ("memory_id", "booking_id", "run_id", "kind", "reason", "settled_at")},
-    )
 
 
 def _exchanges(rows: Iterable[RowMapping]) -> Iterator[Exchange]:

@@ -205,7 +205,7 @@ class LedgerOrgMemory:
         facts = facts_of(self._backend)
         if facts is None:
             return
-        follower = OrgSync(self._facts.outbox, facts, company=self._company)
+        follower = OrgSync(self._facts, facts, company=self._company)
         try:
             async with asyncio.timeout(_FOLLOW_SECONDS):
                 await follower.follow(fact_id=fact_id)

@@ -5,7 +5,7 @@ import logging
 
 from memcore import errors, ids
 from memcore.backends.protocol import FactStore
-from memcore.ledger.organization.facts import OrgOutbox
+from memcore.ledger.organization.facts import OrgLog
 from memcore.models.organization import OperationLogEntry
 from memcore.org.protocol import OrgEvent
 from memcore.org.search import record_of
@@ -26,8 +26,8 @@ class OrgSync:
     time, and a version that was hidden never comes back, so processes may follow at once, and slow ones late.
     """
 
-    def __init__(self, outbox: OrgOutbox, facts: FactStore, *, company: str) -> None:
-        self._outbox = outbox
+    def __init__(self, log: OrgLog, facts: FactStore, *, company: str) -> None:
+        self._log = log
         self._facts = facts
         self._company = company
 
@@ -76,11 +76,11 @@ class OrgSync:
         except errors.MemoryError as error:
             _failed(line, error)
             return False
-        await asyncio.to_thread(lambda: self._outbox.shown(self._company, line.fact_id, line.version))
+        await asyncio.to_thread(lambda: self._log.shown(self._company, line.fact_id, line.version))
         return True
 
     async def _pending(self, fact_id: str | None, after: OperationLogEntry | None) -> tuple[OperationLogEntry, ...]:
-        return await asyncio.to_thread(lambda: self._outbox.pending(self._company, fact_id=fact_id, after=after))
+        return await asyncio.to_thread(lambda: self._log.pending(self._company, fact_id=fact_id, after=after))
 
 
 def _failed(line: OperationLogEntry, error: errors.MemoryError) -> None:

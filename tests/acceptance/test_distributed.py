@@ -23,7 +23,7 @@ from support.store_servers import store_server
 from support.stored import history_events, memory_ids
 from support.valkey_servers import valkey_server
 
-from examples.demo.balance import Balance, balance
+from examples.demo.balance import Balance, balance, tally_of
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.ledger.agents import AgentSpec
@@ -91,7 +91,7 @@ def fact(number: int) -> MemoryStoreRequest:
 def account(installation: Fleet, ledger: Ledger, stored: list[str]) -> Balance:
     company = installation.settings.company
     live = [one for one in memory_ids(installation.settings) if one in stored]
-    return balance(stored=stored, tally=ledger.journal.tally(company, AGENT), live=live)
+    return balance(stored=stored, tally=tally_of(ledger, company, AGENT), live=live)
 
 
 def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledger) -> None:

@@ -27,7 +27,7 @@ from support.stored import history_events, jobs_in_hand, jobs_waiting, memory_id
 from support.stub_llm_process import StubLLM, stub_llm
 from support.thorough import sized
 
-from examples.demo.balance import balance
+from examples.demo.balance import balance, tally_of
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryConnectionError
@@ -445,7 +445,7 @@ def test_a_run_that_was_asking_the_model_ends_and_pays_no_question_twice(
     assert run.state is RunState.DONE
     assert (run.counts["summaries"], run.counts["consolidated"]) == (SUMMARIES, CHRONICLER_SIZE - 1)
     assert bills(model, of_lessons=False) == [1] * SUMMARIES
-    tally = ledger.journal.tally(stack.settings.company, CHRONICLER)
+    tally = tally_of(ledger, stack.settings.company, CHRONICLER)
     live = held(stack, interrupted.chronicled | set(tally.created))
     assert balance(stored=interrupted.chronicled, tally=tally, live=live).is_exact
 
@@ -456,7 +456,7 @@ def test_a_run_whose_worker_child_was_killed_ends_and_its_account_balances(
     run = ended(ledger, interrupted.sleeper_run)
     assert run.state is RunState.DONE
     assert run.attempt >= 2
-    tally = ledger.journal.tally(stack.settings.company, SLEEPER)
+    tally = tally_of(ledger, stack.settings.company, SLEEPER)
     agents = {journal_entry.agent_id for journal_entry in ledger.journal.journal_entries(run.run_id)}
     assert agents == {SLEEPER}
     assert tally.removed.total() >= SLEEPER_SIZE * 0.9
@@ -493,7 +493,7 @@ def test_nothing_else_is_there_and_nothing_was_given_up(
     company = stack.settings.company
     expected = {*interrupted.stored, *interrupted.traces, *lesson_ids(ledger, stack)}
     for agent_id, before in ((SLEEPER, interrupted.slept), (CHRONICLER, interrupted.chronicled)):
-        tally = ledger.journal.tally(company, agent_id)
+        tally = tally_of(ledger, company, agent_id)
         expected |= (before | set(tally.created)) - set(tally.removed)
     assert memory_ids(stack.settings) == Counter(expected)
     assert ledger.dead_letters.count(company) == 0

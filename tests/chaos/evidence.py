@@ -9,10 +9,10 @@ from sqlalchemy import create_engine, text
 from support.running_stack import StackAddress
 from support.stored import history_events, store_client
 
+from examples.demo.balance import Counts, tally_of
 from memcore.backends.factory import mem0_config_of
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
-from memcore.ledger.journal import Counts
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.maintenance.service import run_counts
@@ -67,7 +67,7 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
         live=live,
         history=history_events(settings),
         history_texts=frozenset(_column(settings.history_url, _WITH_TEXT)),
-        tallies={agent_id: ledger.journal.tally(settings.company, agent_id) for agent_id in agents},
+        tallies={agent_id: tally_of(ledger, settings.company, agent_id) for agent_id in agents},
         runs=runs,
         counted={run.run_id: run_counts(ledger.journal, run) for run in runs},
         open_entries=_column(settings.journal_url, "SELECT booking_id FROM bookings WHERE state = 'prepared'"),

@@ -8,8 +8,7 @@ from chaos.evidence import Evidence
 from chaos.finding import Finding, finding
 from chaos.receipt import Acknowledged
 
-from examples.demo.balance import balance
-from memcore.ledger.journal import Counts
+from examples.demo.balance import Counts, balance
 from memcore.ledger.runs import RunState
 
 #: How a run may end: done, or held back for a person.

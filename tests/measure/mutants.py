@@ -75,8 +75,11 @@ MUTANTS: tuple[Mutant, ...] = (
             "if {each.booking_id for each in removals_of(connection, planned_removal)} - mine - set(known):",
             "if False:",
         ),
-        ("add_tombstones(connection, journal_entry.outgoing_ids, booking_id=journal_entry.booking_id, at=now)", "pass"),
-        ("remove_tombstones(connection, journal_entry.incoming_ids)", "pass"),
+        (
+            'put(connection, tombstones, [{"memory_id": each, **new} for each in sorted(journal_entry.outgoing_ids)])',
+            "pass",
+        ),
+        ("for part in id_chunks(journal_entry.incoming_ids):", "for part in ():"),
         (
             'return frozenset(row["memory_id"] for row in rows if row["buried_at"] >= sent[row["memory_id"]])',
             'return frozenset(row["memory_id"] for row in rows if row["buried_at"] > sent[row["memory_id"]])',
@@ -136,10 +139,6 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             "self._collection, points_selector=FilterSelector(filter=of_where(where, with_ids(ids))), wait=True",
             "self._collection, points_selector=ids, wait=True",
-        ),
-        (
-            ".where(equals(bookings, company=company, agent_id=agent_id), ~OPEN)",
-            ".where(equals(bookings, agent_id=agent_id), ~OPEN)",
         ),
         (
             "return self._loaded((bookings.c.company == company) & (bookings.c.agent_id == agent_id) & OPEN)",

@@ -15,6 +15,7 @@ from memcore import ids
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import SparseVector
 from memcore.ledger import tables
+from memcore.ledger.database import record_of
 from memcore.ledger.journal import EntryReason, IncomingKind, JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.models.archival import ArchivalIndexEntry
@@ -85,7 +86,7 @@ def empty(engine: Engine) -> None:
 def archived_by(ledger: Ledger, run_id: str) -> tuple[ArchivalIndexEntry, ...]:
     """Return where the memories lie that a run archived, also those that came back since."""
     query = select(tables.archive).where(tables.archive.c.run_id == run_id)
-    return ledger.archive._database.records(ArchivalIndexEntry, query)
+    return tuple(record_of(ArchivalIndexEntry, row) for row in ledger.archive._database.rows(query))
 
 
 def make_record(memory_id: str, *, agent_id: str = "ada", at: datetime | None = None) -> MemoryRecord:

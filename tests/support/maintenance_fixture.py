@@ -9,6 +9,7 @@ from uuid import UUID
 
 import numpy as np
 
+from examples.demo.balance import tally_of
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
@@ -259,7 +260,7 @@ class MaintenanceFixture:
 
     async def check_balance(self) -> None:
         """stored + created + restored = live + removed, as multisets of ids; and nothing has been lost."""
-        tally = self.ledger.journal.tally(COMPANY, AGENT)
+        tally = tally_of(self.ledger, COMPANY, AGENT)
         live = await self.live()
         assert self.ledger.journal.open_of(COMPANY, AGENT) == ()
         assert self.stored + tally.created + tally.restored == Counter(live.keys()) + tally.removed

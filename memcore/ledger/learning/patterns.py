@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from memcore.ledger.database import record_of
-from memcore.ledger.rows import Repository
+from memcore.ledger.rows import Records
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -103,8 +103,10 @@ class Window(Frozen):
     min_confidence: float
 
 
-class Patterns(Repository):
+class Patterns(Records[Pattern]):
     """Patterns of the trajectories table; the stream takes a transaction for each page."""
+
+    _model = Pattern
 
     def tally(self, company: str, window: Window) -> PatternTally:
         """Return how many patterns a window has, how many enough agents show, and how many of those are sure."""
@@ -122,11 +124,11 @@ class Patterns(Repository):
         No more than a page is held, and no transaction stays open.
         """
         start = 0
-        while page := self._page(company, window, start):
+        while page := self._part(company, window, start):
             yield from page
             start += len(page)
 
-    def _page(self, company: str, window: Window, start: int) -> tuple[Pattern, ...]:
+    def _part(self, company: str, window: Window, start: int) -> tuple[Pattern, ...]:
         found = _patterns(company, window)
         query = (
             select(found.c.kind, found.c.key, found.c.occurrences, found.c.agents, found.c.exposure)
@@ -136,7 +138,7 @@ class Patterns(Repository):
             .limit(MAX_PAGE)
             .offset(start)
         )
-        return self._database.records(Pattern, query)
+        return self._all(query)
 
 
 def _patterns(company: str, window: Window) -> Subquery:

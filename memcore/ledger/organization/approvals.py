@@ -110,7 +110,7 @@ class Approvals(CompanyRecords[Approval]):
             is_waiting = select(approvals.c.approval_id).where(self._is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
                 capacity.require(connection, company)
-            return self._moved_on(connection, company, approval_id, waiting, decided, by=word, at=now)
+            return self._moved_on(connection, company, approval_id, waiting, decided, word)
 
     def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
         """Undo an approval that was carried out, once, and return it; its effect then needs its taking back.
@@ -129,7 +129,7 @@ class Approvals(CompanyRecords[Approval]):
         }
         is_carried_out = and_(approvals.c.state == str(ApprovalState.APPROVED), approvals.c.needs.is_(None))
         with self._database.write() as connection:
-            return self._moved_on(connection, company, approval_id, is_carried_out, undone, by=word, at=now)
+            return self._moved_on(connection, company, approval_id, is_carried_out, undone, word)
 
     def settle(self, company: str, approval_id: str, need: ApprovalNeed, *, effect: str | None = None) -> bool:
         """Note that what an approval needed is done, and the id that it left; False when it needs that no more."""
@@ -154,25 +154,17 @@ class Approvals(CompanyRecords[Approval]):
         return self._update(over, {"state": str(ApprovalState.EXPIRED), "needs": None})
 
     def _moved_on(
-        self,
-        connection: Connection,
-        company: str,
-        approval_id: str,
-        which: ColumnElement[bool],
-        values: Row,
-        *,
-        by: Decision,
-        at: datetime,
+        self, connection: Connection, company: str, approval_id: str, which: ColumnElement[bool], new: Row, by: Decision
     ) -> Approval:
         # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
         is_it = self._is(company, approval_id)
-        is_first = connection.execute(update(approvals).where(is_it & which).values(values)).rowcount > 0
+        is_first = connection.execute(update(approvals).where(is_it & which).values(new)).rowcount > 0
         row = connection.execute(select(approvals).where(is_it)).mappings().one_or_none()
         if row is None:
             raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
         approval = self._record(row)
         if not is_first:
-            raise _closed(approval, at)
+            raise _closed(approval, self._clock())
         note = AuditNote(
             actor=person(by.by),
             action=f"approval.{approval.state}",
@@ -180,7 +172,7 @@ class Approvals(CompanyRecords[Approval]):
             verdict=AuditVerdict.DONE,
             reason=by.reason,
         )
-        append(connection, company, note, at=at)
+        append(connection, company, note, at=self._clock())
         return approval
 
     def _record(self, row: Mapping[Any, Any]) -> Approval:

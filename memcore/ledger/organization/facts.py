@@ -38,7 +38,7 @@ from memcore.ledger.database import (
     unpack,
 )
 from memcore.ledger.organization import audit
-from memcore.ledger.rows import Records, Repository
+from memcore.ledger.rows import Repository
 from memcore.ledger.tables import org_facts, org_log, org_outbox, org_terms
 from memcore.models.base import escaped
 from memcore.models.memory import MAX_KEY_CHARS
@@ -81,10 +81,79 @@ def _as_a_name(value: Any) -> Any:
 MAX_LINES = 64
 
 
-class OrgOutbox(Records[OperationLogEntry]):
-    """The org_outbox table, read as the lines that it names. OrgLog writes its rows, each with its line."""
+_PUBLISHED = org_log.c.operation == "PUBLISH"
 
-    _table = org_outbox
+
+def _published_facts(company: str, categories: Collection[OrgFactCategory] | None) -> ColumnElement[bool]:
+    """Return the condition for facts that are published and not retracted."""
+    found = and_(org_facts.c.company == company, org_facts.c.retracted_at.is_(None))
+    return found if categories is None else found & org_facts.c.category.in_(sorted(categories))
+
+
+#: Most rows of a page: their texts are at most 64 KiB each.
+MAX_PAGE = 256
+
+
+class OrgLog(Repository):
+    """The tables org_log, org_facts, org_terms and org_outbox.
+
+    What a person publishes or retracts is noted in the audit, and what the vector store has yet to show in org_outbox,
+    both in the transaction of the line. Nobody is asked here whether the author may write: ``LedgerOrgMemory`` in
+    memcore/org does that.
+    """
+
+    def publish(
+        self, company: str, fact_id: str, request: OrgFactWriteRequest, *, author: OrgFactAuthor
+    ) -> OperationLogEntry:
+        """Publish a text as a fact's next version, its first one or also after a retraction; return the line.
+
+        Raises:
+            MemoryInputError: the fact has another category; it keeps the one under whose rule it was first written.
+        """
+        words = Bm25Encoder().encode_document(request.content)
+        key = {"company": checked_key("company", company), "fact_id": checked_key("fact_id", fact_id)}
+        fact = {
+            **key,
+            "version": 1,
+            "category": request.category.value,
+            "author": _author_row(author),
+            "body": pack("content", {"content": request.content, "tags": request.tags}),
+            "retracted_at": None,
+        }
+        with self._database.write() as connection:
+            head = self._move_on(connection, fact)
+            connection.execute(delete(org_terms).where(equals(org_terms, **key)))
+            terms = [
+                {**key, "term": term, "weight": weight}
+                for term, weight in zip(words.indices, words.values, strict=True)
+            ]
+            add_new(connection, org_terms, terms)
+            return _append(connection, "PUBLISH", {**fact, **head}, author=author)
+
+    def retract(self, company: str, fact_id: str, *, author: OrgFactAuthor) -> OperationLogEntry | None:
+        """Take back a fact and return the line; None, and nothing is written, when there is none that stands."""
+        with self._database.write() as connection:
+            # Clocks of machines differ: without this a version could be older than the one that it follows.
+            at = later_of(literal(self._clock(), UtcDateTime), org_facts.c.changed_at)
+            query = (
+                update(org_facts)
+                .where(equals(org_facts, company=company, fact_id=fact_id), org_facts.c.retracted_at.is_(None))
+                .values(version=org_facts.c.version + 1, changed_at=at, retracted_at=at)
+                .returning(org_facts.c.version, org_facts.c.category, org_facts.c.changed_at)
+            )
+            head = connection.execute(query).mappings().one_or_none()
+            if head is None:
+                return None
+            connection.execute(delete(org_terms).where(equals(org_terms, company=company, fact_id=fact_id)))
+            line = {"company": company, "fact_id": fact_id, "author": _author_row(author), "body": None}
+            return _append(connection, "RETRACT", {**line, **head}, author=author)
+
+    def deny(self, company: str, action: str, *, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
+        """Note in the audit that an author was refused; the reason is the rule, without the text of the fact."""
+        denied = audit.AuditVerdict.DENIED
+        note = audit.AuditNote(actor=_actor(author), action=action, subject=fact_id, verdict=denied, reason=reason)
+        with self._database.write() as connection:
+            audit.append(connection, checked_key("company", company), note, at=self._clock())
 
     def pending(
         self,
@@ -112,91 +181,12 @@ class OrgOutbox(Records[OperationLogEntry]):
 
     def shown(self, company: str, fact_id: str, version: int) -> None:
         """Note that the store shows a line; a second note changes nothing."""
-        self._delete(equals(org_outbox, company=company, fact_id=fact_id, version=version))
-
-
-_PUBLISHED = org_log.c.operation == "PUBLISH"
-
-
-def _published_facts(company: str, categories: Collection[OrgFactCategory] | None) -> ColumnElement[bool]:
-    """Return the condition for facts that are published and not retracted."""
-    found = and_(org_facts.c.company == company, org_facts.c.retracted_at.is_(None))
-    return found if categories is None else found & org_facts.c.category.in_(sorted(categories))
-
-
-#: Most rows of a page: their texts are at most 64 KiB each.
-MAX_PAGE = 256
-
-
-class OrgLog(Repository):
-    """The tables org_log, org_facts and org_terms.
-
-    What a person publishes or retracts is noted in the audit, and what the vector store has yet to show in org_outbox,
-    both in the transaction of the line. Nobody is asked here whether the author may write: ``LedgerOrgMemory`` in
-    memcore/org does that.
-    """
-
-    @property
-    def outbox(self) -> OrgOutbox:
-        """What of the log the vector store does not show yet."""
-        return OrgOutbox(self._database)
-
-    def publish(
-        self, company: str, fact_id: str, request: OrgFactWriteRequest, *, author: OrgFactAuthor
-    ) -> OperationLogEntry:
-        """Publish a text as a fact's next version, its first one or also after a retraction; return the line.
-
-        Raises:
-            MemoryInputError: the fact has another category; it keeps the one under whose rule it was first written.
-        """
-        words = Bm25Encoder().encode_document(request.content)
-        key = {"company": checked_key("company", company), "fact_id": checked_key("fact_id", fact_id)}
-        fact = {
-            **key,
-            "version": 1,
-            "category": request.category.value,
-            "author": _author_row(author),
-            "body": pack("content", {"content": request.content, "tags": request.tags}),
-            "retracted_at": None,
-        }
-        with self._database.write() as connection:
-            head = self._move_on(connection, fact)
-            connection.execute(delete(org_terms).where(_is(org_terms, **key)))
-            terms = [
-                {**key, "term": term, "weight": weight}
-                for term, weight in zip(words.indices, words.values, strict=True)
-            ]
-            add_new(connection, org_terms, terms)
-            return _append(connection, "PUBLISH", {**fact, **head}, author=author)
-
-    def retract(self, company: str, fact_id: str, *, author: OrgFactAuthor) -> OperationLogEntry | None:
-        """Take back a fact and return the line; None, and nothing is written, when there is none that stands."""
-        with self._database.write() as connection:
-            # Clocks of machines differ: without this a version could be older than the one that it follows.
-            at = later_of(literal(self._clock(), UtcDateTime), org_facts.c.changed_at)
-            query = (
-                update(org_facts)
-                .where(_is(org_facts, company, fact_id), org_facts.c.retracted_at.is_(None))
-                .values(version=org_facts.c.version + 1, changed_at=at, retracted_at=at)
-                .returning(org_facts.c.version, org_facts.c.category, org_facts.c.changed_at)
-            )
-            head = connection.execute(query).mappings().one_or_none()
-            if head is None:
-                return None
-            connection.execute(delete(org_terms).where(_is(org_terms, company, fact_id)))
-            line = {"company": company, "fact_id": fact_id, "author": _author_row(author), "body": None}
-            return _append(connection, "RETRACT", {**line, **head}, author=author)
-
-    def deny(self, company: str, action: str, *, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
-        """Note in the audit that an author was refused; the reason is the rule, without the text of the fact."""
-        denied = audit.AuditVerdict.DENIED
-        note = audit.AuditNote(actor=_actor(author), action=action, subject=fact_id, verdict=denied, reason=reason)
-        with self._database.write() as connection:
-            audit.append(connection, checked_key("company", company), note, at=self._clock())
+        line = equals(org_outbox, company=company, fact_id=fact_id, version=version)
+        self._database.change(delete(org_outbox).where(line))
 
     def head(self, company: str, fact_id: str) -> OperationLogSnapshot | None:
         """Return how a fact stands now, also one that was retracted; None when there never was one."""
-        row = self._database.row(select(org_facts).where(_is(org_facts, company, fact_id)))
+        row = self._database.row(select(org_facts).where(equals(org_facts, company=company, fact_id=fact_id)))
         return _snapshot(row) if row else None
 
     def facts(
@@ -308,7 +298,7 @@ class OrgLog(Repository):
         self, company: str, fact_id: str, *, after: int = 0, limit: int = MAX_PAGE
     ) -> tuple[OperationLogEntry, ...]:
         """Return a fact's lines that follow a version, in order."""
-        query = select(org_log).where(_is(org_log, company, fact_id), org_log.c.version > after)
+        query = select(org_log).where(equals(org_log, company=company, fact_id=fact_id), org_log.c.version > after)
         return tuple(
             map(_operation, self._database.rows(query.order_by(org_log.c.version).limit(min(limit, MAX_PAGE))))
         )
@@ -367,7 +357,3 @@ def _append(
 
 def _actor(author: OrgFactAuthor) -> str:
     return audit.person(author.name) if author.is_human else audit.agent(author.agent_id or "")
-
-
-def _is(table: Any, company: str, fact_id: str) -> ColumnElement[bool]:
-    return equals(table, company=company, fact_id=fact_id)

@@ -39,7 +39,7 @@ async def test_denied_writes_raise_a_typed_error_write_nothing_and_are_audited(
     memory = await connected(ledger)
     policy_id = await memory.write(request("tea at four", category=POLICY), author=GRACE)
     log, facts = ledger.org.newest(COMPANY), ledger.org.facts(COMPANY)
-    waiting = ledger.org_outbox.pending(COMPANY)
+    waiting = ledger.org.pending(COMPANY)
     boss, junior = agent(SeniorityLevel.C_SUITE, agent_id="boss"), agent(SeniorityLevel.JUNIOR, agent_id="kid")
     for attempt in (
         lambda: memory.write(request("a secret text", category=POLICY), author=boss),
@@ -52,7 +52,7 @@ async def test_denied_writes_raise_a_typed_error_write_nothing_and_are_audited(
             await attempt()
 
     assert (ledger.org.newest(COMPANY), ledger.org.facts(COMPANY)) == (log, facts)
-    assert ledger.org_outbox.pending(COMPANY) == waiting
+    assert ledger.org.pending(COMPANY) == waiting
     denied = [line for line in ledger.audit.page(COMPANY) if line.verdict is AuditVerdict.DENIED]
     assert [columns(line) for line in denied] == [
         ("agent:kid", "org.write", None, "denied"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 from support.thorough import examples
 
+from examples.demo.balance import tally_of
 from memcore.ledger.journal import JournalEntry
 from memcore.ledger.ledger import Ledger
 
@@ -100,7 +101,7 @@ def test_the_journal_keeps_the_balance_of_its_model(
     start = clock()
     for step in sequence:
         _step(ledger, clock, model, agent_id, step)
-    tally = ledger.journal.tally(COMPANY, agent_id)
+    tally = tally_of(ledger, COMPANY, agent_id)
     assert {"created": tally.created, "restored": tally.restored, "removed": tally.removed} == model.counts
     assert ledger.journal.tombstoned({f"{agent_id}{name}": start for name in "abcdefgh"}) == model.tombstoned.keys()
     assert all(ledger.journal.tombstoned({memory_id: at}) == {memory_id} for memory_id, at in model.tombstoned.items())

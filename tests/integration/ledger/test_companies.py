@@ -169,7 +169,7 @@ WRITES: dict[str, Call] = {
     "shared_log.advance": lambda ledger, _, c: ledger.shared_log.advance(c, ledger.shared_log.standing(c).last),
     "org.publish": lambda ledger, _, c: ledger.org.publish(c, "tea", request(f"tea of {c}"), author=GRACE),
     "org.deny": lambda ledger, _, c: ledger.org.deny(c, "org.write", author=GRACE, fact_id="tea", reason="no"),
-    "org_outbox.shown": lambda ledger, _, c: ledger.org_outbox.shown(c, "tea", 1),
+    "org.shown": lambda ledger, _, c: ledger.org.shown(c, "tea", 1),
     "audit.note": lambda ledger, _, c: ledger.audit.note(
         c, AuditNote(actor="person:Grace", action="test", verdict=AuditVerdict.DONE)
     ),
@@ -252,7 +252,6 @@ VIEWS: dict[str, Call] = {
     "lineage.archived": lambda ledger, _, c: ledger.lineage.archived(c, AGENT, [LIFT.entry.id]),
     "lineage.models": lambda ledger, _, c: ledger.lineage.models(c, "run"),
     "lineage.moves": lambda ledger, _, c: ledger.lineage.moves(c, AGENT, [MEMORY]),
-    "journal.tally": lambda ledger, _, c: ledger.journal.tally(c, AGENT),
     "shared_log.history": lambda ledger, _, c: [str(line) for line in ledger.shared_log.history(c, FACT.entry.id)],
     "shared_log.lines": lambda ledger, _, c: [str(line) for line in ledger.shared_log.lines(c)],
     "shared_log.standing": lambda ledger, _, c: ledger.shared_log.standing(c),
@@ -264,7 +263,7 @@ VIEWS: dict[str, Call] = {
     "org.search": lambda ledger, _, c: ledger.org.search(c, dict.fromkeys(TERMS, 1.0)),
     "org.snapshot_at": lambda ledger, clock, c: ledger.org.snapshot_at(c, clock() + timedelta(days=400)),
     "org.standing": lambda ledger, _, c: ledger.org.standing(c, ["tea"]),
-    "org_outbox.pending": lambda ledger, _, c: ledger.org_outbox.pending(c),
+    "org.pending": lambda ledger, _, c: ledger.org.pending(c),
     "audit.page": lambda ledger, _, c: ledger.audit.page(c),
     "org.spread": lambda ledger, _, c: ledger.org.spread(c, TERMS),
     "approvals.count": lambda ledger, _, c: ledger.approvals.count(c),

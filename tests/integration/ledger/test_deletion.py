@@ -13,6 +13,7 @@ from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 from support.store_items import item
 
+from examples.demo.balance import tally_of
 from memcore import ids
 from memcore.backends.deletion import Deletion
 from memcore.backends.inmemory import InMemoryBackend
@@ -58,7 +59,7 @@ class Company:
         return await other.delete(backend, AGENT, memory_id)
 
     async def check_balance(self, stored: Counter[str]) -> None:
-        tally = self.ledger.journal.tally(COMPANY, AGENT)
+        tally = tally_of(self.ledger, COMPANY, AGENT)
         live = Counter(each.id for each in await _live(self.backend))
         assert self.ledger.journal.open_of(COMPANY, AGENT) == ()
         assert stored + tally.created + tally.restored == live + tally.removed

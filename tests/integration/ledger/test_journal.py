@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record, same_record
 
+from examples.demo.balance import tally_of
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
 
@@ -36,7 +37,7 @@ def test_preparing_and_settling_again_change_nothing(ledger: Ledger, clock: Stop
     ledger.journal.settle("b", missing_out={"m"})
     ledger.journal.prepare(journal_entry)
     assert ledger.journal.open_entries("run") == ()
-    assert ledger.journal.tally(COMPANY, "ada").removed == Counter("m")
+    assert tally_of(ledger, COMPANY, "ada").removed == Counter("m")
     assert ledger.journal.tombstoned(sent) == {"m"}
     assert ledger.journal.tombstoned({"m": clock()}) == frozenset()
 
@@ -66,12 +67,12 @@ def test_a_record_that_cannot_be_kept_whole_stops_the_entry(ledger: Ledger) -> N
 
 def test_only_what_was_carried_out_counts(ledger: Ledger) -> None:
     ledger.journal.prepare(make_journal_entry("b0", incoming=("s", "t"), outgoing=("m", "n")))
-    assert ledger.journal.tally(COMPANY, "ada").removed == Counter()
+    assert tally_of(ledger, COMPANY, "ada").removed == Counter()
     ledger.journal.settle("b0", missing_in={"t"}, missing_out={"n", "not in it"})
     restoring = make_journal_entry("b1", seq=1, incoming=("m",), incoming_kind="restored", outgoing=("s",))
     ledger.journal.prepare(restoring)
     ledger.journal.settle("b1")
-    tally = ledger.journal.tally(COMPANY, "ada")
+    tally = tally_of(ledger, COMPANY, "ada")
     assert (tally.created, tally.restored, tally.removed) == (Counter("s"), Counter("m"), Counter("ms"))
     first, second = ledger.journal.journal_entries("run")
     assert first.state == "done"
@@ -80,7 +81,7 @@ def test_only_what_was_carried_out_counts(ledger: Ledger) -> None:
     assert second.incoming_kind == "restored"
     assert second.incoming_ids == {"m"}
     assert ledger.journal.next_seq("run") == 2
-    assert ledger.journal.tally(COMPANY, "bob").created == Counter()
+    assert tally_of(ledger, COMPANY, "bob").created == Counter()
     moves = ledger.lineage.moves(COMPANY, "ada", ["m", "n"])
     assert [(move.kind, move.settled_at is not None) for move in moves["m"]] == [("removed", True), ("restored", True)]
     assert "n" not in moves
@@ -140,7 +141,7 @@ def test_expired_content_is_gone_and_its_ids_stay(ledger: Ledger, clock: Stopped
     limit = clock.advance(timedelta(days=7))
     ledger.journal.prepare(make_journal_entry("new", run_id="new", outgoing=("n",)))
     ledger.journal.settle("new")
-    before = ledger.journal.tally(COMPANY, "ada")
+    before = tally_of(ledger, COMPANY, "ada")
     assert ledger.journal.undoable("old0")
     assert ledger.journal.expire("other", before=limit) == 0
     assert ledger.journal.expire(COMPANY, before=limit) == 130
@@ -149,7 +150,7 @@ def test_expired_content_is_gone_and_its_ids_stay(ledger: Ledger, clock: Stopped
     assert ledger.journal.undoable("new")
     assert not ledger.journal.undoable("open")
     assert not ledger.journal.undoable("unknown")
-    assert ledger.journal.tally(COMPANY, "ada") == before
+    assert tally_of(ledger, COMPANY, "ada") == before
     assert ledger.lineage.moves(COMPANY, "ada", ["m7"])["m7"][0].settled_at is not None
     with pytest.raises(MemoryNotFoundError, match="expired"):
         list(ledger.journal.journal_entries("old0"))

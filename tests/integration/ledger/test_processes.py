@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 
+from examples.demo.balance import tally_of
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun, Run, RunState
@@ -114,7 +115,7 @@ def test_threads_that_write_at_once_all_get_through(ledger: Ledger) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert all(ledger.journal.tally(COMPANY, f"agent-{number}").removed.total() == 10 for number in range(6))
+    assert all(tally_of(ledger, COMPANY, f"agent-{number}").removed.total() == 10 for number in range(6))
     assert ledger.agents.count(COMPANY) == 60
 
 

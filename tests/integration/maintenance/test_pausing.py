@@ -7,6 +7,7 @@ import pytest
 from support.fault_injection import Faults
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory
 
+from examples.demo.balance import tally_of
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
 from memcore.jobs import Dead, Done, Retry, Skipped, Snooze
@@ -213,7 +214,7 @@ async def test_a_memory_that_the_store_does_not_delete_is_an_error_and_never_cou
 
     world.backend.delete_where = lazy  # type: ignore[method-assign]  # says it deleted nothing, and is right
     assert isinstance(await world.service().run(planned.run_id), Retry)
-    assert world.ledger.journal.tally(COMPANY, AGENT).removed == {}
+    assert tally_of(world.ledger, COMPANY, AGENT).removed == {}
 
     world.backend.delete_where = real  # type: ignore[method-assign]  # and recovers
     assert isinstance(await world.to_the_end(planned.run_id), Done)

@@ -67,13 +67,13 @@ async def test_eight_writers_at_once_leave_no_gap_an_empty_outbox_and_a_store_th
         for each in backends:
             await each.connect()
         written = sum(await asyncio.gather(*map(write, range(WRITERS), backends, ledgers)))
-        await OrgSync(ledger.org_outbox, store_of(backends[0]), company=company).follow()
+        await OrgSync(ledger.org, store_of(backends[0]), company=company).follow()
 
         logs = {fact_id: ledger.org.operations(company, fact_id) for fact_id in FACTS}
         for lines in logs.values():
             assert [line.version for line in lines] == list(range(1, len(lines) + 1))
         assert sum(map(len, logs.values())) == written >= WRITERS * 9
-        assert len(ledger.org_outbox.pending(company)) == 0
+        assert len(ledger.org.pending(company)) == 0
         assert await shown(backends[0]) == latest_versions(ledger, company)
     finally:
         for opened in ledgers:
@@ -99,14 +99,14 @@ async def test_a_death_at_any_step_only_delays(
             else:
                 ledger.org.publish(company, fact_id, request("the new text"), author=GRACE)
             faults = Faults(point)
-            outbox = faults.watched(ledger.org_outbox, "outbox")
+            outbox = faults.watched(ledger.org, "outbox")
             dying = OrgSync(outbox, faults.watched(store_of(other), "store"), company=company)
             try:
                 await dying.follow(fact_id=fact_id)
             except Crash:
                 deaths += 1
             # What the dead one has done is no obstacle, and a second time changes nothing.
-            follower = OrgSync(ledger.org_outbox, store_of(backend), company=company)
+            follower = OrgSync(ledger.org, store_of(backend), company=company)
             for _ in range(2):
                 await follower.follow()
             texts = [text for fact, text in (await shown(backend)).items() if fact.fact_id == fact_id]
@@ -115,7 +115,7 @@ async def test_a_death_at_any_step_only_delays(
                 point,
                 faults.calls,
             )
-            assert len(ledger.org_outbox.pending(company)) == 0
+            assert len(ledger.org.pending(company)) == 0
             await other.disconnect()
         if point >= len(faults.calls):
             break
@@ -128,14 +128,14 @@ async def test_a_slow_process_brings_nothing_back(
     ledger.org.publish(company, "tea", request("tea at four"), author=GRACE)
     slow = make_backend()
     await slow.connect()
-    late = ledger.org_outbox.pending(company)
+    late = ledger.org.pending(company)
     ledger.org.publish(company, "tea", request("tea at five"), author=GRACE)
     ledger.org.publish(company, "cake", request("cake at six"), author=GRACE)
-    follower = OrgSync(ledger.org_outbox, store_of(backend), company=company)
+    follower = OrgSync(ledger.org, store_of(backend), company=company)
     await follower.follow()
     ledger.org.retract(company, "cake", author=GRACE)
     await follower.follow()
-    straggler = OrgSync(ledger.org_outbox, store_of(slow), company=company)
+    straggler = OrgSync(ledger.org, store_of(slow), company=company)
     for line in late:
         assert await straggler._shows(line)
     assert list((await shown(backend)).values()) == ["tea at five"]
@@ -168,16 +168,16 @@ async def test_a_text_that_the_store_refuses_stops_its_own_fact_alone(
 ) -> None:  # fmt: skip
     org = ledger.org
     org.publish(company, "tea", request("tea at four"), author=GRACE)
-    follower = OrgSync(ledger.org_outbox, store_of(backend), company=company)
+    follower = OrgSync(ledger.org, store_of(backend), company=company)
     await follower.follow()
     org.publish(company, "tea", request("poison"), author=GRACE)
     org.publish(company, "tea", request("tea at five"), author=GRACE)
     org.publish(company, "soup", request("soup at noon"), author=GRACE)
     refusing: FactStore = Refusing(store_of(backend), error)  # type: ignore[assignment]  # it stands for the store
-    await OrgSync(ledger.org_outbox, refusing, company=company).follow()
+    await OrgSync(ledger.org, refusing, company=company).follow()
     teas = {"tea at four"} if is_kept else {"tea at five"}
     assert set((await shown(backend)).values()) == {"soup at noon", *teas}
-    assert len(ledger.org_outbox.pending(company)) == (2 if is_kept else 0)
+    assert len(ledger.org.pending(company)) == (2 if is_kept else 0)
     (event,) = [each for each in caplog.records if each.getMessage() == "org_memory.show.failed"]
     assert (vars(event)["fact_id"], vars(event)["version"]) == ("tea", 2)
     await follower.follow()

@@ -75,7 +75,7 @@ async def test_an_old_text_and_a_retracted_one_are_never_found_by_meaning(
     await memory.write(request("The canteen sells soup"), author=GRACE, fact_id=fact_id)
     await memory.retract(other, author=GRACE)
     assert await found(memory, "medical hygiene") == ["The canteen sells soup"]
-    assert len(ledger.org_outbox.pending(company)) == 0
+    assert len(ledger.org.pending(company)) == 0
 
 
 async def test_what_the_store_does_not_show_yet_is_found_by_words_and_only_as_it_stands(
@@ -85,7 +85,7 @@ async def test_what_the_store_does_not_show_yet_is_found_by_words_and_only_as_it
     other = await memory.write(request("Doctors wear a white coat"), author=GRACE)
     ledger.org.publish(company, fact_id, request("The canteen sells soup"), author=GRACE)
     ledger.org.retract(company, other, author=GRACE)
-    assert len(ledger.org_outbox.pending(company)) == 2
+    assert len(ledger.org.pending(company)) == 2
     assert await found(memory, "physicians and doctors") == []
     assert await found(memory, "canteen") == ["The canteen sells soup"]
 
@@ -107,5 +107,5 @@ async def test_without_the_store_words_answer_and_one_event_says_so(
     events = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert events == ["org_memory.query.degraded", "org_memory.show.deferred", "org_memory.query.degraded"]
     assert "garage" not in caplog.text
-    assert [line.fact_id for line in ledger.org_outbox.pending(company)] == [fact_id]
+    assert [line.fact_id for line in ledger.org.pending(company)] == [fact_id]
     await backend.disconnect()
