@@ -116,7 +116,8 @@ class MaintenanceFixture:
 
         A ledger on PostgreSQL is emptied instead: call this before any run is planned.
         """
-        # No connection outlives its transaction, so the files are whole and may be replaced.
+        # The last connection that closes makes the files whole; then they may be replaced.
+        self.ledger.close()
         files = {path: path.read_bytes() for path in self._files}
         backend = self.backend
         records = {agent_id: dict(held) for agent_id, held in backend._agents.items()}
@@ -124,6 +125,7 @@ class MaintenanceFixture:
         at, stored, originals = self.clock.at, Counter(self.stored), dict(self.originals)
 
         def go_back() -> None:
+            self.ledger.close()
             for path, content in files.items():
                 for suffix in ("-wal", "-shm"):
                     path.with_name(path.name + suffix).unlink(missing_ok=True)
