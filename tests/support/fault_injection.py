@@ -8,7 +8,10 @@ from typing import Any, cast
 
 from memcore.backends.factory import WorkerBackend
 from memcore.ledger.ledger import Ledger
-from support.thorough import THOROUGH
+from support.thorough import THOROUGH, also_thorough
+
+#: Whether a crash comes after its call: one before the next call leaves the same behind.
+AT_CALLS = (False, *also_thorough(True))  # noqa: FBT003  # a parameter
 
 #: Calls that only read; a name that is missing here costs a crash point more, and hides none.
 _READS = frozenset(
@@ -28,12 +31,26 @@ def crash_points(calls: Sequence[str]) -> list[int]:
     Nothing outlives a crash but what was written: of several reads in a row the first one is enough. `make
     test-thorough` crashes before every call.
     """
-    return [point for point in range(1, len(calls)) if THOROUGH or point == 1 or calls[point - 1] not in _READS]
+    after_writes = [at for at in range(1, len(calls)) if THOROUGH or at == 1 or calls[at - 1] not in _READS]
+    return each_kind(calls, after_writes)
 
 
 def stall_points(calls: Sequence[str]) -> list[int]:
     """Return the calls before which a sleep can do harm: those that write. `make test-thorough` sleeps at all."""
-    return [point for point, call in enumerate(calls) if THOROUGH or call not in _READS]
+    return each_kind(calls, [at for at, call in enumerate(calls) if THOROUGH or call not in _READS])
+
+
+def each_kind(calls: Sequence[str], points: Sequence[int]) -> list[int]:
+    """Return of each kind of point, a call after a call, the first and the last: a loop makes the same calls again.
+
+    `make test-thorough` keeps every point.
+    """
+    if THOROUGH:
+        return list(points)
+    kinds = {point: tuple(calls[max(0, point - 1) : point + 1]) for point in points}
+    first = {kind: point for point, kind in reversed(kinds.items())}
+    last = {kind: point for point, kind in kinds.items()}
+    return sorted({*first.values(), *last.values()})
 
 
 class Crash(BaseException):

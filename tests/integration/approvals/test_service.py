@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from support.fault_injection import Crash, Faults
+from support.fault_injection import AT_CALLS, Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, proposal, service_of
 
@@ -113,7 +113,7 @@ async def test_of_two_approvers_at_the_same_moment_one_publishes_and_one_is_told
     assert set(notes.is_published) == {"one"}
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
 @pytest.mark.parametrize("who_is_next", ["the sweep", "the next word"])
 @pytest.mark.parametrize("deed", ["approve", "undo"])
 async def test_a_crash_at_any_call_leaves_nothing_half_done(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.execution_traces import trace
-from support.fault_injection import Crash, Faults
+from support.fault_injection import AT_CALLS, Crash, Faults
 from support.ledger_records import COMPANY, copied_urls
 from support.memories import NOW
 
@@ -40,7 +40,7 @@ def capture(backend: InMemoryBackend, ledger: Ledger, faults: Faults) -> Capture
     return Capture(watched, store, level=MemoryLevel.PERSISTENT)
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
 def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     tmp_path: Path, ledger_template: Path, record_property: Callable[[str, object], None], *, is_after: bool
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.experiences import experience
 from support.fake_teacher import FakeTeacher
-from support.fault_injection import Crash, Faults
+from support.fault_injection import AT_CALLS, Crash, Faults
 from support.ledger_records import copied_urls
 from support.memories import NOW
 from support.wiki_fixture import COMPANY, WikiFixture
@@ -43,7 +43,7 @@ def service(library: WikiFixture, model: FakeTeacher, faults: Faults) -> Compres
 ON_ITS_WAY = {"model.ask", "answers.answered"}
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
 async def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     folder: Path, ledger_template: Path, record_property: Callable[[str, object], None], *, is_after: bool
 ) -> None:

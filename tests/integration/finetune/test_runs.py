@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from support.fault_injection import Crash, Faults
+from support.fault_injection import AT_CALLS, Crash, Faults
 from support.finetune_fixture import PLAN, FineTuneFleet, report
 from support.ledger_records import COMPANY
 
@@ -133,7 +133,7 @@ def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is
     assert (fleet.row(run_id).stage, fleet.reaped) == (FineTuneStage.CANCELLED, ["process:1:7"])
 
 
-@pytest.mark.parametrize("is_after", [False, True])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 def test_a_worker_that_dies_between_any_two_steps_leaves_a_run_that_another_finishes(
     fleet: FineTuneFleet, is_after: bool
 ) -> None:

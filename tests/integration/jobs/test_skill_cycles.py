@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fault_injection import Crash, Faults
+from support.fault_injection import AT_CALLS, Crash, Faults
 from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY, StoppedClock, copied_urls
 from support.running_stack import wait_until
@@ -188,7 +188,7 @@ def seeded(tmp_path: Path, ledger_template: Path, clock: StoppedClock) -> Path:
     return tmp_path / "seeded"
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
 def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     tmp_path: Path,
     seeded: Path,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from support.fault_injection import Crash, Faults
+from support.fault_injection import AT_CALLS, Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 from support.store_items import item
 
@@ -168,7 +168,7 @@ async def test_a_crash_at_any_call_leaves_the_memory_or_a_delete_that_the_next_o
     await company.check_balance(stored)
 
 
-@pytest.mark.parametrize("is_after", [False, True])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 async def test_two_engines_that_delete_it_at_any_moment_remove_it_once(company: Company, *, is_after: bool) -> None:
     counted, stored = Faults(), Counter[str]()
     trial = company.sent("trial")
@@ -192,7 +192,7 @@ async def test_two_engines_that_delete_it_at_any_moment_remove_it_once(company: 
 
 
 @pytest.mark.parametrize("how", ["ended and stored anew", "removed and stored anew", "ended and undone"])
-@pytest.mark.parametrize("is_after", [False, True])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 async def test_what_comes_while_a_deletion_sleeps_stays(company: Company, how: str, *, is_after: bool) -> None:
     counted = Faults()
     trial = company.sent("trial")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.fault_injection import Crash, Faults, crash_points
+from support.fault_injection import Crash, Faults, crash_points, each_kind
 from support.ledger_records import archived_by
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
 
@@ -121,7 +121,7 @@ async def test_a_worker_that_is_overtaken_archives_nothing_twice(
     points = [n for n in range(2, len(calls)) if calls[n].endswith(WRITES)]
     assert len(points) >= 20, "the scenario has become too small to mean anything"
 
-    for point in points:
+    for point in each_kind(calls, points):
         go_back()
         run = world.plan_run()
 
@@ -183,7 +183,7 @@ async def test_a_restore_that_is_overtaken_harms_nothing(make_maintenance_fixtur
     await _watched(world, counted).run(run.run_id)
     after = await world.snapshot()
 
-    for point in range(2, len(counted.calls)):
+    for point in each_kind(counted.calls, range(2, len(counted.calls))):
         go_back()
         run = world.plan_run(kind="restore", scope_id=eviction_candidate)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.fault_injection import Crash, Faults, crash_points
+from support.fault_injection import Crash, Faults, crash_points, each_kind
 from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.thorough import sized
 
@@ -128,7 +128,7 @@ async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_maintenance_fixt
     world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
 
-    for point in range(3, len(calls), sized(10, thorough=3)):
+    for point in range(3, len(calls), sized(20, thorough=3)):
         go_back()
         run = world.plan_run()
         await _crashed(world, run.run_id, Faults(point))
@@ -176,7 +176,7 @@ async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(
     world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
 
-    for point in points:
+    for point in each_kind(calls, points):
         go_back()
         run = world.plan_run()
 

@@ -12,7 +12,7 @@ from support.fake_summarizer import FakeSummarizer
 from support.fault_injection import Crash, Faults, crash_points
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceFixture, comparable, memory
-from support.thorough import sized
+from support.thorough import also_thorough, sized
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
 from memcore.config.urls import LedgerUrls
@@ -23,6 +23,16 @@ from memcore.models.memory import MemoryCategory
 
 STRATEGIES = ("condense", "simple", "dual_mode", "llm")
 
+POSTGRESQL = "postgres_ledger"
+
+CASES = (
+    *(("sqlite_ledger", strategy) for strategy in STRATEGIES),
+    # The one that asks most; its trips are slow.
+    *(
+        pytest.param(POSTGRESQL, each, marks=pytest.mark.service)
+        for each in ("dual_mode", *also_thorough("condense", "simple", "llm"))
+    ),
+)
 
 #: Of the ledger's calls every so many is crashed at, beside all awaits; all of them were, and take a minute longer.
 LEDGER_STEP = 3
@@ -127,15 +137,16 @@ class FaultFreeResult:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("database", "strategy"), CASES)
 async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_twice(
-    urls: LedgerUrls, strategy: str, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest, database: str, strategy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    urls: LedgerUrls = request.getfixturevalue(database)
     world = await filled(urls, strategy)
     go_back = world.keep()
     fault_free = await FaultFreeResult.of(world, strategy)
     # On PostgreSQL, where every commit is a trip, at some of the awaits alone.
-    points = fault_free.points(with_ledger="sqlite" in urls.ledger)
+    points = fault_free.points(with_ledger=database != POSTGRESQL)
     awaits = sum(map(fault_free.is_await, points))
 
     for point in points:
@@ -162,6 +173,5 @@ async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_t
         assert (len(asked_again), sum(asked_again.values())) == ((1, 2) if is_lost else (0, 0)), where
 
     world.ledger.close()
-    kind = urls.ledger.partition(":")[0].partition("+")[0]
     with capsys.disabled():
-        print(f"\n{strategy} on {kind}: {len(points)} crashes, {awaits} of them at awaits")  # noqa: T201
+        print(f"\n{strategy} on {database}: {len(points)} crashes, {awaits} of them at awaits")  # noqa: T201

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.execution_traces import trace
 from support.fake_teacher import FakeTeacher
-from support.fault_injection import Crash, Faults
+from support.fault_injection import AT_CALLS, Crash, Faults
 from support.learning_fixture import FAILED, LearningFixture
 from support.ledger_records import copied_urls
 from support.lessons import answer
@@ -76,7 +76,7 @@ def learned(school: LearningFixture, model: FakeTeacher, faults: Faults, skills:
     asyncio.run(drawn(school, model, faults, skills))
 
 
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
 def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     folder: Path, ledger_template: Path, record_property: Callable[[str, object], None], *, is_after: bool
 ) -> None:
