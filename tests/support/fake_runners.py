@@ -52,7 +52,7 @@ def fake_python(folder: Path, name: str) -> str:
     body = folder / f"{name}.py"
     body.write_text(_HEAD + BODIES[name], "utf-8")
     program = folder / name
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} {body}\n", "utf-8")
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -S {body}\n", "utf-8")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return str(program)
 

@@ -6,6 +6,7 @@ import pytest
 from support.command_line import CommandLine
 from support.memories import new_agent
 from support.running_stack import MEMTEND, StackAddress, clean_environ, wait_until
+from support.thorough import only_thorough
 from support.webhook_server import listening
 
 from memcore.ledger.ledger import Ledger
@@ -71,6 +72,7 @@ def test_the_webhook_hears_that_a_proposal_waits_and_none_of_its_text(
     proposed(memtend, "The ferry is early")
 
 
+@only_thorough(because="tests/integration/approvals has two services decide, and each process takes seconds to start")
 def test_two_people_approve_at_the_same_moment_and_one_of_them_decides(
     memtend: CommandLine, stack: StackAddress
 ) -> None:

@@ -15,6 +15,7 @@ from support.fake_runners import fake_python
 from support.finetune_fixture import PLAN, Stages
 from support.ledger_records import COMPANY
 from support.repository import ROOT
+from support.thorough import also_thorough
 
 from memcore.clock import utc_now
 from memcore.config.urls import LedgerUrls
@@ -67,7 +68,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [STAGES[0], *also_thorough(*STAGES[1:-1]), STAGES[-1]])
 def test_a_killed_workers_stage_is_ended_and_done_by_another(
     sqlite_ledger: LedgerUrls, tmp_path: Path, stage: FineTuneStage
 ) -> None:

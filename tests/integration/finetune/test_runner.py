@@ -9,14 +9,16 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from memcore.finetune.documents import Pair, read_lines
-from memcore.finetune.runner import CONFIG, HOST, PORT
+from memcore.finetune.runner import CONFIG, HOST, PORT, main
 
 TEXTS = ("The pump of hall seven failed at night.", "Invoices are paid on the first Monday.", "Ada keeps the keys.")
 
@@ -44,17 +46,30 @@ def generating(tmp_path: Path, **more: Any) -> dict[str, Any]:
     }
 
 
-def ran(tmp_path: Path, config: object, **environment: str) -> "subprocess.CompletedProcess[str]":
+def environ(tmp_path: Path, config: object, **environment: str) -> dict[str, str]:
     path = tmp_path / "config.json"
     path.write_text(config if isinstance(config, str) else json.dumps(config), "utf-8")
+    return {**os.environ, CONFIG: str(path), PORT: str(free_port()), **environment}
+
+
+def ran(tmp_path: Path, config: object, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run the runner as executors do, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "memcore.finetune.runner"],
-        env={**os.environ, CONFIG: str(path), PORT: str(free_port()), **environment},
+        env=environ(tmp_path, config, **environment),
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+
+
+def ran_here(tmp_path: Path, config: object, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run the runner in this process: another one takes a second to start."""
+    out, errors = StringIO(), StringIO()
+    with patch.dict(os.environ), redirect_stdout(out), redirect_stderr(errors):
+        code = main([], environ(tmp_path, config, **environment))
+    return subprocess.CompletedProcess([], code, out.getvalue(), errors.getvalue())
 
 
 def test_a_stage_says_that_it_begins_how_far_it_is_and_that_its_files_are_there(tmp_path: Path) -> None:
@@ -91,21 +106,21 @@ def test_a_stage_says_that_it_begins_how_far_it_is_and_that_its_files_are_there(
 def test_a_broken_configuration_is_told_in_one_line_before_anything_begins(
     tmp_path: Path, config: object, reason: str
 ) -> None:
-    done = ran(tmp_path, config)
+    done = ran_here(tmp_path, config)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
     assert reason in line
 
 
 def test_a_missing_configuration_is_told(tmp_path: Path) -> None:
-    done = ran(tmp_path, {}, **{CONFIG: str(tmp_path / "nowhere.json")})
+    done = ran_here(tmp_path, {}, **{CONFIG: str(tmp_path / "nowhere.json")})
     assert done.returncode == 1
     assert "cannot be read: No such file or directory" in done.stderr
 
 
 def test_a_stage_that_cannot_write_says_why(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("in the way", "utf-8")
-    done = ran(tmp_path, generating(tmp_path))
+    done = ran_here(tmp_path, generating(tmp_path))
     assert done.returncode == 1
     assert "STAGE_COMPLETE" not in done.stdout
     assert "ERROR: generating_data failed: File exists" in done.stderr.splitlines()
@@ -114,12 +129,12 @@ def test_a_stage_that_cannot_write_says_why(tmp_path: Path) -> None:
 def test_too_little_to_train_on_is_told(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "one.txt").write_text("Only this.", "utf-8")
-    done = ran(tmp_path, generating(tmp_path))
+    done = ran_here(tmp_path, generating(tmp_path))
     assert "ERROR: generating_data failed: 1 passages are too few" in done.stderr
 
 
 def test_a_health_port_that_is_none_is_refused(tmp_path: Path) -> None:
-    done = ran(tmp_path, generating(tmp_path), **{PORT: "70000"})
+    done = ran_here(tmp_path, generating(tmp_path), **{PORT: "70000"})
     assert (done.returncode, done.stdout) == (1, "")
     assert PORT in done.stderr
 

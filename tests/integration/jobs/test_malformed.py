@@ -35,14 +35,14 @@ from workers.groups import STORE
 WORKER = ROOT / "tests" / "poison_worker.py"
 
 #: How many malformed messages the long test sends: ``MEMTEND_TEST_MALFORMED=10000``.
-NUMBER = int(os.environ.get("MEMTEND_TEST_MALFORMED", "400"))
+NUMBER = int(os.environ.get("MEMTEND_TEST_MALFORMED", "150"))
 
 #: Names the numbers from which they are drawn.
 SEED = int(os.environ.get("MEMTEND_TEST_SEED", "1"))
 
 
 #: What is sent in other tests: enough to meet every kind of break.
-FEW = 100
+FEW = 60
 
 
 @pytest.fixture

@@ -319,7 +319,7 @@ VIEWS: dict[str, Call] = {
 INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare", "spending.reserve", "skills.apply"}
 
 #: Writes after which every view is looked at: one by one that takes half a minute, and one company's rows do not heal.
-TOGETHER = sized(10, thorough=1)
+TOGETHER = sized(25, thorough=1)
 
 #: Views beside the calls that name a company: what they show is named by an id.
 BY_ID = {"answers.get", "syntheses.of_run"}
@@ -336,9 +336,9 @@ def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) 
     assert named | INSIDE | BY_ID == WRITES.keys() | VIEWS.keys()
 
 
-@pytest.mark.slow(because="a hundred writes, and eighty views after every ten")
+@pytest.mark.slow(because="a hundred writes, and eighty views after every few")
 @pytest.mark.timeout(900)
-@settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_a_company_does_changes_nothing_of_another(
     ledger: Ledger, clock: StoppedClock, data: st.DataObject

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import StoppedClock, copied_urls
+from support.thorough import also_thorough
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
@@ -37,7 +38,8 @@ def sqlite_urls(tmp_path_factory: pytest.TempPathFactory, ledger_template: Path)
     return copied_urls(ledger_template, tmp_path_factory.mktemp("ledger"))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+# The repositories' own tests run on both.
+@pytest.fixture(params=["sqlite", *also_thorough(pytest.param("postgresql", marks=pytest.mark.service))])
 def urls(request: pytest.FixtureRequest) -> LedgerUrls:
     if request.param == "sqlite":
         found: LedgerUrls = request.getfixturevalue("sqlite_urls")
