@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy.pool import QueuePool
 
 #: Folders whose tests fork, or share a database with processes that they start.
-_AS_IN_PRODUCTION = {"cli", "jobs", "ledger"}
+_AS_IN_PRODUCTION = {"cli", "jobs", "ledger", "wiki"}
 
 
 @pytest.fixture(autouse=True)

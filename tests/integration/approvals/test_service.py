@@ -113,7 +113,7 @@ async def test_of_two_approvers_at_the_same_moment_one_publishes_and_one_is_told
     assert set(notes.is_published) == {"one"}
 
 
-@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 @pytest.mark.parametrize("who_is_next", ["the sweep", "the next word"])
 @pytest.mark.parametrize("deed", ["approve", "undo"])
 async def test_a_crash_at_any_call_leaves_nothing_half_done(

@@ -40,7 +40,7 @@ def capture(backend: InMemoryBackend, ledger: Ledger, faults: Faults) -> Capture
     return Capture(watched, store, level=MemoryLevel.PERSISTENT)
 
 
-@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     tmp_path: Path, ledger_template: Path, record_property: Callable[[str, object], None], *, is_after: bool
 ) -> None:

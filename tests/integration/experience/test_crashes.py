@@ -43,7 +43,7 @@ def service(library: WikiFixture, model: FakeTeacher, faults: Faults) -> Compres
 ON_ITS_WAY = {"model.ask", "answers.answered"}
 
 
-@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 async def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     folder: Path, ledger_template: Path, record_property: Callable[[str, object], None], *, is_after: bool
 ) -> None:

@@ -188,7 +188,7 @@ def seeded(tmp_path: Path, ledger_template: Path, clock: StoppedClock) -> Path:
     return tmp_path / "seeded"
 
 
-@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     tmp_path: Path,
     seeded: Path,

@@ -294,7 +294,7 @@ async def test_a_very_long_name_still_tells_one_agent_from_another(world: Mainte
     assert all(tag.startswith("propagated:xxx") and len(tag) <= 256 for tag in tags)
 
 
-@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 async def test_after_a_crash_anywhere_the_next_run_passes_on_the_rest_and_nothing_twice(
     both: MaintenanceFixture, *, is_after: bool
 ) -> None:

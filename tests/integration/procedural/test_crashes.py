@@ -76,7 +76,7 @@ def learned(school: LearningFixture, model: FakeTeacher, faults: Faults, skills:
     asyncio.run(drawn(school, model, faults, skills))
 
 
-@pytest.mark.parametrize("is_after", AT_CALLS, ids=["before", "after"])
+@pytest.mark.parametrize("is_after", AT_CALLS)
 def test_after_a_crash_anywhere_the_next_attempt_ends_it(
     folder: Path, ledger_template: Path, record_property: Callable[[str, object], None], *, is_after: bool
 ) -> None:
