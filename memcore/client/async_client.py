@@ -45,20 +45,16 @@ class AsyncMemoryClient:
     """
 
     def __init__(self, broker_url: str, **options: Unpack[ClientOptions]) -> None:
-        self._client = MemoryClient(broker_url, **options)
+        #: Its calls run in threads; for code that has threads of its own.
+        self.blocking = MemoryClient(broker_url, **options)
         self._threads: ThreadPoolExecutor | None = None
 
     @classmethod
     def from_settings(cls, settings: "Settings", **limits: Unpack[ClientLimits]) -> Self:
         """Return a client for the stack that the settings describe."""
         made = cls(settings.broker_url)
-        made._client = MemoryClient.from_settings(settings, **limits)
+        made.blocking = MemoryClient.from_settings(settings, **limits)
         return made
-
-    @property
-    def blocking(self) -> MemoryClient:
-        """The MemoryClient whose calls run in threads, for code that has threads of its own."""
-        return self._client
 
     store = _awaited(MemoryClient.store)
     store_many = _awaited(MemoryClient.store_many)
@@ -86,14 +82,14 @@ class AsyncMemoryClient:
         """
         pending_jobs = PendingJobs(tuple(job_ids), timeout_seconds=timeout_seconds)
         while pending_jobs.waiting:
-            for status in pending_jobs.mark_finished(await self._run(self._client.finished, pending_jobs.waiting)):
+            for status in pending_jobs.mark_finished(await self._run(self.blocking.finished, pending_jobs.waiting)):
                 yield status
             if pending_jobs.waiting:
                 await asyncio.sleep(pending_jobs.poll_delay())
 
     async def close(self) -> None:
         """Close the connections once running calls have ended; a closed client opens them again when used."""
-        await self._run(self._client.close)
+        await self._run(self.blocking.close)
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)

@@ -92,17 +92,14 @@ class JsonPost:
         clock: Clock = utc_now,
     ) -> None:
         self._url = url.rstrip("/")
+        #: The address without passwords, for errors.
+        self.shown_url = masked(self._url)
         self._key = key
         self._timeout = timeout
         self._pause = pause
         self._clock = clock
         self._opening = Lock()
         self._line: _Line | None = None
-
-    @property
-    def shown_url(self) -> str:
-        """The address without passwords, for errors."""
-        return masked(self._url)
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """Send the body, if there is one, and return the answer.

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -21,19 +20,11 @@ _LAST_WORDS = 1.0
 
 
 class ProcessExecutor:
-    """Runs stages with this Python, or another; the environment comes on top of this process's own."""
+    """Runs stages with this Python, or another."""
 
-    def __init__(
-        self,
-        scratch: Path,
-        *,
-        python: str = sys.executable,
-        environment: Mapping[str, str] | None = None,
-        grace: float = GRACE,
-    ) -> None:
+    def __init__(self, scratch: Path, *, python: str = sys.executable, grace: float = GRACE) -> None:
         self._scratch = scratch
         self._command = program_argv("memcore.finetune.runner", python=python)
-        self._environment = dict(environment or {})
         self._grace = grace
 
     def run(self, job: StageJob) -> StageOutcome:
@@ -46,7 +37,7 @@ class ProcessExecutor:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **self._environment, CONFIG: str(config), PARENT: str(os.getpid())},
+            env={**os.environ, CONFIG: str(config), PARENT: str(os.getpid())},
             start_new_session=True,
         )
         output = RunnerOutput(job)

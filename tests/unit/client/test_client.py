@@ -60,7 +60,7 @@ def test_a_mapping_is_the_memory_that_its_fields_say(broker: Broker) -> None:
 
 async def test_the_async_client_takes_a_mapping_too(broker: Broker) -> None:
     client = AsyncMemoryClient("redis://127.0.0.1:1/0", company="acme", clock=lambda: NOW)
-    client._client._opened = broker  # type: ignore[assignment]  # as above
+    client.blocking._opened = broker  # type: ignore[assignment]  # as above
     one = await client.store("ada", {**FIELDS})
     many = await client.store_many("ada", [{**FIELDS}])
     assert one.memory_ids == many.memory_ids
