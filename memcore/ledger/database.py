@@ -226,11 +226,6 @@ class Database:
         with self.read() as connection:
             return rows_with(connection, query, which, ids)
 
-    def changed(self, model: "type[_Model]", statement: Update) -> "_Model | None":
-        """Update at most one row, and return it as it is then; None when there was none to update."""
-        with self.write() as connection:
-            return changed(connection, model, statement)
-
     def change(self, statement: Update | Delete) -> int:
         """Update or delete rows, and return how many; raises as :meth:`write` does."""
         with self.write() as connection:

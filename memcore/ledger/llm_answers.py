@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, delete, exists, select, update
 
 from memcore import ids
 from memcore.errors import MemoryInputError
-from memcore.ledger.database import equals, id_chunks, insert_for, insert_one, record_of
+from memcore.ledger.database import Row, equals, id_chunks, insert_for, insert_one, record_of
 from memcore.ledger.rows import Records
 from memcore.ledger.tables import ACTIVE, answers, runs, syntheses
 from memcore.models.base import Frozen
@@ -188,14 +188,13 @@ class Syntheses(Records[Synthesis]):
         """Return one part, or None."""
         return self._one(select(syntheses).where(equals(syntheses, run_id=run_id, place=place)))
 
-    def turn(self, run_id: str, place: int, state: SynthesisState) -> None:
-        """Put a part into a state."""
-        self._set(run_id, place, state=state.value, reason=None, ring_at=None)
-
-    def want(self, run_id: str, place: int, *, source_ids: Collection[str]) -> None:
-        """Ask again, about these memories; the job is dispatched at once."""
-        state = SynthesisState.WANTED.value
-        self._set(run_id, place, state=state, reason=None, ring_at=None, source_ids=list(source_ids))
+    def turn(
+        self, run_id: str, place: int, state: SynthesisState, *, source_ids: Collection[str] | None = None
+    ) -> None:
+        """Put a part into a state; one that is wanted again, about these memories, is dispatched at once."""
+        values: Row = {"state": state.value, "reason": None, "ring_at": None}
+        values |= {} if source_ids is None else {"source_ids": list(source_ids)}
+        self._update(equals(syntheses, run_id=run_id, place=place), values)
 
     def refuse(self, run_id: str, *, reason: str) -> bool:
         """Give up all wanted parts of a run, since the server that refused one will refuse them all; False for none."""
@@ -244,6 +243,3 @@ class Syntheses(Records[Synthesis]):
         """Delete a company's parts whose runs have ended, and return how many; they name ids, and nothing else."""
         active = exists().where(runs.c.run_id == syntheses.c.run_id, ACTIVE)
         return self._delete(syntheses.c.company == company, ~active)
-
-    def _set(self, run_id: str, place: int, **values: object) -> None:
-        self._update(equals(syntheses, run_id=run_id, place=place), values)

@@ -9,7 +9,7 @@ from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, or_, 
 
 from memcore import ids
 from memcore.clock import Clock, utc_now
-from memcore.ledger.database import Database, Row, id_chunks, record_of
+from memcore.ledger.database import Database, Row, changed, id_chunks, record_of
 
 
 class Repository:
@@ -61,7 +61,8 @@ class Records(Repository, Generic[_Record]):
 
     def _changed(self, which: ColumnElement[bool], values: Row) -> _Record | None:
         """Update at most one row, and return it as it is then; None when there was none to update."""
-        return self._database.changed(self._model, update(self._table).where(which).values(values))
+        with self._database.write() as connection:
+            return changed(connection, self._model, update(self._table).where(which).values(values))
 
     def _update(self, which: ColumnElement[bool], values: Row) -> int:
         return self._database.change(update(self._table).where(which).values(values))

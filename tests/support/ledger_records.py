@@ -17,6 +17,7 @@ from memcore.embedding.bm25 import SparseVector
 from memcore.ledger import tables
 from memcore.ledger.database import record_of
 from memcore.ledger.journal import EntryReason, IncomingKind, JournalEntry
+from memcore.ledger.learning import lessons
 from memcore.ledger.ledger import Ledger
 from memcore.models.archival import ArchivalIndexEntry
 from memcore.models.memory import MemoryCategory, MemoryEntry
@@ -87,6 +88,12 @@ def archived_by(ledger: Ledger, run_id: str) -> tuple[ArchivalIndexEntry, ...]:
     """Return where the memories lie that a run archived, also those that came back since."""
     query = select(tables.archive).where(tables.archive.c.run_id == run_id)
     return tuple(record_of(ArchivalIndexEntry, row) for row in ledger.archive._database.rows(query))
+
+
+def open_lesson(ledger: Ledger, company: str, agent_id: str, lesson_id: str) -> bool:
+    """Insert the lesson of a task without its trajectory."""
+    with ledger.lessons._database.write() as connection:
+        return lessons.open_lesson(connection, company, agent_id, lesson_id, at=ledger.lessons._clock())
 
 
 def make_record(memory_id: str, *, agent_id: str = "ada", at: datetime | None = None) -> MemoryRecord:

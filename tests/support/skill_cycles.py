@@ -17,7 +17,7 @@ from memcore.procedural.records import LessonText
 from memcore.skills.evolver import SkillEvolver
 from memcore.skills.report import EvolverReport
 from support.execution_traces import trajectory
-from support.ledger_records import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock, open_lesson
 from support.lessons import lesson
 from support.proposals import service_of
 
@@ -81,7 +81,7 @@ class Fleet:
             self.teach(trace_id, agent_id, text)
 
     def teach(self, trace_id: str, agent_id: str, text: LessonText) -> None:
-        self.ledger.lessons.open(COMPANY, agent_id, trace_id)
+        open_lesson(self.ledger, COMPANY, agent_id, trace_id)
         self.ledger.lessons.drawn(
             COMPANY, trace_id, "stored", memory_id=f"m-{trace_id}", confidence=text.confidence,
             text=text.model_dump_json(),

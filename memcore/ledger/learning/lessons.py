@@ -71,14 +71,6 @@ class Lessons(CompanyRecords[Lesson], Work[Lesson]):
     _page_size = MAX_PAGE
     _open = WAITING
 
-    def open(self, company: str, agent_id: str, lesson_id: str) -> bool:
-        """Insert a task's lesson, to be drawn, and return True; False when it is there already.
-
-        Raises MemoryInputError when a key is too long.
-        """
-        with self._database.write() as connection:
-            return open_lesson(connection, company, agent_id, lesson_id, at=self._clock())
-
     def drawn(
         self,
         company: str,

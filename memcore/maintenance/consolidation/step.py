@@ -149,7 +149,7 @@ async def _finish(
         moved.append(part)
         if part.unanswered:
             # Some were pinned, changed or removed since the model was asked: it is asked about what is left.
-            syntheses.want(synthesis.run_id, synthesis.place, source_ids=part.unanswered)
+            syntheses.turn(synthesis.run_id, synthesis.place, SynthesisState.WANTED, source_ids=part.unanswered)
         else:
             syntheses.turn(synthesis.run_id, synthesis.place, SynthesisState.DONE)
     return moved

@@ -190,7 +190,6 @@ WRITES: dict[str, Call] = {
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
     "trajectories.append": lambda ledger, _, c: ledger.trajectories.append(c, TRAJECTORY),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
-    "lessons.open": lambda ledger, _, c: ledger.lessons.open(c, AGENT, TRAJECTORY.id),
     "lessons.postpone": lambda ledger, clock, c: ledger.lessons.postpone(
         c, TRAJECTORY.id, until=clock(), is_failed_attempt=True
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.execution_traces import trajectory
-from support.ledger_records import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock, open_lesson
 from support.memories import DAWN
 
 from memcore.errors import MemoryInputError
@@ -24,8 +24,8 @@ def waiting(ledger: Ledger, *, limit: int = 99) -> list[str]:
 
 
 def test_a_lesson_is_opened_once_and_drawn_once(ledger: Ledger, clock: StoppedClock) -> None:
-    assert ledger.lessons.open(COMPANY, "ada", "l-1")
-    assert not ledger.lessons.open(COMPANY, "ada", "l-1")
+    assert open_lesson(ledger, COMPANY, "ada", "l-1")
+    assert not open_lesson(ledger, COMPANY, "ada", "l-1")
     opened = ledger.lessons.get(COMPANY, "l-1")
     assert opened is not None
     assert (opened.outcome, opened.tries, opened.created_at) == (None, 0, clock())
@@ -41,7 +41,7 @@ def test_a_lesson_is_opened_once_and_drawn_once(ledger: Ledger, clock: StoppedCl
 
 
 def test_of_many_who_draw_a_lesson_at_once_one_does(ledger: Ledger) -> None:
-    ledger.lessons.open(COMPANY, "ada", "l-1")
+    open_lesson(ledger, COMPANY, "ada", "l-1")
     with ThreadPoolExecutor(8) as workers:
         done = list(workers.map(lambda i: ledger.lessons.drawn(COMPANY, "l-1", "stored", memory_id=f"m-{i}"), range(8)))
     assert done.count(True) == 1
@@ -52,7 +52,7 @@ def test_of_many_who_draw_a_lesson_at_once_one_does(ledger: Ledger) -> None:
 
 def test_a_key_that_is_too_long_is_refused_by_name(ledger: Ledger) -> None:
     with pytest.raises(MemoryInputError, match="lesson_id"):
-        ledger.lessons.open(COMPANY, "ada", "x" * (MAX_KEY_CHARS + 1))
+        open_lesson(ledger, COMPANY, "ada", "x" * (MAX_KEY_CHARS + 1))
 
 
 def test_a_trajectory_and_its_lesson_come_together_or_not_at_all(ledger: Ledger, clock: StoppedClock) -> None:
@@ -69,7 +69,7 @@ def test_a_trajectory_and_its_lesson_come_together_or_not_at_all(ledger: Ledger,
 
 def test_a_lost_message_is_found_once_each_time_the_oldest_first(ledger: Ledger, clock: StoppedClock) -> None:
     for name in ("b", "a", "c"):
-        ledger.lessons.open(COMPANY, "ada", name)
+        open_lesson(ledger, COMPANY, "ada", name)
         clock.advance(timedelta(seconds=1))
     ledger.lessons.drawn(COMPANY, "c", "stored")
     assert waiting(ledger) == []
@@ -84,7 +84,7 @@ def test_a_lost_message_is_found_once_each_time_the_oldest_first(ledger: Ledger,
 def test_two_sweeps_at_once_dispatch_once(ledger: Ledger, clock: StoppedClock) -> None:
     names = [f"l-{number:02}" for number in range(40)]
     for name in names:
-        ledger.lessons.open(COMPANY, "ada", name)
+        open_lesson(ledger, COMPANY, "ada", name)
     clock.advance(MINUTES + timedelta(seconds=1))
     with ThreadPoolExecutor(4) as sweeps:
         dispatched = list(sweeps.map(lambda _: waiting(ledger), range(8)))
@@ -92,7 +92,7 @@ def test_two_sweeps_at_once_dispatch_once(ledger: Ledger, clock: StoppedClock) -
 
 
 def test_a_lesson_that_sleeps_is_left_alone_until_its_time(ledger: Ledger, clock: StoppedClock) -> None:
-    ledger.lessons.open(COMPANY, "ada", "l-1")
+    open_lesson(ledger, COMPANY, "ada", "l-1")
     ledger.lessons.postpone(COMPANY, "l-1", until=clock() + DAY)
     clock.advance(DAY + MINUTES)
     assert waiting(ledger) == []
@@ -110,10 +110,10 @@ def test_a_lesson_that_sleeps_is_left_alone_until_its_time(ledger: Ledger, clock
 
 def test_what_was_stored_is_passed_on_once(ledger: Ledger, clock: StoppedClock) -> None:
     for name, memory_id in (("a", "m-a"), ("b", None), ("c", "m-c")):
-        ledger.lessons.open(COMPANY, "ada", name)
+        open_lesson(ledger, COMPANY, "ada", name)
         ledger.lessons.drawn(COMPANY, name, "stored" if memory_id else "malformed", memory_id=memory_id)
         clock.advance(MINUTES)
-    ledger.lessons.open(COMPANY, "bob", "d")
+    open_lesson(ledger, COMPANY, "bob", "d")
     ledger.lessons.drawn(COMPANY, "d", "stored", memory_id="m-d")
     found = ledger.lessons.unpropagated(COMPANY, "ada", limit=9)
     assert [each.memory_id for each in found] == ["m-a", "m-c"]
@@ -155,8 +155,8 @@ def test_an_agents_lessons_are_paged_newest_first_with_their_tasks(ledger: Ledge
     for number in range(5):
         ledger.trajectories.append(COMPANY, trajectory(f"l-{number}", task_id=f"t-{number}"), lesson_at=clock())
         clock.advance(timedelta(seconds=number % 2))
-    ledger.lessons.open(COMPANY, "ada", "taskless")
-    ledger.lessons.open(COMPANY, "bob", "another's")
+    open_lesson(ledger, COMPANY, "ada", "taskless")
+    open_lesson(ledger, COMPANY, "bob", "another's")
     seen, last = [], None
     while page := ledger.lessons.page(COMPANY, "ada", before=last, limit=2):
         seen += [(each.lesson_id, each.task_id) for each in page]
@@ -166,7 +166,7 @@ def test_an_agents_lessons_are_paged_newest_first_with_their_tasks(ledger: Ledge
 
 def test_outcomes_are_counted(ledger: Ledger) -> None:
     for number, outcome in enumerate(("stored", "stored", "malformed", None)):
-        ledger.lessons.open(COMPANY, "ada" if number else "bob", f"l-{number}")
+        open_lesson(ledger, COMPANY, "ada" if number else "bob", f"l-{number}")
         if outcome:
             ledger.lessons.drawn(COMPANY, f"l-{number}", outcome)
     assert ledger.lessons.outcomes(COMPANY) == {"stored": 2, "malformed": 1, None: 1}
@@ -174,7 +174,7 @@ def test_outcomes_are_counted(ledger: Ledger) -> None:
 
 def test_old_lessons_go_and_the_rest_stays(ledger: Ledger, clock: StoppedClock) -> None:
     for name, agent_id in (("old", "ada"), ("new", "ada"), ("bobs", "bob")):
-        ledger.lessons.open(COMPANY, agent_id, name)
+        open_lesson(ledger, COMPANY, agent_id, name)
         clock.advance(DAY)
     assert ledger.lessons.expire(COMPANY, before=clock() - 2 * DAY) == 1
     assert ledger.lessons.get(COMPANY, "old") is None

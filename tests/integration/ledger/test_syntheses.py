@@ -55,7 +55,7 @@ def test_a_part_goes_from_wanted_to_ready_to_done_or_back(ledger: Ledger) -> Non
     assert syntheses.states("run") == {SynthesisState.READY, SynthesisState.WANTED}
     syntheses.turn("run", 1, SynthesisState.DONE)
     assert syntheses.states("run") == {SynthesisState.READY, SynthesisState.DONE}
-    syntheses.want("run", 0, source_ids=("b", "c"))
+    syntheses.turn("run", 0, SynthesisState.WANTED, source_ids=("b", "c"))
     assert syntheses.states("run") == {SynthesisState.WANTED, SynthesisState.DONE}
     assert [(each.state, each.source_ids) for each in syntheses.of_run("run")] == [
         (SynthesisState.WANTED, ("b", "c")),

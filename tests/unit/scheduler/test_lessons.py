@@ -6,7 +6,7 @@ import pytest
 from support.execution_traces import trace
 from support.fake_summarizer import FakeSummarizer
 from support.job_contexts import ScriptedContext
-from support.ledger_records import StoppedClock
+from support.ledger_records import StoppedClock, open_lesson
 
 from memcore.config.policy import Policy
 from memcore.jobs import AppliedPayload, LessonPayload
@@ -27,7 +27,7 @@ def dispatched(job_context: ScriptedContext) -> list[str]:
 def test_a_lost_message_is_sent_again_until_the_lesson_is_drawn(
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
-    job_context.ledger.lessons.open("acme", "ada", "l-1")
+    open_lesson(job_context.ledger, "acme", "ada", "l-1")
     sweep("{}", job_context)
     assert job_context.dispatcher.lessons == []
     clock.advance(UNDRAWN_TOO_LONG + timedelta(seconds=1))
@@ -45,7 +45,7 @@ def test_a_long_queue_is_dispatched_in_parts(
 ) -> None:
     monkeypatch.setattr(sweeping_services, "LESSONS_REDISPATCHED", 2)
     for name in ("a", "b", "c"):
-        job_context.ledger.lessons.open("acme", "ada", name)
+        open_lesson(job_context.ledger, "acme", "ada", name)
         clock.advance(timedelta(seconds=1))
     clock.advance(UNDRAWN_TOO_LONG)
     assert [sweep_lessons(job_context), sweep_lessons(job_context), sweep_lessons(job_context)] == [2, 1, 0]
@@ -56,7 +56,7 @@ def test_a_long_queue_is_dispatched_in_parts(
 def test_no_lesson_is_dispatched_that_could_not_be_drawn(
     job_context: ScriptedContext, clock: StoppedClock, why: str
 ) -> None:
-    job_context.ledger.lessons.open("acme", "ada", "l-1")
+    open_lesson(job_context.ledger, "acme", "ada", "l-1")
     clock.advance(UNDRAWN_TOO_LONG * 2)
     if why == "no model":
         job_context.model = None
