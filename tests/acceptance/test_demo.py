@@ -34,7 +34,7 @@ def played(tmp_path: Path, environ: Mapping[str, str]) -> str:
         while demo.poll() is None:
             for child in psutil.Process(demo.pid).children(recursive=True):
                 seen.setdefault(child.pid, child)
-            time.sleep(0.2)  # a look, not a wait: the loop ends when the demo does
+            time.sleep(0.5)  # a look, not a wait: the loop ends when the demo does
     finally:
         demo.kill()
         demo.wait()

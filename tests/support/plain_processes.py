@@ -44,7 +44,7 @@ class Fleet:
         return done.stdout
 
     def start(self, part: str, *words: str) -> None:
-        """Start a part; its name is that of its heartbeat."""
+        """Start a part; its name is that of its heartbeat, unless it is the second of its kind."""
         with (self.home / f"{part}.log").open("ab") as log:
             self.processes[part] = subprocess.Popen(
                 [MEMTEND, *words],
@@ -80,7 +80,7 @@ class Fleet:
         process = self.processes.pop(part)
         process.terminate()
         code = process.wait(STOP_SECONDS)
-        Heartbeat.of(self.home, part).path.unlink()
+        Heartbeat.of(self.home, part).path.unlink(missing_ok=True)
         return code
 
     def kill(self, part: str) -> None:
@@ -88,7 +88,7 @@ class Fleet:
         process = self.processes.pop(part)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        Heartbeat.of(self.home, part).path.unlink()
+        Heartbeat.of(self.home, part).path.unlink(missing_ok=True)
 
     def kill_all(self) -> None:
         for process in self.processes.values():

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ import psutil
 
 from memcore.config.settings import Settings
 from workers.stack.home import StackState, read_state, same_process
-from workers.stack.stack import start_stack as supervised
 
 #: The script that `make setup` leaves.
 MEMTEND = Path(sys.executable).parent / "memtend"
@@ -133,17 +131,3 @@ def running_stack(
         yield stack
     finally:
         end_stack(home, stack.process)
-
-
-@contextmanager
-def quick_stack(home: Path, *, tick_seconds: float, sweep_seconds: float) -> Generator[Settings]:
-    """Run a stack supervised by this process, whose beat looks more often than `memtend up` lets it."""
-    stack = supervised(home, clean_environ(), tick_seconds=tick_seconds, sweep_seconds=sweep_seconds)
-    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
-    watcher.start()
-    try:
-        yield stack.settings
-    finally:
-        stack.supervisor.ask_to_stop()
-        watcher.join()
-        stack.stop()
