@@ -4,9 +4,9 @@ import asyncio
 import hmac
 import logging
 import time
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import orjson
@@ -31,7 +31,6 @@ from memcore.vectorstore.errors import (
     NotFoundError,
     NotSupportedError,
     TooLargeError,
-    UnauthorizedError,
     engine_errors,
 )
 from memcore.vectorstore.store import OLDEST_CHECKPOINT, Store
@@ -104,9 +103,7 @@ def build_app(store: Store, *, api_key: str | None) -> Starlette:
         ],
         middleware=[Middleware(ApiKeyMiddleware, api_key=api_key)],
         exception_handlers={
-            ApiError: _refused,
-            ValidationError: _invalid,
-            HTTPException: _unknown_call,
+            **dict.fromkeys((ApiError, ValidationError, HTTPException), _refused),
             Exception: _failed,
         },
         lifespan=lifespan,
@@ -126,7 +123,7 @@ class ApiKeyMiddleware:
             scope[_ARRIVED] = time.perf_counter()
             if self._api_key is not None and scope["path"] not in _OPEN_PATHS and not self._knows(Request(scope)):
                 message = "Must provide an API key or an Authorization bearer token that this store server knows"
-                answer = _refusal(Request(scope), UnauthorizedError.status, message)
+                answer = _refusal(Request(scope), HTTPStatus.UNAUTHORIZED, message)
                 await answer(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -386,11 +383,7 @@ def _facet(collection: Collection, given: rest.FacetRequest) -> Any:
     """Count points by the values of an indexed field, always exactly."""
     asked = edge.FacetRequest(given.key, limit_of(given.limit), exact=True, filter=engine_filter(given.filter))
     hits = collection.reading().facet(asked).hits
-    return {"hits": [{"value": _value(hit.value), "count": hit.count} for hit in hits if hit.count]}
-
-
-def _value(value: Any) -> Any:
-    return str(value) if isinstance(value, uuid.UUID) else value
+    return {"hits": [{"value": hit.value, "count": hit.count} for hit in hits if hit.count]}
 
 
 async def _body_of(request: Request) -> dict[str, Any]:
@@ -464,20 +457,14 @@ async def _version(_: Request) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, ValidationError):
+        error = BadRequestError.of(error)
+    elif isinstance(error, HTTPException):
+        error = NotSupportedError(f"{request.method} {request.url.path}")
     assert isinstance(error, ApiError)  # noqa: S101  # the table of handlers says so; this tells the type checker
     if error.status >= EngineFailedError.status and not isinstance(error, NotSupportedError):
         _log.error("store.call.failed method=%s path=%s error=%s", request.method, request.url.path, error)
     return _refusal(request, error.status, str(error))
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)  # noqa: S101  # see _refused
-    return await _refused(request, BadRequestError.of(error))
-
-
-async def _unknown_call(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101  # see _refused
-    return await _refused(request, NotSupportedError(f"{request.method} {request.url.path}"))
 
 
 async def _failed(request: Request, error: Exception) -> Response:

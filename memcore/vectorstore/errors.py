@@ -44,12 +44,6 @@ class BadRequestError(ApiError):
         return cls(f"Format error in JSON body: {where}: {first['msg']}")
 
 
-class UnauthorizedError(ApiError):
-    """The API key is missing or wrong."""
-
-    status = 401
-
-
 class NotFoundError(ApiError):
     """No collection, alias or point has that name or id."""
 

@@ -23,6 +23,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
+import uvloop
 
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore.app import build_app
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with owned(options.data), _bound(options.host, options.port) as listener:
             api_key = _api_key(options)
-            with asyncio.Runner(loop_factory=_loop) as runner:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(_serve(options.data, listener, api_key))
     except MemoryConfigError as error:
         sys.stderr.write(f"{error}\n")
@@ -116,15 +117,11 @@ async def _serve(data: Path, listener: socket.socket, api_key: str | None) -> No
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     listener.listen(_BACKLOG)
-    await _Server(config, listener).serve(sockets=[listener])
+    await _Server(config).serve(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """Uvicorn, with exit code 0 after a signal and a line when it is ready."""
-
-    def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
-        super().__init__(config)
-        self._address = listener.getsockname()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -136,21 +133,13 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        if self.started:
-            host, port = self._address[:2]
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
             host = f"[{host}]" if ":" in host else host
             # To a log on a full disk: saying it is no reason to end.
             with contextlib.suppress(OSError):
                 sys.stdout.write(f"store.ready url=http://{host}:{port} pid={os.getpid()}\n")
                 sys.stdout.flush()
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop  # noqa: PLC0415  # it does not exist on Windows
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 if __name__ == "__main__":
