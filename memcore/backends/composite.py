@@ -8,13 +8,13 @@ a change of the routes. So calls by id ask every child.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from memcore import errors
 from memcore.backends.base import Age, RecordBackend, age, age_at, cursor_after
 from memcore.backends.deletion import Deletion
+from memcore.backends.fusion import best_first
 from memcore.backends.protocol import (
     MAX_PAGE,
     BackendEvent,
@@ -26,12 +26,7 @@ from memcore.backends.protocol import (
     facts_of,
 )
 from memcore.clock import Clock, utc_now
-from memcore.errors import (
-    MemoryCapabilityError,
-    MemoryConfigError,
-    MemoryConnectionError,
-    MemoryRetrievalError,
-)
+from memcore.errors import MemoryCapabilityError, MemoryConfigError, MemoryConnectionError, MemoryRetrievalError
 from memcore.models.memory import (
     MemoryCategory,
     MemoryEntry,
@@ -52,36 +47,31 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class FanOutResults(Generic[Answer]):
-    """Answers and failures by child, in the order of the calls."""
-
-    given: dict[str, Answer] = field(default_factory=dict)
-    failed: dict[str, errors.MemoryError] = field(default_factory=dict)
-
-
-async def fan_out(calls: Mapping[str, Awaitable[Answer]]) -> FanOutResults[Answer]:
-    """Make the calls at once and return when all are done.
+async def fan_out(
+    calls: Mapping[str, Awaitable[Answer]],
+) -> tuple[dict[str, Answer], dict[str, errors.MemoryError]]:
+    """Make the calls at once, and return answers and failures by child when all are done, in the order of the calls.
 
     Only memory errors count as a child's failure; anything else, the builtin MemoryError above all, is raised.
     """
-    answers: FanOutResults[Answer] = FanOutResults()
+    given: dict[str, Answer] = {}
+    failed: dict[str, errors.MemoryError] = {}
     for name, outcome in zip(calls, await asyncio.gather(*calls.values(), return_exceptions=True), strict=True):
         if isinstance(outcome, errors.MemoryError):
-            answers.failed[name] = outcome
+            failed[name] = outcome
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
-            answers.given[name] = outcome
-    return answers
+            given[name] = outcome
+    return given, failed
 
 
 async def all_answers(children: Mapping[str, Asked], call: Callable[[Asked], Awaitable[Answer]]) -> list[Answer]:
     """Make a call of each child at once and return every answer; a failure is raised when all are done."""
-    answers = await fan_out({name: call(child) for name, child in children.items()})
-    for error in answers.failed.values():
+    given, failed = await fan_out({name: call(child) for name, child in children.items()})
+    for error in failed.values():
         raise error
-    return list(answers.given.values())
+    return list(given.values())
 
 
 # A child's own cursor is at the end of that child's page, and a merged page ends somewhere in the middle of it. So the
@@ -137,6 +127,8 @@ class CompositeBackend(RecordBackend):
     Raises MemoryConfigError when a route names no child.
     """
 
+    backend_name = "composite"
+
     def __init__(
         self,
         children: Mapping[str, Child],
@@ -177,10 +169,6 @@ class CompositeBackend(RecordBackend):
     @property
     def is_connected(self) -> bool:
         return all(child.is_connected for child in self._children.values())
-
-    @property
-    def backend_name(self) -> str:
-        return "composite"
 
     @property
     def supported_categories(self) -> frozenset[MemoryCategory]:
@@ -231,24 +219,22 @@ class CompositeBackend(RecordBackend):
         """
         self._require_connected(agent_id)
         targets = self._targets(query.namespaces)
-        answers = await fan_out({name: child.retrieve(agent_id, query) for name, child in targets.items()})
-        if answers.failed:
-            failed = {name: type(error).__name__ for name, error in answers.failed.items()}
-            if not answers.given:
-                names = ", ".join(f"{name} ({error})" for name, error in failed.items())
+        given, failed = await fan_out({name: child.retrieve(agent_id, query) for name, child in targets.items()})
+        if failed:
+            reasons = {name: type(error).__name__ for name, error in failed.items()}
+            if not given:
+                names = ", ".join(f"{name} ({error})" for name, error in reasons.items())
                 raise MemoryRetrievalError(f"the backend composite got no answer from {names}")
-            _log.warning(BackendEvent.FANOUT_PARTIAL, extra={"agent_id": agent_id, "failed": failed})
-        found = [entry for entries in answers.given.values() for entry in entries]
-        found.sort(key=lambda entry: (-(entry.relevance_score or 0.0), -entry.created_at.timestamp(), entry.id))
-        return tuple(found[: query.limit])
+            _log.warning(BackendEvent.FANOUT_PARTIAL, extra={"agent_id": agent_id, "failed": reasons})
+        return best_first((entry for entries in given.values() for entry in entries), query.limit)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory from whichever child has it; a child that fails matters only when no other has it."""
         self._require_connected(agent_id)
-        answers = await fan_out({name: child.get(agent_id, memory_id) for name, child in self._children.items()})
-        found = next((entry for entry in answers.given.values() if entry is not None), None)
+        given, failed = await fan_out({name: child.get(agent_id, memory_id) for name, child in self._children.items()})
+        found = next((entry for entry in given.values() if entry is not None), None)
         if found is None:
-            for error in answers.failed.values():
+            for error in failed.values():
                 raise error
         return found
 

@@ -22,17 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendParts:
-    """The parts from which backends are built; each takes what it needs.
+    """The parts from which backends are built, as ``create_memory_backend`` takes them; each takes what it needs.
 
-    Attributes:
-        config: the company's ``memory`` section.
-        company: the company.
-        embedder: makes dense vectors.
-        place: where the mem0 backend's data lie.
-        followed: how mem0 follows the row that says which collection serves; None stays with the place's own.
-        deletion: journals what engines delete; None where there is no ledger.
-        clock: the time.
-        registry: where a backend that is made of others finds them.
+    A backend that is made of others finds them in the registry.
     """
 
     config: CompanyMemoryConfig

@@ -3,7 +3,7 @@
 The mem0 backend and the retrieval package fuse with this function and no other.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -120,6 +120,12 @@ def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_w
     }
     # 0.4 + 0.6 may come out a hair above 1.
     return {key: min(1.0, score) for key, score in fused.items()}
+
+
+def best_first(entries: Iterable[MemoryEntry], limit: int) -> tuple[MemoryEntry, ...]:
+    """Return so many of the entries by relevance, those without one last and newest first, ties by id."""
+    ranked = sorted(entries, key=lambda each: (-(each.relevance_score or 0.0), -each.created_at.timestamp(), each.id))
+    return tuple(ranked[:limit])
 
 
 def _scaled(scores: Mapping[str, float]) -> dict[str, float]:

@@ -5,10 +5,12 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from memcore import ids
 from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fresh_record
 from memcore.backends.deletion import Deletion
+from memcore.backends.fusion import best_first
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
@@ -82,24 +84,11 @@ class _Publication:
         return self.since <= version and (self.until is None or self.until > version)
 
     def lines(self) -> Iterator[SharedEntry]:
-        entry = self.entry
-        yield SharedEntry(
-            version=self.since,
-            kind="publish",
-            memory_id=entry.id,
-            agent_id=entry.agent_id,
-            at=entry.created_at,
-            record=MemoryRecord(entry=entry),
-        )
+        line = partial(SharedEntry, memory_id=self.entry.id, agent_id=self.entry.agent_id)
+        record = MemoryRecord(entry=self.entry)
+        yield line(version=self.since, kind="publish", at=self.entry.created_at, record=record)
         if self.until is not None and self.ended_at is not None:
-            yield SharedEntry(
-                version=self.until,
-                kind="retract",
-                memory_id=entry.id,
-                agent_id=entry.agent_id,
-                at=self.ended_at,
-                record=None,
-            )
+            yield line(version=self.until, kind="retract", at=self.ended_at, record=None)
 
 
 class InMemoryShared:
@@ -145,7 +134,7 @@ class InMemoryShared:
             if not 0 <= at <= self._head:
                 raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
             there = [one.entry for one in self._publications.values() if one.is_visible(at)]
-        return _newest(e for e in there if e.agent_id not in left_out and is_hit(query, e, now))[: query.limit]
+        return best_first((e for e in there if e.agent_id not in left_out and is_hit(query, e, now)), query.limit)
 
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
@@ -172,11 +161,6 @@ class InMemoryShared:
 
 def _is_current(publication: _Publication, now: datetime) -> bool:
     return publication.until is None and not is_expired(publication.entry, now)
-
-
-def _newest(entries: Iterable[MemoryEntry]) -> tuple[MemoryEntry, ...]:
-    by_id = sorted(entries, key=lambda entry: entry.id)
-    return tuple(sorted(by_id, key=lambda entry: entry.created_at, reverse=True))
 
 
 #: Most memories of one agent by default: the reference's value, a few tens of megabytes.
@@ -207,7 +191,7 @@ class InMemoryBackend(RecordBackend):
         clock: Clock = utc_now,
     ) -> None:
         super().__init__(company=company, deletion=deletion, clock=clock)
-        self._max_memories = max_memories
+        self.max_memories_per_agent = max_memories
         self._agents: dict[str, dict[str, MemoryRecord]] = {}
         self._owners: dict[str, str] = {}
         self._marks: dict[str, str] = {}
@@ -234,11 +218,6 @@ class InMemoryBackend(RecordBackend):
         return self._is_connected
 
     @property
-    def max_memories_per_agent(self) -> int | None:
-        """The cap that the constructor was given."""
-        return self._max_memories
-
-    @property
     def vector_space(self) -> str | None:
         """None: it makes no vectors, and keeps those that it is given."""
         return None
@@ -248,7 +227,7 @@ class InMemoryBackend(RecordBackend):
         now = self._clock()
         with self._lock:
             found = [r.entry for r in self._of(agent_id).values() if is_hit(query, r.entry, now)]
-        return _newest(found)[: query.limit]
+        return best_first(found, query.limit)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         with self._lock:
@@ -364,15 +343,17 @@ class InMemoryBackend(RecordBackend):
             wanted[record.entry.agent_id] = wanted.get(record.entry.agent_id, 0) + 1
         for agent_id, number in wanted.items():
             own = self._of(agent_id)
-            if len(own) + number <= self._max_memories:
+            if len(own) + number <= self.max_memories_per_agent:
                 continue
             # Only at the cap: below it, retention decides about expired memories.
             now = self._clock()
             for memory_id in [key for key, record in own.items() if is_expired(record.entry, now)]:
                 del own[memory_id], self._owners[memory_id]
                 self._marks.pop(memory_id, None)
-            if len(own) + number > self._max_memories:
-                raise MemoryStoreError(f"the backend inmemory holds at most {self._max_memories} memories of an agent")
+            if len(own) + number > self.max_memories_per_agent:
+                raise MemoryStoreError(
+                    f"the backend inmemory holds at most {self.max_memories_per_agent} memories of an agent"
+                )
 
 
 def _shown(record: MemoryRecord, *, with_vectors: bool) -> MemoryRecord:

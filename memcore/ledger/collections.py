@@ -458,8 +458,8 @@ class ReindexMarks(Repository):
 
     def counts(self, company: str, *, version: int, owners: Collection[str] = ()) -> bool:
         """Return whether a write counts: the pointer is as it was before it, and the marks of its owners stand."""
-        is_unchanged = equals(pointer, company=company, version=version)
-        query = select(pointer.c.version).where(is_unchanged, _all_marked(company, owners))
+        is_unchanged = _all_marked(company, owners), equals(pointer, company=company, version=version)
+        query = select(pointer.c.version).where(*is_unchanged)
         return self._database.row(query) is not None
 
     def take(self, company: str, token: str, *, limit: int) -> tuple[str, ...]:

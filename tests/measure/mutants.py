@@ -133,11 +133,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("wanted = [runs.c.company == company]", "wanted = []"),
         (
-            "unasked=tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))),",
-            "unasked=(),",
+            "unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))",
+            "unasked = ()",
         ),
         (
-            "self._collection, points_selector=FilterSelector(filter=of_where(where, with_ids(ids))), wait=True",
+            "self._collection, points_selector=FilterSelector(filter=narrower(matching, with_ids(ids))), wait=True",
             "self._collection, points_selector=ids, wait=True",
         ),
         (

@@ -26,13 +26,7 @@ from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.database import Database
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
-from memcore.models.memory import (
-    MemoryCategory,
-    MemoryEntry,
-    MemoryMetadata,
-    MemoryQuery,
-    require_agent_id,
-)
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_agent_id
 from memcore.records import MemoryRecord, Page, Scope, Where
 
 
@@ -87,7 +81,8 @@ class Mem0Backend(RecordBackend):
         clock: Clock = utc_now,
     ) -> None:
         self._place = place
-        self._is_sharing = is_sharing and place.ledger_url is not None
+        #: Whether the policy lets agents share, and a ledger holds the log.
+        self.supports_shared_access = is_sharing and place.ledger_url is not None
         super().__init__(company=company, deletion=deletion, clock=clock)
         self._indexing = Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template))
         self._plan_of = plan_of
@@ -96,10 +91,7 @@ class Mem0Backend(RecordBackend):
         self._opened: Mem0Connection | None = None
 
     async def connect(self) -> None:
-        """Open the connection and create the collection if it is not there; a second call does nothing.
-
-        Raises MemoryConnectionError, or MemoryConfigError when the collection holds another embedder's vectors.
-        """
+        """Open it, and create the collection if it is not there; MemoryConfigError for another embedder's vectors."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await self._open()
@@ -129,11 +121,6 @@ class Mem0Backend(RecordBackend):
     @property
     def is_connected(self) -> bool:
         return self._opened is not None
-
-    @property
-    def supports_shared_access(self) -> bool:
-        """Whether the policy lets agents share, and a ledger holds the log."""
-        return self._is_sharing
 
     @property
     def facts(self) -> FactStore | None:
@@ -170,12 +157,11 @@ class Mem0Backend(RecordBackend):
         exclude_agents: Collection[str] = (),
     ) -> RankedLists:
         opened, own, others = self._connected(), SearchScope.of_agent(agent_id, query), None
-        if query.text is not None and include_shared and self._is_sharing and opened.shared is not None:
+        if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
         return await opened.serving.read("retrieve_rankings", Reader.rankings, own, others, query, now=self._clock())
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return the memory, or None when this agent has none with that id or it has expired."""
         return await self._serving().read("get", Reader.get, agent_id, memory_id, now=self._clock())
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
@@ -241,7 +227,7 @@ class Mem0Backend(RecordBackend):
         return Mem0Connection(serving=serving, shared=shared, facts=facts)
 
     def _sharing(self) -> SharedKnowledge:
-        if (shared := self._connected().shared) is None or not self._is_sharing:
+        if (shared := self._connected().shared) is None or not self.supports_shared_access:
             raise MemoryCapabilityError("this backend shares nothing: memory.options.shared_knowledge_base is off")
         return shared
 

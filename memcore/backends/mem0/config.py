@@ -10,9 +10,6 @@ from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.models.base import Frozen, NotBlankStr
 
-#: How long one call may take. A write of 256 memories takes under a second; a store that vacuums answers seconds late.
-DEFAULT_TIMEOUT = timedelta(seconds=30)
-
 
 class Mem0Config(Frozen):
     """The addresses of vector store, history and collection; the repr shows no secret.
@@ -31,7 +28,8 @@ class Mem0Config(Frozen):
     history_url: NotBlankStr = Field(repr=False)
     collection: NotBlankStr
     ledger_url: NotBlankStr | None = Field(default=None, repr=False)
-    timeout: timedelta = DEFAULT_TIMEOUT
+    # A write of 256 memories takes under a second; a store that vacuums answers seconds late.
+    timeout: timedelta = timedelta(seconds=30)
 
     @classmethod
     def collection_of(cls, company: str) -> str:

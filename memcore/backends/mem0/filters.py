@@ -41,28 +41,34 @@ def of_owners(owners: Sequence[str]) -> Filter:
     return _of_owner(tuple(owners), (), ())
 
 
-def of_where(where: Where, *conditions: Condition) -> Filter:
-    """Return the filter for what a Where means, narrowed by further conditions."""
+def narrower(wide: Filter, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
+    """Return one of these filters, narrowed by further conditions."""
+    must: Any = wide.must
+    must_not: Any = wide.must_not or ()
+    return Filter(must=[*must, *conditions], must_not=[*must_not, *but_not] or None)
+
+
+def of_where(where: Where) -> Filter:
+    """Return the filter for what a Where means."""
     must = [
         *_any_of(Key.CATEGORY, where.categories),
         *_any_of(Key.NAMESPACE, where.namespaces),
         *(_equal(Key.TAGS, tag) for tag in where.tags),
         *_range(Key.CREATED_TS, at_least=where.created_since, below=where.created_before),
         *_range(Key.EXPIRES_TS, at_most=where.expires_by),
-        *([] if where.ids is None else [with_ids(where.ids)]),
+        *([] if where.ids is None else [with_ids(memory_ids(where.ids))]),
         *_present(Key.SESSION_ID, where.session_id),
         *_present(Key.PROJECT_ID, where.project_id),
         *_present(Key.TASK_ID, where.task_id),
         *([] if where.outside is None else [without(Key(where.outside))]),
         *([] if where.lessons is not False else [without(LESSON)]),
         *_present(Key.CLAIM, where.token),
-        *conditions,
     ]
     must_not: list[Condition] = [without(LESSON)] if where.lessons else []
     if where.without_tags:
         must_not.append(FieldCondition(key=Key.TAGS.value, match=MatchAny(any=list(where.without_tags))))
     if where.without_ids:
-        must_not.append(with_ids(where.without_ids))
+        must_not.append(with_ids(memory_ids(where.without_ids)))
     return owned(where.agent_id, *must, but_not=must_not)
 
 
@@ -78,8 +84,8 @@ def has_expired(payload: Mapping[str, Any] | None, now: datetime) -> bool:
 
 
 def with_ids(ids: Collection[str]) -> Condition:
-    """Return the condition that a point has one of these ids; with none of them, nothing meets it."""
-    return HasIdCondition(has_id=list(memory_ids(sorted(ids))))
+    """Return the condition that a point has one of these ids, each a UUID; with none of them, nothing meets it."""
+    return HasIdCondition(has_id=sorted(ids))
 
 
 def without(key: str) -> Condition:
@@ -160,20 +166,19 @@ class SearchScope:
 
     Attributes:
         owner: the agent, or the owner of shared knowledge.
-        there: what all of them meet, and ``gone`` what none of them meets.
-        asked: what those that the query may find meet too, and ``unasked`` what none of these meets.
+        everything: the filter of all of them. How rare a word is, is counted over these: other agents' texts neither
+            change a ranking nor show through it.
+        asked: the filter of what the query may find, expired or not.
     """
 
     owner: str
-    there: tuple[Condition, ...] = ()
-    gone: tuple[Condition, ...] = ()
-    asked: tuple[Condition, ...]
-    unasked: tuple[Condition, ...] = ()
+    everything: Filter
+    asked: Filter
 
     @classmethod
     def of_agent(cls, agent_id: str, query: MemoryQuery) -> Self:
         """Return the scope of one agent's own memories."""
-        return cls(owner=require_agent_id(agent_id), asked=_asked(query))
+        return cls(owner=agent_id, everything=owned(agent_id), asked=owned(agent_id, *_asked(query)))
 
     @classmethod
     def of_shared(
@@ -183,23 +188,11 @@ class SearchScope:
 
         It is without what an agent published itself, or has what one name published alone.
         """
-        return cls(
-            owner=SHARED_OWNER,
-            there=(_up_to(Key.SHARED_SINCE, version),),
-            gone=(_up_to(Key.SHARED_UNTIL, version),),
-            asked=(*_asked(query), *_present(Key.SHARED_BY, publisher)),
-            unasked=tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent))),
-        )
+        everything = shared(_up_to(Key.SHARED_SINCE, version), but_not=[_up_to(Key.SHARED_UNTIL, version)])
+        unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))
+        asked = narrower(everything, *_asked(query), *_present(Key.SHARED_BY, publisher), but_not=unasked)
+        return cls(owner=SHARED_OWNER, everything=everything, asked=asked)
 
-    @property
-    def everything(self) -> Filter:
-        """The filter of all of them.
-
-        How rare a word is, is counted over these: other agents' texts neither change a ranking nor show through it.
-        """
-        return _of_owner(self.owner, self.there, self.gone)
-
-    def narrowed(self, *conditions: Condition, now: datetime | None) -> Filter:
+    def narrowed(self, *, now: datetime | None) -> Filter:
         """Return the filter of what the query may find; without a time also of what has expired (has_expired)."""
-        but_not = (*self.gone, *self.unasked, *([] if now is None else expired(now)))
-        return _of_owner(self.owner, (*self.there, *self.asked, *conditions), but_not)
+        return self.asked if now is None else narrower(self.asked, but_not=expired(now))

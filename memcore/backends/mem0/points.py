@@ -449,16 +449,10 @@ def _vectors(vector: VectorStructOutput | None, *, space: str | None) -> Vectors
 Points = dict[str, dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class RawPage:
-    """A page of points, and the id from which the next one goes on; None after the last."""
-
-    points: Points
-    following: str | None
-
-
-def scroll(client: QdrantClient, collection: str, narrowed: Filter | None, *, start: str | None, limit: int) -> RawPage:
-    """Return points from an id on, in the order of ids."""
+def scroll(
+    client: QdrantClient, collection: str, narrowed: Filter | None, *, start: str | None, limit: int
+) -> tuple[Points, str | None]:
+    """Return points from an id on, in the order of ids, and the id from which to go on; None after the last."""
     body: dict[str, Any] = {"limit": limit, "with_payload": True, "with_vector": False}
     if start is not None:
         body["offset"] = start
@@ -466,7 +460,7 @@ def scroll(client: QdrantClient, collection: str, narrowed: Filter | None, *, st
         body["filter"] = as_json(narrowed)
     answer = _post(client, collection, "/points/scroll", body)
     following = answer["next_page_offset"]
-    return RawPage(_points(answer["points"]), None if following is None else str(following))
+    return _points(answer["points"]), None if following is None else str(following)
 
 
 def retrieve(client: QdrantClient, collection: str, ids: Sequence[str]) -> Points:

@@ -60,9 +60,8 @@ class CollectionSync:
 
     def page(self, narrowed: Filter | None, start: str | None) -> SyncResult:
         """Align what lies between an id and the end of the page that begins there."""
-        page = scroll(self._client, self._source, narrowed, start=start, limit=PAGE)
-        theirs = self._of_target(narrowed, start, page.following)
-        ours = page.points
+        ours, following = scroll(self._client, self._source, narrowed, start=start, limit=PAGE)
+        theirs = self._of_target(narrowed, start, following)
         gone = [memory_id for memory_id in theirs if memory_id not in ours]
         missing = {key: ours[key] for key in ours if _text(ours[key]) != _text(theirs.get(key))}
         changed = {key: ours[key] for key in ours if key not in missing and ours[key] != theirs[key]}
@@ -73,18 +72,17 @@ class CollectionSync:
             looked_at=len(ours),
             written=len(gone) + len(changed) + written,
             passed_over=passed_over,
-            following=page.following,
+            following=following,
         )
 
     def _of_target(self, narrowed: Filter | None, start: str | None, end: str | None) -> Points:
         found: Points = {}
         while True:
-            page = scroll(self._client, self._target, narrowed, start=start, limit=PAGE)
-            within = {key: payload for key, payload in page.points.items() if end is None or key < end}
+            points, start = scroll(self._client, self._target, narrowed, start=start, limit=PAGE)
+            within = {key: payload for key, payload in points.items() if end is None or key < end}
             found |= within
-            if page.following is None or len(within) < len(page.points):
+            if start is None or len(within) < len(points):
                 return found
-            start = page.following
 
     def _take_out(self, ids: Sequence[str]) -> None:
         if ids:

@@ -1,9 +1,8 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 from qdrant_client.models import Condition, Direction, Filter, OrderBy, Record
 
-from memcore.backends.fusion import Hit, RankedLists, weighted
+from memcore.backends.fusion import Hit, RankedLists, best_first, weighted
 from memcore.backends.mem0.filters import (
     SearchScope,
     created,
     expired,
     has_expired,
+    narrower,
     of_where,
     owned,
     with_ids,
@@ -55,11 +55,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pager:
-    """Reads one page after another of what a filter finds, which takes further conditions."""
+    """Reads one page after another of what a filter finds."""
 
     client: QdrantClient
     collection: str
-    narrowed: Callable[..., Filter]
+    narrowed: Filter
     direction: Direction = Direction.ASC
     with_vectors: bool = False
 
@@ -90,7 +90,7 @@ class Pager:
             conditions = [created(after=after) if self.direction is Direction.ASC else created(before=after)]
         rows, _ = self.client.scroll(
             self.collection,
-            scroll_filter=self.narrowed(*conditions),
+            scroll_filter=narrower(self.narrowed, *conditions),
             limit=limit,
             order_by=OrderBy(key=Key.CREATED_TS.value, direction=self.direction),
             with_payload=True,
@@ -101,7 +101,7 @@ class Pager:
     def _of_one_time(self, at: float, after_id: str | None, limit: int) -> list[Record]:
         rows, _ = self.client.scroll(
             self.collection,
-            scroll_filter=self.narrowed(created(exactly=at)),
+            scroll_filter=narrower(self.narrowed, created(exactly=at)),
             limit=limit + 1,
             offset=after_id,
             with_payload=True,
@@ -206,7 +206,9 @@ class Reader:
         return self._client.collection_exists(self._collection)
 
     def get(self, agent_id: str, memory_id: str, *, now: datetime) -> MemoryEntry | None:
-        found = self._with_ids(owned(agent_id, with_ids([memory_id]), but_not=expired(now)), 1, with_vectors=False)
+        found = self._with_ids(
+            owned(agent_id, with_ids(memory_ids([memory_id])), but_not=expired(now)), 1, with_vectors=False
+        )
         return found[0].entry if found else None
 
     def get_many(self, agent_id: str, ids: Sequence[str], *, with_vectors: bool) -> tuple[MemoryRecord, ...]:
@@ -233,7 +235,7 @@ class Reader:
             limit *= 8
 
     def scan(self, where: Where, *, cursor: str | None, limit: int, with_vectors: bool) -> Page:
-        narrowed = partial(of_where, where)
+        narrowed = of_where(where)
         pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, with_vectors=with_vectors)
         after = None if cursor is None else Position.parse(cursor)
         rows, following = pager.page(after, max(1, min(limit, MAX_PAGE)))
@@ -253,7 +255,7 @@ class Reader:
         Relevance is the weighted score, or of vectors alone their similarity.
         """
         if query.text is None:
-            narrowed = partial(scope.narrowed, now=now)
+            narrowed = scope.narrowed(now=now)
             pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
             rows, _ = pager.page(None, query.limit)
             return tuple(record.entry for record in to_records(rows))
@@ -416,5 +418,4 @@ def _best(query: MemoryQuery, points: Iterable[Found], relevance: Mapping[str, f
         entry = to_entry(by_id[key], relevance=score)
         if entry is not None:
             found.append(entry)
-    found.sort(key=lambda entry: (-(entry.relevance_score or 0.0), -entry.created_at.timestamp(), entry.id))
-    return tuple(found[: query.limit])
+    return best_first(found, query.limit)

@@ -16,7 +16,7 @@ from memcore.backends.protocol import ORGANISATION, BackendEvent
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.ledger.organization.facts import OrgLog
-from memcore.ledger.organization.shared_log import LogPosition, SharedEntry, SharedLog
+from memcore.ledger.organization.shared_log import SharedEntry, SharedLog
 from memcore.models.memory import (
     SHARED_OWNER,
     Excluded,
@@ -100,8 +100,8 @@ class SharedKnowledge:
 
     async def shared_version(self) -> int:
         """Return the version that searches see, after executing the lines that a dead process left open."""
-        position = await self._log_position("shared_version")
-        if not self._is_overdue(position):
+        position = await self._serving.calls.read("shared_version", partial(self._log.standing, self._company))
+        if position.open_since is None or self._clock() - position.open_since < _OVERDUE:
             return position.head
         try:
             # A reader does not wait: while a reindex stops the writes, the version before it serves.
@@ -119,23 +119,18 @@ class SharedKnowledge:
         """Close the log's connections."""
         self._log.close()
 
-    def _is_overdue(self, position: LogPosition) -> bool:
-        return position.open_since is not None and self._clock() - position.open_since >= _OVERDUE
-
     async def _follow(
         self, what: str, version: int, known: Mapping[int, Vectors | None], *, waits: bool = True
     ) -> None:
         """Bring the store, and then the head, to a version; all lines before it are executed too."""
-        while (head := (await self._log_position(what)).head) < version:
+        position = partial(self._log.standing, self._company)
+        while (head := (await self._serving.calls.read(what, position)).head) < version:
             found = await self._serving.calls.read(what, partial(self._log.lines, self._company, after=head))
             lines = [line for line in found if line.version <= version]
             # Before the head: it means that every collection that will serve has these lines.
             carried = partial(Writer.execute, lines=lines, known=known)
             await self._serving.write(what, [SHARED_OWNER], carried, waits=waits)
             await self._serving.calls.write(what, partial(self._log.advance, self._company, lines[-1].version))
-
-    async def _log_position(self, what: str) -> LogPosition:
-        return await self._serving.calls.read(what, lambda: self._log.standing(self._company))
 
 
 class Facts:

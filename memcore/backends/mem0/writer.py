@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from string import Formatter
 from typing import Any, Self, TypeVar
 
 from qdrant_client import QdrantClient
-from qdrant_client.models import FilterSelector, UpdateMode
+from qdrant_client.models import Filter, FilterSelector, UpdateMode
 from sqlalchemy import Connection, delete, select, update
 
 from memcore import ids
-from memcore.backends.mem0.filters import of_where, owned, shared, with_ids, without
+from memcore.backends.mem0.filters import narrower, of_where, owned, shared, with_ids, without
 from memcore.backends.mem0.points import Key, encode, encode_shared, iso, metadata_payload, to_records, to_upsert
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
@@ -40,24 +40,25 @@ _CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """The state of one memory by its rows: times deleted, whether it exists, and when it was created."""
+    """The state of one memory by its rows."""
 
-    deletes: int = 0
-    is_live: bool = False
-    is_known: bool = False
-    created_at: str | None = None
+    memory_id: str
+    rows: Sequence[Any]
 
-    @classmethod
-    def of(cls, memory_id: str, rows: Sequence[Any]) -> "_Turns":
-        if not rows:
-            # The usual case, and the ids below are dear: nearly every memory is new.
-            return cls()
-        adds = sum(row.event == _ADD for row in rows)
-        deletes = sum(row.event == _DELETE for row in rows)
-        # By number for stock mem0's rows, whose ids are random; by id where an earlier ADD was never written.
-        is_live = adds > deletes or _id(memory_id, _ADD, deletes) in {row.id for row in rows}
-        created_at = min((row.created_at for row in rows if row.created_at), default=None)
-        return cls(deletes=deletes, is_live=is_live, is_known=True, created_at=created_at)
+    @property
+    def deletes(self) -> int:
+        return sum(row.event == _DELETE for row in self.rows)
+
+    @property
+    def is_live(self) -> bool:
+        adds, deletes = sum(row.event == _ADD for row in self.rows), self.deletes
+        # By number for stock mem0's rows, whose ids are random; by id where an earlier ADD was never written. Nearly
+        # every memory is new and has no rows: it needs no id here, which is dear.
+        return adds > deletes or any(row.id == ids.history_id(self.memory_id, _ADD, deletes) for row in self.rows)
+
+    @property
+    def created_at(self) -> str | None:
+        return min((row.created_at for row in self.rows if row.created_at), default=None)
 
 
 class History:
@@ -102,7 +103,8 @@ class History:
         """Drop the ADD row after the last DELETE of memories that are gone: it came late, and has the text with it."""
         for chunk in _chunks(dict.fromkeys(memory_ids)):
             with self._database.write() as connection:
-                late = [_id(key, _ADD, turn.deletes) for key, turn in _turns(connection, chunk).items() if turn.deletes]
+                ended = {key: deletes for key, turn in _turns(connection, chunk).items() if (deletes := turn.deletes)}
+                late = [ids.history_id(key, _ADD, deletes) for key, deletes in ended.items()]
                 connection.execute(delete(history).where(history.c.id.in_(late)))
 
     def deleted(self, memory_ids: Iterable[str]) -> None:
@@ -118,14 +120,14 @@ class History:
                 rows = [
                     _row(key, _DELETE, turn.deletes, created_at=turn.created_at or before, updated_at=now)
                     for key, turn in turns.items()
-                    if turn.is_live or not turn.is_known
+                    if turn.is_live or not turn.rows
                 ]
                 # A worker may die between writing a memory and its ADD row, and the memory be removed before its job
                 # comes back, which then finds it tombstoned: without this row it would have ended and never begun.
                 rows += [
                     _row(key, _ADD, turn.deletes, created_at=before, updated_at=before)
                     for key, turn in turns.items()
-                    if not turn.is_known
+                    if not turn.rows
                 ]
                 _add(connection, rows)
                 # Last: on PostgreSQL an ADD row under way is seen only once the insert has waited for it.
@@ -139,20 +141,12 @@ class History:
             with self._database.write() as connection:
                 for key, turn in _turns(connection, chunk).items():
                     ended = turn.deletes - 1
-                    connection.execute(delete(history).where(history.c.id == _id(key, _DELETE, ended)))
+                    connection.execute(delete(history).where(history.c.id == ids.history_id(key, _DELETE, ended)))
                     connection.execute(
                         update(history)
-                        .where(history.c.id == _id(key, _ADD, ended))
+                        .where(history.c.id == ids.history_id(key, _ADD, ended))
                         .values(new_memory=chunk[key].content)
                     )
-
-    def rows_of(self, memory_id: str) -> list[dict[str, Any]]:
-        """Return a memory's rows, oldest first, in mem0's columns."""
-        statement = (
-            select(history).where(history.c.memory_id == memory_id).order_by(history.c.created_at, history.c.updated_at)
-        )
-        with self._database.read() as connection:
-            return [dict(row) for row in connection.execute(statement).mappings()]
 
     def _add_row(self, entry: MemoryEntry, turn: _Turns) -> dict[str, Any]:
         stored_at = entry.updated_at or entry.created_at
@@ -172,33 +166,26 @@ def _turns(connection: Connection, memory_ids: Iterable[str]) -> dict[str, _Turn
     columns = (history.c.id, history.c.memory_id, history.c.event, history.c.created_at)
     for row in connection.execute(select(*columns).where(history.c.memory_id.in_(list(found)))):
         found[row.memory_id].append(row)
-    return {key: _Turns.of(key, rows) for key, rows in found.items()}
-
-
-# A removal asks for the same ids in three transactions; about 1 MB when full.
-@lru_cache(maxsize=4_096)
-def _id(memory_id: str, event: str, turn: int) -> str:
-    return ids.history_id(memory_id=memory_id, event=event, at=str(turn))
+    return {key: _Turns(key, rows) for key, rows in found.items()}
 
 
 def _row(
     memory_id: str, event: str, turn: int, *, created_at: str, updated_at: str, text: str | None = None
 ) -> dict[str, Any]:
     return {
-        "id": _id(memory_id, event, turn),
+        "turn": turn,
         "memory_id": memory_id,
-        "old_memory": None,
         "new_memory": text,
         "event": event,
         "created_at": created_at,
         "updated_at": updated_at,
         "is_deleted": int(event == _DELETE),
-        "actor_id": None,
-        "role": None,
     }
 
 
 def _add(connection: Connection, rows: Iterable[dict[str, Any]]) -> None:
+    for row in rows:
+        row["id"] = ids.history_id(row["memory_id"], row["event"], row.pop("turn"))
     # In the order of ids: two transactions that add the same rows in other orders would wait for each other.
     add_new(connection, history, sorted(rows, key=lambda row: str(row["id"])))
 
@@ -375,27 +362,28 @@ class Writer:
 
     def remove(self, where: Where) -> int:
         """Delete what matches, page by page, and return how many are gone."""
+        matching = of_where(where)
         removed, offset = 0, None
         while True:
             rows, offset = self._client.scroll(
                 self._collection,
-                scroll_filter=of_where(where),
+                scroll_filter=matching,
                 limit=MAX_PAGE,
                 offset=offset,
                 with_payload=False,
                 with_vectors=False,
             )
-            removed += self._remove(where, [str(row.id) for row in rows]) if rows else 0
+            removed += self._remove(matching, [str(row.id) for row in rows]) if rows else 0
             if offset is None:
                 return removed
 
-    def _remove(self, where: Where, ids: list[str]) -> int:
+    def _remove(self, matching: Filter, ids: list[str]) -> int:
         # The history first: a crash in between is repaired by deleting again, while a text left in the history of a
         # deleted memory would never be found.
         self._history.deleted(ids)
         # By the whole condition, not by id alone: a memory that lost its mark since must stay.
         self._client.delete(
-            self._collection, points_selector=FilterSelector(filter=of_where(where, with_ids(ids))), wait=True
+            self._collection, points_selector=FilterSelector(filter=narrower(matching, with_ids(ids))), wait=True
         )
         staying = self._staying(ids)
         if staying:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.access_violations import CALLS, PROTOCOLS, AccessViolation, calls_of, check
+from support.collection_setup import history_rows
 from support.memories import DAWN, NOW, new_agent, record
 from support.organization_facts import GRACE, request
 from support.thorough import examples
@@ -73,7 +74,7 @@ async def history_of(backend: WorkerBackend, held: tuple[MemoryRecord, ...]) -> 
         return None
     history = History(backend._place.history_url)
     try:
-        return [history.rows_of(one.entry.id) for one in held]
+        return [history_rows(history, one.entry.id) for one in held]
     finally:
         history.close()
 

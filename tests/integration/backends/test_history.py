@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
-from support.collection_setup import active_collection_of
+from support.collection_setup import active_collection_of, history_rows
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import postgres_database
 from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
@@ -59,7 +59,7 @@ def history(history_url: str, clock: StoppedClock) -> Iterator[History]:
 
 
 def events(history: History, memory_id: str) -> list[tuple[str, str | None, int]]:
-    return [(row["event"], row["new_memory"], row["is_deleted"]) for row in history.rows_of(memory_id)]
+    return [(row["event"], row["new_memory"], row["is_deleted"]) for row in history_rows(history, memory_id)]
 
 
 def test_adding_twice_is_one_row(history: History) -> None:
@@ -170,7 +170,7 @@ def test_what_stock_mem0_wrote_is_purged_too(tmp_path: Path, clock: StoppedClock
     history.added([one])
     history.deleted([one.id])
 
-    rows = history.rows_of(one.id)
+    rows = history_rows(history, one.id)
     assert sorted(row["event"] for row in rows) == ["ADD", "DELETE", "UPDATE"]
     assert {row["old_memory"] for row in rows} | {row["new_memory"] for row in rows} == {None}
 
@@ -197,8 +197,8 @@ async def test_no_text_of_a_deleted_memory_is_left_in_the_file(place: Mem0Config
     history = History(place.history_url)
     assert events(history, one.entry.id) == [("ADD", None, 0), ("DELETE", None, 1)]
     assert events(history, other.entry.id) == [("ADD", "stays", 0)]
-    assert [row["created_at"] for row in history.rows_of(one.entry.id)] == [DAWN.isoformat()] * 2
-    assert history.rows_of(one.entry.id)[1]["updated_at"] == NOW.isoformat()
+    assert [row["created_at"] for row in history_rows(history, one.entry.id)] == [DAWN.isoformat()] * 2
+    assert history_rows(history, one.entry.id)[1]["updated_at"] == NOW.isoformat()
 
 
 async def test_an_unclaimed_candidate_keeps_its_history(
