@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -247,10 +248,8 @@ class InMemoryBackend(RecordBackend):
             self._require_connected()
             fresh = {r.entry.id: r for r in reversed(records) if r.entry.id not in self._owners}
             self._evict_for(fresh.values())
-            for record in records:
-                memory_id, agent_id = record.entry.id, record.entry.agent_id
-                if memory_id in self._owners:
-                    continue
+            for memory_id, record in fresh.items():
+                agent_id = record.entry.agent_id
                 # Relevance belongs to the answer in which an entry was found, not to the entry.
                 entry = record.entry.model_copy(update={"relevance_score": None})
                 self._agents.setdefault(agent_id, {})[memory_id] = dataclasses.replace(record, entry=entry)
@@ -266,11 +265,9 @@ class InMemoryBackend(RecordBackend):
 
     async def delete_where(self, where: Where) -> int:
         with self._lock:
-            eviction_candidates = [record.entry.id for record in self._matches(where)]
-            for memory_id in eviction_candidates:
-                del self._agents[where.agent_id][memory_id], self._owners[memory_id]
-                self._marks.pop(memory_id, None)
-        return len(eviction_candidates)
+            matches = [record.entry.id for record in self._matches(where)]
+            self._drop(where.agent_id, matches)
+        return len(matches)
 
     async def count_where(self, where: Where) -> int:
         with self._lock:
@@ -337,19 +334,19 @@ class InMemoryBackend(RecordBackend):
         own = self._of(where.agent_id)
         return [record for memory_id, record in own.items() if is_match(where, record, self._marks.get(memory_id))]
 
+    def _drop(self, agent_id: str, gone: Iterable[str]) -> None:
+        for memory_id in gone:
+            del self._agents[agent_id][memory_id], self._owners[memory_id]
+            self._marks.pop(memory_id, None)
+
     def _evict_for(self, fresh: Iterable[MemoryRecord]) -> None:
-        wanted: dict[str, int] = {}
-        for record in fresh:
-            wanted[record.entry.agent_id] = wanted.get(record.entry.agent_id, 0) + 1
-        for agent_id, number in wanted.items():
+        for agent_id, number in Counter(record.entry.agent_id for record in fresh).items():
             own = self._of(agent_id)
             if len(own) + number <= self.max_memories_per_agent:
                 continue
             # Only at the cap: below it, retention decides about expired memories.
             now = self._clock()
-            for memory_id in [key for key, record in own.items() if is_expired(record.entry, now)]:
-                del own[memory_id], self._owners[memory_id]
-                self._marks.pop(memory_id, None)
+            self._drop(agent_id, [key for key, record in own.items() if is_expired(record.entry, now)])
             if len(own) + number > self.max_memories_per_agent:
                 raise MemoryStoreError(
                     f"the backend inmemory holds at most {self.max_memories_per_agent} memories of an agent"

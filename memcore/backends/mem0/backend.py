@@ -175,8 +175,7 @@ class Mem0Backend(RecordBackend):
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
-        serving = self._serving(agent_id)
-        return await serving.read("get_many", Reader.get_many, agent_id, ids, with_vectors=with_vectors)
+        return await self._serving(agent_id).read("get_many", Reader.get_many, agent_id, ids, with_vectors=with_vectors)
 
     async def delete_where(self, where: Where) -> int:
         """Delete what matches, with its text in the history, and return how many."""

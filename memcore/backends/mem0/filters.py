@@ -42,10 +42,10 @@ def of_owners(owners: Sequence[str]) -> Filter:
 
 
 def narrower(wide: Filter, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
-    """Return one of these filters, narrowed by further conditions."""
+    """Return one of these filters, with its owner, narrowed by further conditions."""
     must: Any = wide.must
     must_not: Any = wide.must_not or ()
-    return Filter(must=[*must, *conditions], must_not=[*must_not, *but_not] or None)
+    return wide.model_copy(update={"must": [*must, *conditions], "must_not": [*must_not, *but_not] or None})
 
 
 def of_where(where: Where) -> Filter:
