@@ -55,6 +55,7 @@ _FRAME_BYTES = 2_048
 UNNAMED = "unnamed"
 
 Value = TypeVar("Value", bound=Frozen)
+Item = TypeVar("Item")
 
 
 @contextmanager
@@ -175,26 +176,29 @@ class OutgoingJob:
     summary: str
 
 
+def portions(items: Iterable[Item], *, size: Callable[[Item], int], most: int, most_size: int) -> Iterator[list[Item]]:
+    """Cut the items into portions that keep both limits; the order stays, and a giant goes alone."""
+    portion: list[Item] = []
+    taken = 0
+    for item in items:
+        own = size(item)
+        if portion and (len(portion) == most or taken + own > most_size):
+            yield portion
+            portion, taken = [], 0
+        portion.append(item)
+        taken += own
+    if portion:
+        yield portion
+
+
 def store_jobs(company: str, items: Iterable[StoreItem], *, queue: Queue) -> Iterator[OutgoingJob]:
     """Cut the items into jobs whose payloads keep the limits on count and bytes; the order stays."""
-    batch: list[str] = []
-    size = _FRAME_BYTES
-    for item in items:
-        # The size of the JSON counts: it includes tags, and a control character takes six bytes.
-        text = item.model_dump_json()
-        weight = len(text.encode()) + 1
-        if batch and (len(batch) == MAX_STORE_ITEMS or size + weight > MAX_PAYLOAD_BYTES):
-            yield _store_job(company, batch, queue)
-            batch, size = [], _FRAME_BYTES
-        batch.append(text)
-        size += weight
-    if batch:
-        yield _store_job(company, batch, queue)
-
-
-def _store_job(company: str, items: list[str], queue: Queue) -> OutgoingJob:
-    payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(items)}]}}'
-    return OutgoingJob(job_id=ids.new_id(), queue=str(queue), payload=payload, summary=f"{len(items)} memories")
+    # The size of the JSON counts, and its comma: it includes tags, and a control character takes six bytes.
+    texts = (item.model_dump_json() for item in items)
+    room = MAX_PAYLOAD_BYTES - _FRAME_BYTES
+    for batch in portions(texts, size=lambda text: len(text.encode()) + 1, most=MAX_STORE_ITEMS, most_size=room):
+        payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(batch)}]}}'
+        yield OutgoingJob(job_id=ids.new_id(), queue=str(queue), payload=payload, summary=f"{len(batch)} memories")
 
 
 def build_trace_payload(

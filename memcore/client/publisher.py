@@ -22,7 +22,7 @@ from kombu.transport.redis import Channel as RedisChannel
 from kombu.utils.json import dumps
 from redis.exceptions import RedisError
 
-from memcore.client.envelopes import OutgoingJob
+from memcore.client.envelopes import OutgoingJob, portions
 from memcore.client.results import JobState, JobStatus, PendingJobs
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
@@ -252,17 +252,8 @@ def _open_channel(producer: Any) -> Any:
 
 def chunks(outgoing_jobs: Iterable[OutgoingJob]) -> Iterator[list[OutgoingJob]]:
     """Cut the jobs into round trips; the order stays."""
-    chunk: list[OutgoingJob] = []
-    size = 0
-    for outgoing_job in outgoing_jobs:
-        # Characters stand for bytes here: JSON in a message is ASCII, and the limit is no promise.
-        if chunk and (len(chunk) == CHUNK_JOBS or size + len(outgoing_job.payload) > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(outgoing_job)
-        size += len(outgoing_job.payload)
-    if chunk:
-        yield chunk
+    # Characters stand for bytes here: JSON in a message is ASCII, and the limit is no promise.
+    return portions(outgoing_jobs, size=lambda job: len(job.payload), most=CHUNK_JOBS, most_size=CHUNK_BYTES)
 
 
 def _length(channel: Any, queue: str) -> int:

@@ -70,7 +70,7 @@ class Stages:
         if job.cancelled():
             return StageOutcome(end=StageEnd.CANCELLED, reason=f"{job.config.stage} was cancelled")
         self._leave(job.config)
-        return self.ends.get(job.config.stage, StageOutcome(end=StageEnd.COMPLETE, exit_code=0))
+        return self.ends.get(job.config.stage, StageOutcome(end=StageEnd.COMPLETE))
 
     def _leave(self, config: RunnerConfig) -> None:
         match config:

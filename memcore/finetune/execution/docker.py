@@ -166,12 +166,11 @@ class DockerExecutor:
     def _ended(self, container: Any, job: StageJob, output: RunnerOutput) -> StageOutcome:
         # Its outputs ended with it; otherwise the engine has lost it, and takes too long to answer.
         code = int(container.wait(timeout=_ENDED)["StatusCode"])
-        exit_code = _SIGNALLED - code if code > _SIGNALLED else code
         container.reload()
         if container.attrs["State"].get("OOMKilled"):
             reason = f"{job.config.stage} took more memory than memory_limit allows, {self._memory_limit}"
-            return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=exit_code)
-        return output.outcome(exit_code)
+            return StageOutcome(end=StageEnd.FAILED, reason=reason)
+        return output.outcome(_SIGNALLED - code if code > _SIGNALLED else code)
 
     def _options(self, job: StageJob, binds: Sequence[Bind], config: Path) -> dict[str, Any]:
         types = docker_library().types

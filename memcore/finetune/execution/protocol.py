@@ -38,8 +38,6 @@ class StageOutcome:
     end: StageEnd
     #: Why it is not complete, in one sentence.
     reason: str | None = None
-    #: Of the runner; below 0 the number of the signal that ended it; None where it never ran.
-    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +124,10 @@ class RunnerOutput:
         self._look_for_error(self._errors.end())
 
     def outcome(self, exit_code: int) -> StageOutcome:
-        """Return the outcome of a runner that has ended by itself."""
+        """Return the outcome of a runner that has ended by itself; a code below 0 is the signal that ended it."""
         stage = self._job.config.stage
         if self._is_complete and exit_code == 0:
-            return StageOutcome(end=StageEnd.COMPLETE, exit_code=exit_code)
+            return StageOutcome(end=StageEnd.COMPLETE)
         if self._reason is not None:
             reason = self._reason
         elif exit_code < 0:
@@ -138,7 +136,7 @@ class RunnerOutput:
             reason = f"{stage} ended without saying that it is complete"
         else:
             reason = f"{stage} ended with code {exit_code} and gave no reason"
-        return StageOutcome(end=StageEnd.FAILED, reason=reason, exit_code=exit_code)
+        return StageOutcome(end=StageEnd.FAILED, reason=reason)
 
     def _report(self, every: Iterable[RunnerEvent]) -> None:
         for runner_event in every:

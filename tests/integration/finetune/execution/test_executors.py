@@ -17,7 +17,7 @@ from memcore.models.finetune import FineTuneStage
 def test_a_complete_stage_says_so_and_its_progress_is_told(place: Place, tmp_path: Path) -> None:
     stage = Stage(place, tmp_path, "complete")
     outcome = stage.run()
-    assert (outcome.end, outcome.reason, outcome.exit_code) == (StageEnd.COMPLETE, None, 0)
+    assert (outcome.end, outcome.reason) == (StageEnd.COMPLETE, None)
     assert [said.fraction for said in stage.said if isinstance(said, Progress)] == [0.5, 1.0]
     assert len(stage.names) == 1
     assert place.is_clean(stage)
