@@ -7,6 +7,7 @@ operator's address that a proposal waits, without its content.
 import logging
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from difflib import unified_diff
 from enum import StrEnum
@@ -217,6 +218,7 @@ class SharedLogProvider(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
 class SharedPublication:
     """Publishes approved texts under the approval's id, and retracts what they supersede.
 
@@ -224,77 +226,67 @@ class SharedPublication:
     slept through its undo. A superseded text comes back only where this approval had ended it.
     """
 
-    def __init__(
-        self,
-        store: SharedKnowledgeStore,
-        log: PublicationLog,
-        approvals: Approvals,
-        *,
-        company: str,
-        clock: Clock,
-        action: str = SHARED_PUBLISH,
-        notes: AuditNotes | None = None,
-    ) -> None:
-        self._store = store
-        self._log = log
-        self._approvals = approvals
-        self._company = company
-        self._clock = clock
-        self.action = action
-        self._notes = notes or AuditNotes()
+    store: SharedKnowledgeStore
+    log: PublicationLog
+    approvals: Approvals
+    _: KW_ONLY
+    company: str
+    clock: Clock
+    action: str = SHARED_PUBLISH
+    notes: AuditNotes = field(default_factory=AuditNotes)
 
     def room(self, approval: Approval) -> CapacityLimit | None:
         """Return the capacity; raises MemoryInputError when this text could not be published."""
         text_of(approval)
-        return self._notes.room(approval)
+        return self.notes.room(approval)
 
     async def publish(self, approval: Approval) -> str:
         """Publish the text, then retract what it supersedes; return the id under which it is found."""
-        memory_id = await self._store.publish(PUBLISHER, text_of(approval), once=True)
-        lines = self._log.history(self._company, memory_id)
+        memory_id = await self.store.publish(PUBLISHER, text_of(approval), once=True)
+        lines = self.log.history(self.company, memory_id)
         # The store keeps its log to itself: its entry is all that is known.
         fact_id = lines[0].memory_id if lines else memory_id
-        await self._notes.published(approval, fact_id)
+        await self.notes.published(approval, fact_id)
         for each in approval.proposal.supersedes:
             # The very publication that the person saw: a later one is not this approval's to end.
-            await self._store.retract(each.owner or PUBLISHER, each.id)
-            await self._notes.superseded(fact_id, each)
+            await self.store.retract(each.owner or PUBLISHER, each.id)
+            await self.notes.superseded(fact_id, each)
         return memory_id
 
     async def take_back(self, approval: Approval) -> None:
         """Publish anew what it ended, then retract the text."""
         if approval.effect is None:
             return
-        own = self._log.history(self._company, approval.effect)
+        own = self.log.history(self.company, approval.effect)
         if not own:
-            await self._notes.withdrawn(approval.effect)
-            await self._store.retract(PUBLISHER, approval.effect)
+            await self.notes.withdrawn(approval.effect)
+            await self.store.retract(PUBLISHER, approval.effect)
             return
         fact_id = own[0].memory_id
-        await self._notes.withdrawn(fact_id)
+        await self.notes.withdrawn(fact_id)
         for each in approval.proposal.supersedes:
             ended = self._ended(each, own)
             if ended is not None:
                 again = MemoryStoreRequest.model_validate(ended, from_attributes=True)
-                await self._store.publish(ended.agent_id, again)
-            await self._notes.returned(fact_id, each)
+                await self.store.publish(ended.agent_id, again)
+            await self.notes.returned(fact_id, each)
         # By its last id: it may have been superseded and published again.
-        await self._store.retract(own[-1].agent_id, own[-1].memory_id)
+        await self.store.retract(own[-1].agent_id, own[-1].memory_id)
 
     def _ended(self, superseded: Superseded, own: Sequence[SharedEntry]) -> MemoryEntry | None:
         """Return what this approval retracted, unless others did, or it is published, or should not be."""
-        lines = self._log.history(self._company, superseded.id)
+        lines = self.log.history(self.company, superseded.id)
         if not lines or lines[-1].kind != "retract" or lines[-1].memory_id != superseded.id:
             return None
-        is_ours = self._notes.ended(own[0].memory_id, superseded)
+        is_ours = self.notes.ended(own[0].memory_id, superseded)
         if not (_is_between(lines[-1], own) if is_ours is None else is_ours):
             return None
         records = (line.record for line in lines if line.memory_id == superseded.id)
         entry = next((record.entry for record in records if record is not None), None)
-        if entry is None or (entry.expires_at is not None and entry.expires_at <= self._clock()):
+        if entry is None or (entry.expires_at is not None and entry.expires_at <= self.clock()):
             return None
         approval_id = approval_id_of(entry)
-        approval = None if approval_id is None else self._approvals.get(self._company, approval_id)
+        approval = None if approval_id is None else self.approvals.get(self.company, approval_id)
         return None if approval is not None and approval.state is ApprovalState.UNDONE else entry
 
 
@@ -405,6 +397,7 @@ class ApprovalNotifier(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
 class ApprovalService:
     """Files proposals, and carries out a person's decisions.
 
@@ -413,32 +406,24 @@ class ApprovalService:
     proposal waits ``lasts`` for a person, whom ``notice`` tells of it.
     """
 
-    def __init__(
-        self,
-        approvals: Approvals,
-        effects: EffectRegistry,
-        *,
-        company: str,
-        lasts: timedelta,
-        notice: ApprovalNotifier | None = None,
-    ) -> None:
-        self._approvals = approvals
-        self._effects = effects
-        self._company = company
-        self._lasts = lasts
-        self._notifier = notice
+    approvals: Approvals
+    effects: EffectRegistry
+    _: KW_ONLY
+    company: str
+    lasts: timedelta
+    notice: ApprovalNotifier | None = None
 
     async def propose(self, approval_id: str, proposal: Proposal) -> Approval:
         """File a proposal and return it; for an existing id, return what was filed first and its state.
 
         Raises MemoryInputError when a value breaks its limit.
         """
-        is_new = self._approvals.file(self._company, approval_id, proposal, lasts=self._lasts)
+        is_new = self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts)
         approval = self._found(approval_id)
         if is_new:
             _logged(ApprovalEvent.FILED, approval)
-            if self._notifier is not None:
-                await self._notifier.notify(approval)
+            if self.notice is not None:
+                await self.notice.notify(approval)
         return approval
 
     async def approve(self, approval_id: str, word: Decision) -> Approval:
@@ -453,11 +438,9 @@ class ApprovalService:
             MemoryError: the effect failed; the approval stands, and the effect is tried again later.
         """
         found = self._found(approval_id)
-        capacity = self._effects.of(found.proposal.action).room(found)
+        capacity = self.effects.of(found.proposal.action).room(found)
         try:
-            approval = self._approvals.decide(
-                self._company, approval_id, ApprovalState.APPROVED, word, capacity=capacity
-            )
+            approval = self.approvals.decide(self.company, approval_id, ApprovalState.APPROVED, word, capacity=capacity)
         except ApprovalClosedError:
             await self._settled(self._found(approval_id))
             raise
@@ -466,7 +449,7 @@ class ApprovalService:
 
     async def reject(self, approval_id: str, word: Decision) -> Approval:
         """Reject a proposal; raises ApprovalClosedError, MemoryNotFoundError."""
-        approval = self._approvals.decide(self._company, approval_id, ApprovalState.REJECTED, word)
+        approval = self.approvals.decide(self.company, approval_id, ApprovalState.REJECTED, word)
         _logged(ApprovalEvent.REJECTED, approval)
         return approval
 
@@ -478,17 +461,17 @@ class ApprovalService:
             MemoryNotFoundError, MemoryCapabilityError: there is none with that id, or nothing here carries it out.
             MemoryError: taking back failed; the undo stands, and it is tried again later.
         """
-        self._effects.of(self._found(approval_id).proposal.action)
+        self.effects.of(self._found(approval_id).proposal.action)
         # Otherwise a pending effect could still be carried out after it was undone.
         await self._settled(self._found(approval_id))
-        approval = self._approvals.undo(self._company, approval_id, word)
+        approval = self.approvals.undo(self.company, approval_id, word)
         _logged(ApprovalEvent.UNDONE, approval)
         return await self._settled(approval)
 
     async def finish(self, *, limit: int = AT_A_TIME) -> int:
         """Carry on with what dead processes left open and return how many were settled; failures are logged."""
         settled = 0
-        for approval in self._approvals.unsettled(self._company, limit=limit):
+        for approval in self.approvals.unsettled(self.company, limit=limit):
             try:
                 await self._settled(approval)
             except MemoryError as error:
@@ -499,25 +482,25 @@ class ApprovalService:
 
     def expire(self) -> int:
         """Mark what waited too long, and return how many there were."""
-        expired = self._approvals.expire(self._company)
+        expired = self.approvals.expire(self.company)
         if expired:
-            _log.info(ApprovalEvent.EXPIRED, extra={"company": self._company, "count": expired})
+            _log.info(ApprovalEvent.EXPIRED, extra={"company": self.company, "count": expired})
         return expired
 
     async def _settled(self, approval: Approval) -> Approval:
         need, effect = approval.needs, None
         if need is ApprovalNeed.EFFECT:
-            effect = await self._effects.of(approval.proposal.action).publish(approval)
+            effect = await self.effects.of(approval.proposal.action).publish(approval)
         elif need is ApprovalNeed.TAKING_BACK:
-            await self._effects.of(approval.proposal.action).take_back(approval)
+            await self.effects.of(approval.proposal.action).take_back(approval)
         else:
             return approval
-        if self._approvals.settle(self._company, approval.approval_id, need, effect=effect):
+        if self.approvals.settle(self.company, approval.approval_id, need, effect=effect):
             _logged(ApprovalEvent.SETTLED, approval)
         return self._found(approval.approval_id)
 
     def _found(self, approval_id: str) -> Approval:
-        approval = self._approvals.get(self._company, approval_id)
+        approval = self.approvals.get(self.company, approval_id)
         if approval is None:
             raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
         return approval

@@ -6,7 +6,7 @@ then its agent is known to the scheduler.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -92,6 +92,7 @@ class WriteResult:
         )
 
 
+@dataclass(frozen=True, eq=False)
 class Ingestor:
     """Write batches of memories for any agents of one company.
 
@@ -104,23 +105,14 @@ class Ingestor:
         guard: looks at what is stored, and holds nothing up; None looks at nothing.
     """
 
-    def __init__(
-        self,
-        backend: BatchBackend,
-        ledger: Ledger,
-        *,
-        company: str,
-        interval: ConsolidationInterval,
-        level: MemoryLevel,
-        guard: StoreGuard | None = None,
-    ) -> None:
-        self._backend = backend
-        self._ledger = ledger
-        self._company = company
-        self._interval = interval
-        self._level = level
-        self._guard = guard
-        self._known: set[str] = set()
+    backend: BatchBackend
+    ledger: Ledger
+    _: KW_ONLY
+    company: str
+    interval: ConsolidationInterval
+    level: MemoryLevel
+    guard: StoreGuard | None = None
+    _known: set[str] = field(default_factory=set, init=False)
 
     async def write(self, items: Sequence[StoreItem]) -> WriteResult:
         """Write the items; when this returns, they are durable and can be found.
@@ -133,23 +125,23 @@ class Ingestor:
         wanted = [item for item in items if item.id not in skipped and item.id not in refused]
         if not wanted:
             return WriteResult(skipped=skipped, refused=refused)
-        if self._guard is not None:
+        if self.guard is not None:
             for item in wanted:
-                self._guard.check_now(item.agent_id, item.request.metadata.tags)
+                self.guard.check_now(item.agent_id, item.request.metadata.tags)
         sent = {item.id: item.sent_at for item in wanted}
         tombstoned = await insert_unless_tombstoned(
-            self._backend, self._ledger.journal, [_record(item) for item in wanted], sent=sent
+            self.backend, self.ledger.journal, [_record(item) for item in wanted], sent=sent
         )
         self._register({item.agent_id for item in wanted})
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
     def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
         # Read for each batch: a changed level takes effect at once, in every worker.
-        own = self._ledger.agents.levels(self._company, {item.agent_id for item in items})
+        own = self.ledger.agents.levels(self.company, {item.agent_id for item in items})
         skipped: set[str] = set()
         refused: dict[str, str] = {}
         for item in items:
-            level = own.get(item.agent_id, self._level)
+            level = own.get(item.agent_id, self.level)
             if level is MemoryLevel.NONE:
                 skipped.add(item.id)
                 continue
@@ -163,8 +155,8 @@ class Ingestor:
     def _register(self, agent_ids: set[str]) -> None:
         outsiders = agent_ids - self._known
         if outsiders:
-            self._ledger.agents.register(self._company, sorted(outsiders), interval=self._interval)
-            self._known |= outsiders
+            self.ledger.agents.register(self.company, sorted(outsiders), interval=self.interval)
+            self._known.update(outsiders)
 
 
 def _record(item: StoreItem) -> MemoryRecord:

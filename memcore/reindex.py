@@ -8,7 +8,7 @@ and for the two seconds for which readers trust their last read.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -204,61 +204,54 @@ class _LeasedReindex:
     renewed_at: datetime
 
 
+@dataclass(frozen=True, eq=False)
 class ReindexService:
     """Carries a company's reindex on."""
 
-    def __init__(
-        self,
-        reindex_target: ReindexTarget,
-        ledger: Ledger,
-        *,
-        company: str,
-        clock: Clock,
-        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._reindex_target = reindex_target
-        self._ledger = ledger
-        self._company = company
-        self._clock = clock
-        self._rest = rest
+    reindex_target: ReindexTarget
+    ledger: Ledger
+    _: KW_ONLY
+    company: str
+    clock: Clock
+    rest: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Step:
         """Work for a while; does nothing when the reindex is over or another worker has its lease."""
-        if self._ledger.switches.paused(self._company):
+        if self.ledger.switches.paused(self.company):
             return Step(outcome=Deferred(reason="maintenance is paused"))
-        reindex = self._ledger.reindexes.claim(self._company, lease=LEASE)
+        reindex = self.ledger.reindexes.claim(self.company, lease=LEASE)
         if reindex is None or reindex.token is None:
             return Step(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
-        token, reindexes = reindex.token, self._ledger.reindexes
-        held = _LeasedReindex(reindex=reindex, token=token, on_progress=on_progress, renewed_at=self._clock())
+        token, reindexes = reindex.token, self.ledger.reindexes
+        held = _LeasedReindex(reindex=reindex, token=token, on_progress=on_progress, renewed_at=self.clock())
         try:
-            goes_on = await self._step(held, self._clock() + lasts)
+            goes_on = await self._step(held, self.clock() + lasts)
         except LeaseLostError as error:
             return Step(outcome=Skipped(reason=str(error)))
         except errors.MemoryError as error:
-            _log.warning(ReindexEvent.TROUBLE, extra={"company": self._company, "error": type(error).__name__})
+            _log.warning(ReindexEvent.TROUBLE, extra={"company": self.company, "error": type(error).__name__})
             # A configuration error names what a person has to do; another one may quote stored data.
             trouble = str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__
-            reindexes.release(self._company, token, trouble=trouble)
+            reindexes.release(self.company, token, trouble=trouble)
             return Step(outcome=Deferred(reason=type(error).__name__))
-        reindexes.release(self._company, token)
-        seen = reindexes.get(self._company)
+        reindexes.release(self.company, token)
+        seen = reindexes.get(self.company)
         facts = {} if seen is None else {"looked_at": seen.looked_at, "written": seen.written}
         return Step(outcome=Done(facts=facts), goes_on=goes_on)
 
     async def _step(self, held: _LeasedReindex, until: datetime) -> bool:
-        pointer = self._ledger.collection_pointers.get(self._company)
+        pointer = self.ledger.collection_pointers.get(self.company)
         if pointer is None or pointer.phase is None:
             return False
         if pointer.phase is Phase.SETTLING:
             return await self._settle(pointer)
         if pointer.phase is Phase.FROZEN:
             # The worker that stopped the writes is dead: its lease has ended.
-            pointer = self._ledger.collection_pointers.unfreeze(self._company, version=pointer.version)
+            pointer = self.ledger.collection_pointers.unfreeze(self.company, version=pointer.version)
         if pointer is None or pointer.target is None:
             return True
         is_begun = held.reindex.stage is not ReindexStage.COPYING or held.reindex.cursor is not None
-        await self._reindex_target.prepare(pointer.target, is_begun=is_begun)
+        await self.reindex_target.prepare(pointer.target, is_begun=is_begun)
         if held.reindex.stage is ReindexStage.COPYING and not await self._copy(held, pointer, until):
             return True
         return await self._catch_up(held, pointer, until)
@@ -266,61 +259,61 @@ class ReindexService:
     async def _copy(self, held: _LeasedReindex, pointer: CollectionPointer, until: datetime) -> bool:
         """Copy page by page; return True after the last one."""
         cursor = held.reindex.cursor
-        while self._clock() < until:
+        while self.clock() < until:
             cursor = await self._page(held, pointer, None, cursor)
             if cursor is None:
                 return True
         return False
 
     async def _catch_up(self, held: _LeasedReindex, pointer: CollectionPointer, until: datetime) -> bool:
-        marks, before = self._ledger.reindex_marks, None
-        while self._clock() < until:
-            left = marks.count(self._company)
+        marks, before = self.ledger.reindex_marks, None
+        while self.clock() < until:
+            left = marks.count(self.company)
             # At most one comparison's owners are left, or as many as arrive during one.
             if left <= OWNERS or (before is not None and left * 2 > before):
                 return await self._switch(held, pointer)
             before = left
             for _ in range(0, left, OWNERS):
-                if await self._compare(held, pointer) == 0 or self._clock() >= until:
+                if await self._compare(held, pointer) == 0 or self.clock() >= until:
                     break
         return True
 
     async def _switch(self, held: _LeasedReindex, pointer: CollectionPointer) -> bool:
-        frozen = self._ledger.collection_pointers.freeze(self._company, version=pointer.version, lasts=UNFREEZE)
+        frozen = self.ledger.collection_pointers.freeze(self.company, version=pointer.version, lasts=UNFREEZE)
         if frozen is None:
             return True
         self._save(held, ReindexStage.CATCHING_UP, freezes=1)
-        until = self._clock() + FREEZE
+        until = self.clock() + FREEZE
         try:
             while await self._compare(held, frozen, rests=False):
-                if self._clock() >= until:
-                    _log.warning(ReindexEvent.UNFROZEN, extra={"company": self._company})
-                    self._ledger.collection_pointers.unfreeze(self._company, version=frozen.version)
+                if self.clock() >= until:
+                    _log.warning(ReindexEvent.UNFROZEN, extra={"company": self.company})
+                    self.ledger.collection_pointers.unfreeze(self.company, version=frozen.version)
                     return False  # the sweep dispatches again: writes have a while for themselves
         except errors.MemoryError:
-            self._ledger.collection_pointers.unfreeze(self._company, version=frozen.version)
+            self.ledger.collection_pointers.unfreeze(self.company, version=frozen.version)
             raise
         self._keep(held)
-        switched = self._ledger.collection_pointers.switch(self._company, version=frozen.version, settles=SETTLE)
+        switched = self.ledger.collection_pointers.switch(self.company, version=frozen.version, settles=SETTLE)
         if switched is None:
             return True
         about = {"generation": switched.current.generation, "checkpoint_id": switched.current.checkpoint_id}
-        _log.info(ReindexEvent.SWITCHED, extra={"company": self._company, **about})
+        _log.info(ReindexEvent.SWITCHED, extra={"company": self.company, **about})
         return await self._settle(switched)
 
     async def _settle(self, pointer: CollectionPointer) -> bool:
-        await self._rest((READ_AGE + _MARGIN).total_seconds())
-        self._ledger.collection_pointers.settle(self._company, version=pointer.version)
+        await self.rest((READ_AGE + _MARGIN).total_seconds())
+        self.ledger.collection_pointers.settle(self.company, version=pointer.version)
         return False
 
     async def _compare(self, held: _LeasedReindex, pointer: CollectionPointer, *, rests: bool = True) -> int:
         """Compare some marked owners; return their number."""
-        owners = self._ledger.reindex_marks.take(self._company, held.token, limit=OWNERS)
+        owners = self.ledger.reindex_marks.take(self.company, held.token, limit=OWNERS)
         cursor = None
         while owners:
             cursor = await self._page(held, pointer, owners, cursor, rests=rests)
             if cursor is None:
-                self._ledger.reindex_marks.compared(self._company, held.token, owners)
+                self.ledger.reindex_marks.compared(self.company, held.token, owners)
                 break
         return len(owners)
 
@@ -336,8 +329,8 @@ class ReindexService:
         source, target = pointer.current, pointer.target
         if target is None:
             raise LeaseLostError("the reindex has ended")
-        began, alive = self._clock(), partial(self._keep, held)
-        done = await self._reindex_target.page(source, target, cursor, owners=owners, alive=alive)
+        began, alive = self.clock(), partial(self._keep, held)
+        done = await self.reindex_target.page(source, target, cursor, owners=owners, alive=alive)
         if owners is None:
             stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING
             counts = {"looked_at": done.looked_at, "written": done.written, "passed_over": done.passed_over}
@@ -345,21 +338,21 @@ class ReindexService:
         else:
             self._save(held, ReindexStage.CATCHING_UP, written=done.written)
         if rests:
-            took = (self._clock() - began).total_seconds()
-            await self._rest(min(took * REST_SHARE, LONGEST_REST.total_seconds()))
+            took = (self.clock() - began).total_seconds()
+            await self.rest(min(took * REST_SHARE, LONGEST_REST.total_seconds()))
         return done.following
 
     def _keep(self, held: _LeasedReindex) -> None:
         """Renew the lease when its last renewal is not fresh. Raises LeaseLostError."""
-        now = self._clock()
+        now = self.clock()
         if now - held.renewed_at < FRESH:
             return
-        if not self._ledger.reindexes.renew(self._company, held.token, lease=LEASE):
+        if not self.ledger.reindexes.renew(self.company, held.token, lease=LEASE):
             raise LeaseLostError("another worker has the reindex, or it has ended")
         held.renewed_at = now
 
     def _save(self, held: _LeasedReindex, stage: ReindexStage, *, cursor: str | None = None, **counts: int) -> None:
-        saved = self._ledger.reindexes.advance(self._company, held.token, stage=stage, cursor=cursor, **counts)
+        saved = self.ledger.reindexes.advance(self.company, held.token, stage=stage, cursor=cursor, **counts)
         if saved is None:
             raise LeaseLostError("another worker has the reindex, or it has ended")
         held.on_progress(saved.stage, saved.fraction)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,6 +65,7 @@ MAX_PAGE = 200
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
 class MemoryService:
     """Carries out requests about a company's embedder and memories, with the ledger's rows as the truth.
 
@@ -78,33 +80,22 @@ class MemoryService:
         clock: the time.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        *,
-        company: str,
-        dispatcher: JobDispatcher,
-        open_backend: Callable[[], AbstractAsyncContextManager["WorkerBackend"]],
-        open_deployment: Callable[[], AbstractAsyncContextManager["CheckpointDeployment"]],
-        runs: Path,
-        execution: FineTuneExecutionConfig | None = None,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._ledger = ledger
-        self._company = company
-        self._dispatcher = dispatcher
-        self._open_backend = open_backend
-        self._open_deployment = open_deployment
-        self._runs = runs
-        self._execution = execution or FineTuneExecutionConfig()
-        self._clock = clock
+    ledger: Ledger
+    _: KW_ONLY
+    company: str
+    dispatcher: JobDispatcher
+    open_backend: Callable[[], AbstractAsyncContextManager["WorkerBackend"]]
+    open_deployment: Callable[[], AbstractAsyncContextManager["CheckpointDeployment"]]
+    runs: Path
+    execution: FineTuneExecutionConfig = FineTuneExecutionConfig()  # noqa: RUF009  # a frozen value
+    clock: Clock = utc_now
 
     async def start_fine_tune(self, plan: FineTunePlan | Mapping[str, Any]) -> FineTuneRun:
         """Queue a run, and dispatch it. Raises MemoryInputError naming a field, FineTuneRunActiveError."""
         checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
-        rows = self._ledger.finetune_runs
-        run = await asyncio.to_thread(rows.start, self._company, checked.model_dump(mode="json"))
-        await self._dispatch(self._dispatcher.dispatch_finetune, self._company, run.run_id)
+        rows = self.ledger.finetune_runs
+        run = await asyncio.to_thread(rows.start, self.company, checked.model_dump(mode="json"))
+        await self._dispatch(self.dispatcher.dispatch_finetune, self.company, run.run_id)
         return run
 
     async def resume_fine_tune(self, run_id: str) -> FineTuneRun:
@@ -112,8 +103,8 @@ class MemoryService:
 
         Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
         """
-        run = await asyncio.to_thread(self._ledger.finetune_runs.resume, self._company, run_id)
-        await self._dispatch(self._dispatcher.dispatch_finetune, self._company, run.run_id)
+        run = await asyncio.to_thread(self.ledger.finetune_runs.resume, self.company, run_id)
+        await self._dispatch(self.dispatcher.dispatch_finetune, self.company, run.run_id)
         return run
 
     async def get_fine_tune_status(self, run_id: str | None = None) -> FineTuneStatus:
@@ -121,7 +112,7 @@ class MemoryService:
         if run_id is not None:
             run: FineTuneRun | None = await self.get_run(run_id)
         else:
-            run = await asyncio.to_thread(self._ledger.finetune_runs.active, self._company)
+            run = await asyncio.to_thread(self.ledger.finetune_runs.active, self.company)
         if run is None:
             return FineTuneStatus()
         return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.error)
@@ -132,12 +123,12 @@ class MemoryService:
         One that runs is stopped by its worker within seconds: its status tells.
         """
         note = partial(confirmation.note, "finetune.cancel")
-        run = await asyncio.to_thread(self._ledger.finetune_runs.cancel, self._company, note=note)
+        run = await asyncio.to_thread(self.ledger.finetune_runs.cancel, self.company, note=note)
         if run is None:
             return None
         if not run.stage.is_end:
             # Its worker may be dead: the first worker that gets the job ends the run.
-            await self._dispatch(self._dispatcher.dispatch_finetune, self._company, run.run_id)
+            await self._dispatch(self.dispatcher.dispatch_finetune, self.company, run.run_id)
         return run.run_id
 
     async def run_preflight(self, plan: FineTunePlan | Mapping[str, Any]) -> PreflightResult:
@@ -148,11 +139,11 @@ class MemoryService:
             # Asked by the thread that looks, and only where documents are few.
             return asyncio.run_coroutine_threadsafe(self._memories(enough), loop).result()
 
-        return await asyncio.to_thread(preflight, plan, runs=self._runs, memories=memories, execution=self._execution)
+        return await asyncio.to_thread(preflight, plan, runs=self.runs, memories=memories, execution=self.execution)
 
     async def get_run(self, run_id: str) -> FineTuneRun:
         """Return a run. Raises FineTuneRunNotFoundError."""
-        run = await asyncio.to_thread(self._ledger.finetune_runs.get, self._company, run_id)
+        run = await asyncio.to_thread(self.ledger.finetune_runs.get, self.company, run_id)
         if run is None:
             raise FineTuneRunNotFoundError
         return run
@@ -160,22 +151,22 @@ class MemoryService:
     async def list_runs(self, *, limit: int, offset: int) -> tuple[tuple[FineTuneRun, ...], int]:
         """Return 1 to 200 runs, newest first, and how many there are in all. Raises MemoryInputError."""
         _check_page(limit, offset)
-        return await asyncio.to_thread(self._ledger.finetune_runs.page, self._company, limit=limit, offset=offset)
+        return await asyncio.to_thread(self.ledger.finetune_runs.page, self.company, limit=limit, offset=offset)
 
     async def get_active_embedder(self) -> ActiveEmbedderSnapshot:
         """Return what serves now. Raises MemoryNotFoundError before anybody has connected to the store."""
-        return await asyncio.to_thread(active_embedder, self._ledger, self._company)
+        return await asyncio.to_thread(active_embedder, self.ledger, self.company)
 
     async def list_checkpoints(self, *, limit: int, offset: int) -> tuple[tuple[Checkpoint, ...], int]:
         """Return 1 to 200 checkpoints, newest first, and how many there are in all. Raises MemoryInputError."""
         _check_page(limit, offset)
-        rows = self._ledger.checkpoints
-        found = await asyncio.to_thread(rows.page, self._company, limit=limit, offset=offset)
-        return found, await asyncio.to_thread(rows.count, self._company)
+        rows = self.ledger.checkpoints
+        found = await asyncio.to_thread(rows.page, self.company, limit=limit, offset=offset)
+        return found, await asyncio.to_thread(rows.count, self.company)
 
     async def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
         """Return a checkpoint. Raises CheckpointNotFoundError."""
-        found = await asyncio.to_thread(self._ledger.checkpoints.get, self._company, checkpoint_id)
+        found = await asyncio.to_thread(self.ledger.checkpoints.get, self.company, checkpoint_id)
         if found is None:
             raise CheckpointNotFoundError
         return found
@@ -189,12 +180,12 @@ class MemoryService:
             MemoryBackendUnsupportedError: no backend of this policy embeds anything.
             CheckpointNotFoundError, CheckpointConflictError, CheckpointCorruptError: as CheckpointDeployment.deploy.
         """
-        async with self._open_deployment() as deployment:
+        async with self.open_deployment() as deployment:
             # The first connection inserts the pointer.
-            async with self._open_backend():
+            async with self.open_backend():
                 pass
             pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
-        await self._dispatch(self._dispatcher.dispatch_reindex, self._company)
+        await self._dispatch(self.dispatcher.dispatch_reindex, self.company)
         return pointer
 
     async def rollback_checkpoint(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
@@ -205,9 +196,9 @@ class MemoryService:
             CheckpointNotFoundError, CheckpointRollbackUnavailableError, CheckpointRollbackCorruptError: as
                 CheckpointDeployment.rollback; what serves goes on.
         """
-        async with self._open_deployment() as deployment:
+        async with self.open_deployment() as deployment:
             pointer = await deployment.rollback(checkpoint_id, confirmation)
-        await self._dispatch(self._dispatcher.dispatch_reindex, self._company)
+        await self._dispatch(self.dispatcher.dispatch_reindex, self.company)
         return pointer
 
     async def delete_checkpoint(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
@@ -216,7 +207,7 @@ class MemoryService:
         Raises CheckpointNotFoundError; CheckpointConflictError for one that serves, is being filled, or is kept;
         MemoryBackendUnsupportedError.
         """
-        async with self._open_deployment() as deployment:
+        async with self.open_deployment() as deployment:
             return await deployment.delete(checkpoint_id, confirmation)
 
     async def delete_memory_entry(self, agent_id: str, memory_id: str, confirmation: Confirmation) -> Run:
@@ -226,29 +217,29 @@ class MemoryService:
             MemoryNotFoundError: the agent has no such memory.
             MemoryStoreError: another run of the agent is under way: try again.
         """
-        async with self._open_backend() as backend:
+        async with self.open_backend() as backend:
             found = await backend.get_many(agent_id, [memory_id])
         if not found:
             raise MemoryNotFoundError("memory_id: names no memory of this agent")
         removal = NewRun(
-            company=self._company,
+            company=self.company,
             agent_id=agent_id,
             kind="remove",
             origin="manual",
             # An engine's clock may be ahead of this one; what is stored anew behind this stays.
-            planned_at=max(self._clock(), found[0].entry.created_at),
+            planned_at=max(self.clock(), found[0].entry.created_at),
             scope_id=memory_id,
         )
         note = confirmation.note("memory.remove", memory_id)
-        run = await asyncio.to_thread(self._ledger.runs.create, removal, note=note)
+        run = await asyncio.to_thread(self.ledger.runs.create, removal, note=note)
         if run is None:
             raise MemoryStoreError("another run of this agent is under way; nothing was removed, try again")
-        await self._dispatch(self._dispatcher.dispatch_runs, [run])
+        await self._dispatch(self.dispatcher.dispatch_runs, [run])
         return run
 
     async def _memories(self, enough: int) -> int:
-        async with self._open_backend() as backend:
-            gathering = Gathering(backend, self._ledger, company=self._company, alive=lambda: None)
+        async with self.open_backend() as backend:
+            gathering = Gathering(backend, self.ledger, company=self.company, alive=lambda: None)
             return await gathering.count(enough=enough)
 
     async def _dispatch(self, dispatch: Callable[..., None], *given: object) -> None:
@@ -256,7 +247,7 @@ class MemoryService:
             await asyncio.to_thread(dispatch, *given)
         except MemoryConnectionError:
             # What was asked for stands in its row, and the sweep dispatches when the broker is back.
-            _log.warning(FineTuneEvent.DISPATCH_FAILED, extra={"company": self._company})
+            _log.warning(FineTuneEvent.DISPATCH_FAILED, extra={"company": self.company})
 
 
 def _check_page(limit: int, offset: int) -> None:
