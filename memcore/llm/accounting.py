@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -92,15 +93,8 @@ class AccountedModel:
         await self._retrying.close()
 
     def _reserved(self, request: CompletionRequest, price: ModelPrice, *, model: str, by: Attribution, key: str) -> str:
-        call = NewCall(
-            company=by.company,
-            agent_id=by.agent_id,
-            run_id=by.run_id,
-            question_id=key,
-            purpose=by.purpose,
-            model=model,
-            most=_spent(price, estimated_prompt(request), request.max_tokens),
-        )
+        most = _spent(price, estimated_prompt(request), request.max_tokens)
+        call = NewCall(**asdict(by), question_id=key, model=model, most=most)
         reservation = self._spending.reserve(call, caps=self._caps)
         if reservation.call_id is None:
             _log.info(ModelEvent.REFUSED, extra={"tokens": call.most.tokens, **_who(by)})

@@ -156,12 +156,7 @@ class OrgLog(Repository):
             audit.append(connection, checked_key("company", company), note, at=self._clock())
 
     def pending(
-        self,
-        company: str,
-        *,
-        fact_id: str | None = None,
-        after: OperationLogEntry | None = None,
-        limit: int = MAX_LINES,
+        self, company: str, *, fact_id: str | None = None, after: OperationLogEntry | None = None
     ) -> tuple[OperationLogEntry, ...]:
         """Return lines that the store does not show yet, oldest first, those of one fact in their order."""
         out, same_line = org_outbox.c, [org_log.c[name] == org_outbox.c[name] for name in ("fact_id", "version")]
@@ -177,7 +172,7 @@ class OrgLog(Repository):
             at, of_fact = out.at == after.timestamp, out.fact_id == after.fact_id
             later = and_(at, or_(out.fact_id > after.fact_id, and_(of_fact, out.version > after.version)))
             query = query.where(or_(out.at > after.timestamp, later))
-        return tuple(map(_operation, self._database.rows(query.limit(min(limit, MAX_LINES)))))
+        return tuple(map(_operation, self._database.rows(query.limit(MAX_LINES))))
 
     def shown(self, company: str, fact_id: str, version: int) -> None:
         """Note that the store shows a line; a second note changes nothing."""
@@ -294,14 +289,10 @@ class OrgLog(Repository):
         )
         return tuple(map(_snapshot, self._database.rows(query)))
 
-    def operations(
-        self, company: str, fact_id: str, *, after: int = 0, limit: int = MAX_PAGE
-    ) -> tuple[OperationLogEntry, ...]:
+    def operations(self, company: str, fact_id: str, *, after: int = 0) -> tuple[OperationLogEntry, ...]:
         """Return a fact's lines that follow a version, in order."""
         query = select(org_log).where(equals(org_log, company=company, fact_id=fact_id), org_log.c.version > after)
-        return tuple(
-            map(_operation, self._database.rows(query.order_by(org_log.c.version).limit(min(limit, MAX_PAGE))))
-        )
+        return tuple(map(_operation, self._database.rows(query.order_by(org_log.c.version).limit(MAX_PAGE))))
 
     def newest(
         self, company: str, *, fact_id: str | None = None, until: datetime | None = None, limit: int = MAX_PAGE

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, RowMapping, and_, select, update
 
 from memcore import ids
-from memcore.ledger.database import RecordRow, checked_key, count_rows, decode, encode, equals, insert_one
+from memcore.ledger.database import RecordRow, Row, checked_key, count_rows, decode, encode, equals, insert_one
 from memcore.ledger.rows import Repository
 from memcore.ledger.tables import shared_heads, shared_log
 from memcore.records import MemoryRecord
@@ -77,16 +77,9 @@ class SharedLog(Repository):
             if before:
                 memory_id = ids.republished_id(fact_id=fact_id, times_before=len(before))
                 record = replace(record, entry=record.entry.model_copy(update={"id": memory_id}))
-            return self._append(
-                connection,
-                company,
-                version=last + 1,
-                kind="publish",
-                memory_id=record.entry.id,
-                fact_id=fact_id,
-                agent_id=agent_id,
-                body=encode(record).body,
-            )
+            line = {"company": company, "version": last + 1, "kind": "publish", "memory_id": record.entry.id}
+            line |= {"fact_id": fact_id, "agent_id": agent_id, "body": encode(record).body}
+            return self._append(connection, line)
 
     def retract(self, company: str, agent_id: str, memory_id: str) -> SharedEntry | None:
         """Write a retraction down and return its line, or that of an earlier one that searches do not see yet.
@@ -103,16 +96,8 @@ class SharedLog(Repository):
             if "retract" in lines:
                 earlier = lines["retract"]
                 return _entry(earlier) if earlier["version"] > standing.head else None
-            return self._append(
-                connection,
-                company,
-                version=standing.last + 1,
-                kind="retract",
-                memory_id=memory_id,
-                fact_id=lines["publish"]["fact_id"],
-                agent_id=key,
-                body=None,
-            )
+            line = {**lines["publish"], "version": standing.last + 1, "kind": "retract", "body": None}
+            return self._append(connection, line)
 
     def standing(self, company: str) -> LogPosition:
         """Return the position of the log."""
@@ -153,10 +138,11 @@ class SharedLog(Repository):
         behind = and_(shared_heads.c.company == company, shared_heads.c.head < version)
         self._database.change(update(shared_heads).where(behind).values(head=version))
 
-    def _append(self, connection: Connection, company: str, **line: Any) -> SharedEntry:
-        row = {"company": company, "at": self._clock(), **line}
+    def _append(self, connection: Connection, line: Row) -> SharedEntry:
+        row = {**line, "at": self._clock()}
         connection.execute(shared_log.insert().values(row))
-        connection.execute(update(shared_heads).where(shared_heads.c.company == company).values(last=row["version"]))
+        head = update(shared_heads).where(shared_heads.c.company == row["company"])
+        connection.execute(head.values(last=row["version"]))
         return _entry(row)
 
     def _is_published(self, connection: Connection, company: str, publication: RowMapping) -> bool:
