@@ -1,6 +1,6 @@
 """The jobs: each has its limits, makes one call into memcore, and returns an outcome."""
 
-from tasks import distill, embedder, learn, maintain, store
+from tasks import distill, learn, maintain, store
 from tasks.job import Job
 
 #: Every job of this package; a worker builds its Celery tasks from them.
@@ -15,8 +15,8 @@ JOBS: tuple[Job, ...] = (
     learn.extract_lesson,
     learn.evolve,
     learn.count,
-    embedder.reindex,
-    embedder.finetune,
+    learn.reindex,
+    learn.finetune,
 )
 
 __all__ = ["JOBS", "Job"]

@@ -20,7 +20,7 @@ from memcore.finetune.service import BEAT, FineTuneService
 from memcore.jobs import FineTunePayload, Step
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
-from tasks.embedder import finetune
+from tasks.learn import finetune
 
 TRAINING = FineTuneStage.TRAINING
 

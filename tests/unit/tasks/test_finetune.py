@@ -11,7 +11,7 @@ from memcore import ids
 from memcore.jobs import Dead, Deferred, Done, FineTunePayload, Skipped, Snooze, Step
 from memcore.models.finetune import FineTunePlan, FineTuneStage
 from scheduler.sweep import FINETUNE_REDISPATCH_AFTER, sweep
-from tasks.embedder import finetune
+from tasks.learn import finetune
 
 RUN_ID = ids.finetune_run_id(company=COMPANY, cause="ours")
 PLAN = FineTunePlan(kind="static", epochs=2)

@@ -28,9 +28,8 @@ from memcore.ledger.agents import AgentSpec
 from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from tasks.distill import distill
-from tasks.embedder import finetune
 from tasks.learn import count as count_application
-from tasks.learn import evolve, extract_lesson, record
+from tasks.learn import evolve, extract_lesson, finetune, record
 from tasks.maintain import maintain
 from tasks.store import count, write
 

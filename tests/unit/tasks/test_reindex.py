@@ -6,7 +6,7 @@ import pytest
 from support.job_contexts import ScriptedContext
 
 from memcore.jobs import Dead, Deferred, Done, ReindexPayload, Snooze, Step
-from tasks.embedder import reindex
+from tasks.learn import reindex
 
 
 def payload(**changed: object) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from memcore.config.finetune import LONGEST_STAGE_SECONDS
 from memcore.jobs import Queue
-from tasks.embedder import finetune
+from tasks.learn import finetune
 from workers.app import all_jobs
 from workers.groups import GROUPS
 from workers.run import arguments_of, main
