@@ -16,7 +16,7 @@ from time import monotonic
 
 import psutil
 import pytest
-from sqlalchemy import create_engine, update
+from sqlalchemy import Update, create_engine, update
 from support.command_line import CommandLine
 from support.execution_traces import trace
 from support.reindex_load import constant_load, filled, kill_run
@@ -35,11 +35,10 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
-from memcore.ledger.tables import skill_cycles
+from memcore.ledger.tables import WAITING, answers, lessons, reindexes, skill_cycles
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from ops.cli.session import ledger_of
-from scheduler.sweep import REDISPATCH_AFTER
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
@@ -72,6 +71,9 @@ FILLED = 100
 
 #: What ended long ago is kept no longer.
 NOW = datetime.now(UTC)
+
+#: Before every lease and every message that may still arrive.
+LONG_AGO = NOW - timedelta(hours=2)
 
 POLICY = f"""\
 memory:
@@ -279,6 +281,11 @@ def _kill_who_asks(stack: StackAddress, model: StubLLM, ledger: Ledger, client: 
     assert while_asking is not None
     worker, restarts = psutil.Process(stack.pid("worker-llm")), stack.restarts("worker-llm")
     worker.kill()
+    _let_time_pass(
+        stack,
+        update(lessons).where(WAITING).values(rung_at=LONG_AGO),
+        update(answers).where(answers.c.state == "asking").values(lease_until=LONG_AGO),
+    )
     model.order()
     wait_until(lambda: stack.restarts("worker-llm") > restarts, what="the model's worker to be back")
     return while_asking
@@ -301,16 +308,16 @@ def _kill_who_evolves(stack: StackAddress, ledger: Ledger, client: MemoryClient)
     assert cycle is not None
     wait_until(lambda: stack.restarts("worker-night") > restarts, what="the maintenance worker to be back")
     wait_until(lambda: stack.is_ready("worker-night"), what="the maintenance worker to be ready")
-    _let_time_pass(stack, cycle_id)
+    _let_time_pass(stack, update(skill_cycles).where(skill_cycles.c.cycle_id == cycle_id).values(rung_at=LONG_AGO))
     return cycle, filed
 
 
-def _let_time_pass(stack: StackAddress, cycle_id: str) -> None:
-    """Let the cycle's message have been sent so long ago that the sweep takes it for lost."""
+def _let_time_pass(stack: StackAddress, *rows: Update) -> None:
+    """Let rows of a dead worker have been dispatched, and leased, so long ago that the sweep takes them for lost."""
     engine = create_engine(stack.settings.ledger_urls.ledger)
     with engine.begin() as connection:
-        long_ago = datetime.now(UTC) - REDISPATCH_AFTER - timedelta(minutes=1)
-        connection.execute(update(skill_cycles).where(skill_cycles.c.cycle_id == cycle_id).values(rung_at=long_ago))
+        for each in rows:
+            connection.execute(each)
     engine.dispose()
 
 
@@ -409,9 +416,9 @@ def test_every_lesson_is_drawn_once_and_paid_once(
         return "low_confidence" if number % 6 == 5 else "stored"
 
     assert outcomes(ledger, stack) == {f"task-{number}": expected(number) for number in range(TASKS)}
-    lessons = lesson_ids(ledger, stack)
-    assert len(lessons) == len(set(lessons)) == TASKS * 5 // 6
-    assert_added_once(stack, lessons)
+    stored = lesson_ids(ledger, stack)
+    assert len(stored) == len(set(stored)) == TASKS * 5 // 6
+    assert_added_once(stack, stored)
     # Successes of equal turns and tools differ by their tasks alone, which the model does not see.
     assert bills(model, of_lessons=True) == [1] * TASKS
     assert "Zanzibar" not in str(model.log())
@@ -426,7 +433,7 @@ def test_every_lesson_is_drawn_once_and_paid_once(
         f"task-{number}": expected(number) for number in range(0, TASKS, 3)
     }
     folders = list((stack.home / "skills").iterdir())
-    assert len(folders) == len(lessons)
+    assert len(folders) == len(stored)
     assert [problems_of(folder) for folder in folders if problems_of(folder)] == []
 
 
@@ -525,6 +532,7 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(stack: Stack
         while fraction() < 0.2:  # without a pause: the rest takes seconds
             assert monotonic() < deadline
         kill_run(stack)
+        _let_time_pass(stack, update(reindexes).values(rung_at=LONG_AGO, lease_until=LONG_AGO))
         assert fraction() < 0.9
         wait_until(lambda: fraction() == 1.0, seconds=300, what="the reindex")
         seen = len(load.reads)
