@@ -206,7 +206,6 @@ def delete_files(checkpoint: Checkpoint) -> bool:
     """Delete the folder as far as it can be; False when something of it is left."""
     folder = Path(checkpoint.model_path)
     # A row that names any other place deletes nothing there.
-    if (folder.name, folder.parent.parent.name) != (CHECKPOINT, checkpoint.run_id):
-        return not folder.exists()
-    shutil.rmtree(folder, ignore_errors=True)
+    if (folder.name, folder.parent.parent.name) == (CHECKPOINT, checkpoint.run_id):
+        shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()

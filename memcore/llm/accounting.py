@@ -76,7 +76,7 @@ class AccountedModel:
             spent = _spent(price, tries.prompt_tokens, tries.completion_tokens)
             # An attempt without an answer may have been billed: the whole reservation stays spent.
             self._settle(call_id, CallState.FAILED, None if tries.is_unclear else spent, tries, by=by)
-            facts = {"error": type(error).__name__, "attempts": tries.count, **_who(by)}
+            facts = {"error": type(error).__name__, "attempts": tries.count, **by.logged}
             _log.warning(ModelEvent.FAILED, extra=facts)
             raise
         spent = _spent(
@@ -85,7 +85,7 @@ class AccountedModel:
             tries.completion_tokens + completion.completion_tokens,
         )
         self._settle(call_id, CallState.ANSWERED, spent, tries, by=by)
-        _log.info(ModelEvent.ANSWERED, extra={"tokens": spent.tokens, "attempts": tries.count, **_who(by)})
+        _log.info(ModelEvent.ANSWERED, extra={"tokens": spent.tokens, "attempts": tries.count, **by.logged})
         return completion.model_copy(update={"cost": spent.cost})
 
     async def close(self) -> None:
@@ -97,7 +97,7 @@ class AccountedModel:
         call = NewCall(**asdict(by), question_id=key, model=model, most=most)
         reservation = self._spending.reserve(call, caps=self._caps)
         if reservation.call_id is None:
-            _log.info(ModelEvent.REFUSED, extra={"tokens": call.most.tokens, **_who(by)})
+            _log.info(ModelEvent.REFUSED, extra={"tokens": call.most.tokens, **by.logged})
             raise BudgetExceededError(self._sentence(call.most, reservation), until=reservation.until)
         return reservation.call_id
 
@@ -118,16 +118,12 @@ class AccountedModel:
             self._spending.settle(call_id, state, spent=spent, attempts=tries.count)
         except MemoryError as error:
             # The answer is paid for and must not be lost over its accounting; the reservation stands for it.
-            _log.warning(ModelEvent.UNSETTLED, extra={"error": type(error).__name__, "call_id": call_id, **_who(by)})
+            _log.warning(ModelEvent.UNSETTLED, extra={"error": type(error).__name__, "call_id": call_id, **by.logged})
 
 
 def _spent(price: ModelPrice, prompt_tokens: int, completion_tokens: int) -> Spent:
     cost = price.of(prompt_tokens, completion_tokens)
     return Spent(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
-
-
-def _who(by: Attribution) -> dict[str, str | None]:
-    return {"agent_id": by.agent_id, "run_id": by.run_id, "purpose": by.purpose}
 
 
 def create_model(

@@ -64,6 +64,11 @@ class Attribution:
     run_id: str | None
     purpose: str
 
+    @property
+    def logged(self) -> dict[str, str | None]:
+        """Return the fields of a log event."""
+        return {"agent_id": self.agent_id, "run_id": self.run_id, "purpose": self.purpose}
+
 
 class CompletionProvider(Protocol):
     """Sends one request to one server: no retry, no budget."""

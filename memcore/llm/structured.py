@@ -59,10 +59,7 @@ async def ask_structured(
     read = _read(completion, form)
     if not isinstance(read, list):
         return read
-    _log.info(
-        ModelEvent.REPAIRED,
-        extra={"agent_id": by.agent_id, "run_id": by.run_id, "purpose": by.purpose, "problems": len(read)},
-    )
+    _log.info(ModelEvent.REPAIRED, extra={**by.logged, "problems": len(read)})
     digest = hashlib.sha256(completion.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     completion = await model.ask(_repair_request(request, completion.text, read), by=by, key=f"{key}/mended/{digest}")
     read = _read(completion, form)

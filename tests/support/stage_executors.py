@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pytest
 
+from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.finetune.execution.docker import COMPONENT, FINE_TUNE, DockerExecutor
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.process import ProcessExecutor
@@ -99,7 +100,7 @@ class InStubEngine:
     engine: StubEngine
 
     def executor(self, runner: str, *, grace: float) -> StageExecutor:
-        return DockerExecutor(self.folder / "scratch", image=runner, grace=grace)
+        return DockerExecutor(self.folder / "scratch", in_containers(runner), grace=grace)
 
     def is_clean(self, stage: Stage) -> bool:
         return not self.engine.containers and all(is_gone(pid) for pid in stage.children)
@@ -113,7 +114,7 @@ class InEngine:
 
     def executor(self, runner: str, *, grace: float) -> StageExecutor:
         image = os.environ[FINE_TUNE_IMAGE] if runner == REAL else fake_image(self.folder, runner)
-        return DockerExecutor(self.folder / "scratch", image=image, grace=grace)
+        return DockerExecutor(self.folder / "scratch", in_containers(image), grace=grace)
 
     def is_clean(self, stage: Stage) -> bool:
         with docker_engine() as engine:
@@ -124,6 +125,11 @@ class InEngine:
 
 #: Names the image of the fine-tune runner for the tests with a real engine.
 FINE_TUNE_IMAGE = "MEMTEND_TEST_FINE_TUNE_IMAGE"
+
+
+def in_containers(image: str, **more: object) -> FineTuneExecutionConfig:
+    # A copy checks nothing: an engine is told of limits that no policy would take.
+    return FineTuneExecutionConfig(backend="docker", image=image).model_copy(update=more)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryInputError
 from memcore.finetune.documents import write_text
 from memcore.finetune.execution.docker_engine import Frames, docker_engine, docker_errors, docker_library
@@ -78,11 +79,8 @@ def inside_container(run_id: str, config: RunnerConfig) -> tuple[RunnerConfig, t
     return checked_config(fields), tuple(binds)
 
 
-#: Labels of our containers: that memtend owns them, what for, and of which run and stage.
-MANAGED = "memtend.managed"
+#: The label of our containers that says what for.
 COMPONENT = "memtend.component"
-RUN = "memtend.run_id"
-STAGE = "memtend.stage"
 FINE_TUNE = "fine-tune"
 
 #: Most processes and threads of a stage, and its scratch space, in memory.
@@ -99,24 +97,14 @@ _log = logging.getLogger(__name__)
 
 
 class DockerExecutor:
-    """Runs stages in containers of one image, which the engine must have; its entry point is the stage runner.
+    """Runs stages in containers of an image that the engine must have; its entry point is the stage runner.
 
     The engine must be able to mount the scratch folder.
     """
 
-    def __init__(
-        self,
-        scratch: Path,
-        *,
-        image: str,
-        gpu_enabled: bool = False,
-        memory_limit: str = "8g",
-        grace: float = GRACE,
-    ) -> None:
+    def __init__(self, scratch: Path, config: FineTuneExecutionConfig, *, grace: float = GRACE) -> None:
         self._scratch = scratch
-        self._image = image
-        self._gpu_enabled = gpu_enabled
-        self._memory_limit = memory_limit
+        self._config = config
         self._grace = grace
 
     def run(self, job: StageJob) -> StageOutcome:
@@ -140,9 +128,10 @@ class DockerExecutor:
         _remove_former(engine, job)
         output = RunnerOutput(job)
         try:
-            container = engine.containers.create(self._image, **options)
+            container = engine.containers.create(self._config.image, **options)
         except docker_library().errors.ImageNotFound:
-            raise FineTuneStageError(f"the engine has no image {self._image}: docker pull it, or build it") from None
+            image = self._config.image
+            raise FineTuneStageError(f"the engine has no image {image}: docker pull it, or build it") from None
         try:
             job.born(f"container:{container.id}")
             # Before it runs, so that no output is missed.
@@ -168,7 +157,7 @@ class DockerExecutor:
         code = int(container.wait(timeout=_ENDED)["StatusCode"])
         container.reload()
         if container.attrs["State"].get("OOMKilled"):
-            reason = f"{job.config.stage} took more memory than memory_limit allows, {self._memory_limit}"
+            reason = f"{job.config.stage} took more memory than memory_limit allows, {self._config.memory_limit}"
             return StageOutcome(end=StageEnd.FAILED, reason=reason)
         return output.outcome(_SIGNALLED - code if code > _SIGNALLED else code)
 
@@ -176,15 +165,15 @@ class DockerExecutor:
         types = docker_library().types
         mounts = [(str(bind.source), bind.target, not bind.is_writable) for bind in binds]
         mounts.append((str(config), str(DEFAULT_CONFIG), True))
-        gpus = [types.DeviceRequest(count=-1, capabilities=[["gpu"]])] if self._gpu_enabled else None
+        gpus = [types.DeviceRequest(count=-1, capabilities=[["gpu"]])] if self._config.gpu_enabled else None
         return {
             # So its files belong to the user of this process.
             "user": f"{os.getuid()}:{os.getgid()}",
             "mounts": [types.Mount(target, source, type="bind", read_only=only) for source, target, only in mounts],
             "environment": {"HOME": "/tmp"},  # noqa: S108  # the container's own
             "labels": _labels(job),
-            "mem_limit": self._memory_limit,
-            "memswap_limit": self._memory_limit,
+            "mem_limit": self._config.memory_limit,
+            "memswap_limit": self._config.memory_limit,
             "device_requests": gpus,
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges:true"],
@@ -220,7 +209,8 @@ def _failed(job: StageJob, reason: str) -> StageOutcome:
 
 
 def _labels(job: StageJob) -> dict[str, str]:
-    return {MANAGED: "true", COMPONENT: FINE_TUNE, RUN: job.run_id, STAGE: str(job.config.stage)}
+    about = {"memtend.run_id": job.run_id, "memtend.stage": str(job.config.stage)}
+    return {"memtend.managed": "true", COMPONENT: FINE_TUNE, **about}
 
 
 def _remove_former(engine: Any, job: StageJob) -> None:

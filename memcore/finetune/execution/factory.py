@@ -32,9 +32,7 @@ def require_executor(config: FineTuneExecutionConfig) -> None:
 
 def create_executor(config: FineTuneExecutionConfig, scratch: Path) -> StageExecutor:
     """Return the executor of the stages, whose runners' configurations lie in the scratch folder."""
-    if config.backend != "docker" or config.image is None:
-        return ProcessExecutor(scratch)
-    return DockerExecutor(scratch, image=config.image, gpu_enabled=config.gpu_enabled, memory_limit=config.memory_limit)
+    return DockerExecutor(scratch, config) if config.backend == "docker" else ProcessExecutor(scratch)
 
 
 def end_by_name(name: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.docker_engine_stub import StubContainer
-from support.stage_executors import InStubEngine, Stage
+from support.stage_executors import InStubEngine, Stage, in_containers
 
 from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.config.loader import load_policy
@@ -24,7 +24,7 @@ from workers.groups import FINETUNE, STORE
 
 
 def ran(containers: InStubEngine, folder: Path, image: str = "complete", **more: object) -> StageOutcome:
-    executor = DockerExecutor(folder / "scratch", image=image, **more)  # type: ignore[arg-type]
+    executor = DockerExecutor(folder / "scratch", in_containers(image, **more))
     return executor.run(Stage(containers, folder, image).job())
 
 
