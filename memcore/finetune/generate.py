@@ -23,16 +23,13 @@ VALIDATION_FILE = "validation.jsonl"
 MIN_PAIRS = 2
 
 
-def generate(
-    passages: Iterable[Passage], config: GeneratingConfig, output: Path, *, watch: StageProgress | None = None
-) -> None:
+def generate(passages: Iterable[Passage], config: GeneratingConfig, output: Path, *, watch: StageProgress) -> None:
     """Write the training and the validation pairs.
 
     The same passages, in whatever order, and the same seed give the same files; a text that comes twice counts once.
 
     Raises FineTuneTrainingDataError when there are fewer than two passages, and FineTuneCancelledError.
     """
-    watch = watch or StageProgress()
     every = sorted({each.text: each for each in sorted(passages, key=_place)}.values(), key=_place)
     chance = random.Random(config.seed)  # noqa: S311  # chance for training, no secret
     chance.shuffle(every)

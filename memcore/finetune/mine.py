@@ -21,13 +21,12 @@ TOO_NEAR = 0.95
 _BLOCK = 50
 
 
-def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: StageProgress | None = None) -> None:
+def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: StageProgress) -> None:
     """Write each question with its passage and at most ``top_k`` hard negatives.
 
     A text that answers the question under another line, or that equals the answer, is never its negative.
     Raises MemoryInputError, FineTuneTrainingDataError, FineTuneCancelledError.
     """
-    watch = watch or StageProgress()
     pairs = list(read_lines(training, Pair))
     if not pairs:
         raise FineTuneTrainingDataError("there are no pairs to mine for")

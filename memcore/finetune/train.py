@@ -25,13 +25,12 @@ _WARM_UP = 0.1
 _TRAINED = 0.95
 
 
-def train(triples: Path, output: Path, config: TrainingConfig, *, watch: StageProgress | None = None) -> Path:
+def train(triples: Path, output: Path, config: TrainingConfig, *, watch: StageProgress) -> Path:
     """Train a model on the triples and return the folder of the checkpoint, which is there whole or not.
 
     The same triples, configuration and libraries, on one thread of one kind of CPU, give the same checkpoint to the
     last bit. Raises FineTuneDependencyError, FineTuneTrainingDataError, MemoryInputError, FineTuneCancelledError.
     """
-    watch = watch or StageProgress()
     rows = list(read_lines(triples, Triple))
     if not rows:
         raise FineTuneTrainingDataError("there are no triples to train on")

@@ -31,6 +31,7 @@ from memcore.finetune.documents import Passage, Triple, read_lines  # noqa: E402
 from memcore.finetune.encoder import Encoder, load_model, needed  # noqa: E402
 from memcore.finetune.evaluate import Improvement, compare  # noqa: E402
 from memcore.finetune.generate import TRAINING_FILE, generate  # noqa: E402
+from memcore.finetune.markers import StageProgress  # noqa: E402
 from memcore.finetune.mine import TRIPLES_FILE, mine  # noqa: E402
 from memcore.finetune.runner_config import GeneratingConfig, TrainingConfig  # noqa: E402
 from memcore.finetune.train import train  # noqa: E402
@@ -122,9 +123,9 @@ def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, f
         queries_per_passage=2,
         validation_split=0.05,
     )
-    generate(passages, asked, folder)
+    generate(passages, asked, folder, watch=StageProgress())
     base = _encoder(options.kind, _base(options.kind))
-    mine(folder / TRAINING_FILE, base, folder, top_k=options.negatives)
+    mine(folder / TRAINING_FILE, base, folder, top_k=options.negatives, watch=StageProgress())
     config = TrainingConfig(
         stage=FineTuneStage.TRAINING,
         output_dir=str(folder),
@@ -135,7 +136,7 @@ def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, f
         learning_rate=options.learning_rate or RATES[options.kind],
         batch_size=BATCHES[options.kind],
     )
-    return train(folder / TRIPLES_FILE, folder, config)
+    return train(folder / TRIPLES_FILE, folder, config, watch=StageProgress())
 
 
 def _unseen(seen: list[Conversation], folder: Path) -> list[Conversation]:

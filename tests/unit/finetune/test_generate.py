@@ -40,7 +40,7 @@ def pairs_of(folder: Path, name: str) -> list[Pair]:
 
 
 def test_what_measures_is_never_trained_on(tmp_path: Path) -> None:
-    generate(PASSAGES, config_of(validation_split=0.2, queries_per_passage=3), tmp_path)
+    generate(PASSAGES, config_of(validation_split=0.2, queries_per_passage=3), tmp_path, watch=StageProgress())
     training, validation = pairs_of(tmp_path, TRAINING_FILE), pairs_of(tmp_path, VALIDATION_FILE)
     assert len({pair.positive_passage for pair in (*training, *validation)}) == 30
     assert not {pair.positive_passage for pair in training} & {pair.positive_passage for pair in validation}
@@ -58,25 +58,30 @@ def test_the_same_passages_in_any_order_give_the_same_files_and_another_seed_oth
 
 
 def _hashes(passages: list[Passage], seed: int, folder: Path) -> tuple[str, str]:
-    generate(passages, config_of(seed=seed), folder)
+    generate(passages, config_of(seed=seed), folder, watch=StageProgress())
     return hash_of(folder / TRAINING_FILE), hash_of(folder / VALIDATION_FILE)
 
 
 @given(st.integers(2, 40), st.floats(0.01, 0.99))
 def test_both_halves_have_a_passage_whatever_the_split(number: int, split: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        generate(PASSAGES[:number], config_of(validation_split=split, queries_per_passage=1), Path(folder))
+        generate(
+            PASSAGES[:number],
+            config_of(validation_split=split, queries_per_passage=1),
+            Path(folder),
+            watch=StageProgress(),
+        )
         assert len(pairs_of(Path(folder), TRAINING_FILE)) >= 1
         assert len(pairs_of(Path(folder), VALIDATION_FILE)) >= 1
 
 
 def test_one_passage_is_too_few(tmp_path: Path) -> None:
     with pytest.raises(FineTuneTrainingDataError, match="1 passages are too few"):
-        generate(PASSAGES[:1] * 3, config_of(), tmp_path)
+        generate(PASSAGES[:1] * 3, config_of(), tmp_path, watch=StageProgress())
 
 
 def test_no_more_pairs_are_trained_on_than_wanted(tmp_path: Path) -> None:
-    generate(PASSAGES, config_of(max_pairs=5), tmp_path)
+    generate(PASSAGES, config_of(max_pairs=5), tmp_path, watch=StageProgress())
     assert len(pairs_of(tmp_path, TRAINING_FILE)) == 5
 
 
@@ -84,7 +89,9 @@ def test_of_too_many_pairs_those_stay_whose_question_was_known(tmp_path: Path) -
     asked = [
         each.model_copy(update={"questions": (f"Who mended number {place}?",)}) for place, each in enumerate(PASSAGES)
     ]
-    generate(asked, config_of(max_pairs=20, validation_split=0.2, queries_per_passage=2), tmp_path)
+    generate(
+        asked, config_of(max_pairs=20, validation_split=0.2, queries_per_passage=2), tmp_path, watch=StageProgress()
+    )
     training = pairs_of(tmp_path, TRAINING_FILE)
     assert len(training) == 20
     assert all(pair.query.startswith("Who mended") for pair in training)
