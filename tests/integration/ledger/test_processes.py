@@ -1,62 +1,69 @@
 """Several processes on one ledger: claims are exclusive, transactions are whole, a fork is harmless."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
+from support.forked import Child, dies
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
 
 from examples.demo.balance import tally_of
+from memcore.clock import utc_now
 from memcore.config.urls import LedgerUrls
+from memcore.ledger.database import Database
+from memcore.ledger.journal import Journal
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun, Run, RunState
 from memcore.models.memory import ConsolidationInterval
 
-HERE = Path(__file__).parent
 CLAIMERS = 8
 
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in (HERE.parents[2], HERE.parents[1]))}
-
-
-@contextmanager
-def _started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=_environment(),
-        start_new_session=True,
-    )
-    try:
-        with process:
-            yield process
-    finally:
-        # Whatever went wrong here: its children go too.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 def _race(urls: LedgerUrls, what: str) -> list[str]:
-    with _started(str(HERE / "claimer.py"), urls.ledger, urls.journal, str(CLAIMERS), what) as process:
-        assert process.stdout is not None
-        assert [process.stdout.readline() for _ in range(CLAIMERS)] == ["ready\n"] * CLAIMERS
-        got, _ = process.communicate(timeout=120)
-        assert process.returncode == 0
-    return got.split()
+    """Let processes claim due agents, or one run, or create an undo, until nothing is left; return what they got."""
+    ready, to_ready = os.pipe()
+    wait, go = os.pipe()
+
+    def child() -> bytes:
+        os.close(go)
+        ledger = Ledger.open(urls)
+        os.write(to_ready, b".")
+        # Everyone starts at the same moment: when the starter closes its end.
+        os.read(wait, 1)
+        return "\n".join(_claimed(ledger, what)).encode()
+
+    claimers = [Child(child) for _ in range(CLAIMERS)]
+    for _ in claimers:
+        assert os.read(ready, 1) == b"."
+    os.close(go)
+    try:
+        return [name for claimer in claimers for name in claimer.said().split()]
+    finally:
+        for end in (ready, to_ready, wait):
+            os.close(end)
+
+
+def _claimed(ledger: Ledger, what: str) -> Iterator[str]:
+    if what == "due":
+        while runs := ledger.agents.claim_due(COMPANY, interval=ConsolidationInterval.DAILY, limit=7):
+            yield from (run.run_id for run in runs)
+            # Let the others have the write lock: whoever keeps asking keeps it.
+            time.sleep(0)
+    elif what == "undo":
+        undo = NewRun(company=COMPANY, agent_id="ada", kind="undo", undo_of="earlier", planned_at=utc_now())
+        if ledger.runs.create(undo):
+            yield undo.run_id
+    elif claimed := ledger.runs.claim(COMPANY, what, lease=timedelta(minutes=5)):
+        yield claimed.token or ""
 
 
 def test_eight_schedulers_take_each_due_agent_once(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
-    agents = [f"agent-{number}" for number in range(200)]
+    agents = [f"agent-{number}" for number in range(60)]
     ledger.agents.register(COMPANY, agents, interval=ConsolidationInterval.DAILY)
     for agent_id in agents:
         ledger.agents.set_due(COMPANY, agent_id, clock())
@@ -124,20 +131,11 @@ def test_a_writer_killed_anywhere_leaves_all_or_nothing(ledger: Ledger, urls: Le
     ledger.journal.settle("before")
     sent = {memory_id: clock() for memory_id in ("back", "gone", "too")}
     deaths = 0
-    with _started(str(HERE / "killed_writer.py"), urls.journal) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        while True:
-            process.stdin.write(f"{deaths}\n")
-            process.stdin.flush()
-            status = process.stdout.readline().strip()
-            if status != "9":
-                break
-            deaths += 1
-            assert ledger.journal.open_entries("run") == ()
-            assert ledger.journal.next_seq("run") == 0
-            assert ledger.journal.tombstoned(sent) == {"back"}
-    assert status == "0"
+    while dies(urls.journal, _prepare, before=deaths):
+        deaths += 1
+        assert ledger.journal.open_entries("run") == ()
+        assert ledger.journal.next_seq("run") == 0
+        assert ledger.journal.tombstoned(sent) == {"back"}
     # Entry, records, tombstones set, tombstones cleared, commit; the dialect may add its BEGIN.
     assert deaths >= 5
     (journal_entry,) = ledger.journal.open_entries("run")
@@ -146,7 +144,12 @@ def test_a_writer_killed_anywhere_leaves_all_or_nothing(ledger: Ledger, urls: Le
     assert ledger.journal.tombstoned(sent) == {"gone", "too"}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def _prepare(database: Database) -> None:
+    Journal(database, clock=StoppedClock()).prepare(
+        make_journal_entry("killed", incoming=("back",), outgoing=("gone", "too"), incoming_kind="restored")
+    )
+
+
 def test_a_ledger_opened_before_a_fork_serves_parent_and_children(ledger: Ledger, clock: StoppedClock) -> None:
     def create(agent_id: str) -> Run | None:
         return ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=clock()))

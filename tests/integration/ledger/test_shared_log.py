@@ -1,16 +1,13 @@
 """The log of shared knowledge, on each database."""
 
-import itertools
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 
 import pytest
-from sqlalchemy import event
+from support.forked import Child, dies
 from support.ledger_records import COMPANY, StoppedClock, make_fact
 
 from memcore import ids
@@ -18,13 +15,8 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
 from memcore.ledger.database import Database
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.organization.shared_log import LogPosition, SharedLog
+from memcore.ledger.organization.shared_log import LogPosition, SharedEntry, SharedLog
 from memcore.records import MemoryRecord
-
-HERE = Path(__file__).parent
-
-#: Seconds that a process may take on a busy machine.
-PATIENCE = 120
 
 
 def test_each_line_is_a_version_and_holds_what_was_published(ledger: Ledger, clock: StoppedClock) -> None:
@@ -135,18 +127,21 @@ def test_threads_that_publish_at_once_get_a_version_each(ledger: Ledger) -> None
     assert [line.version for line in log.lines(COMPANY)] == list(range(1, 41))
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_processes_that_publish_and_retract_at_once_lose_nothing(urls: LedgerUrls, ledger: Ledger) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(HERE.parents[up]) for up in (1, 2))}
-    command = [sys.executable, str(HERE / "shared_writer.py"), urls.ledger]
-    writers = [
-        subprocess.Popen([*command, agent_id], stdout=subprocess.PIPE, text=True, env=environment) for agent_id in "abc"
-    ]
-    printed: list[tuple[int, str, str]] = []
-    for writer in writers:
-        out, _ = writer.communicate(timeout=PATIENCE)
-        assert writer.returncode == 0
-        printed += [(int(version), kind, memory_id) for version, kind, memory_id in map(str.split, out.splitlines())]
+    def write(agent_id: str) -> bytes:
+        log, lines = SharedLog(Database(urls.ledger, name="ledger"), clock=StoppedClock()), list[SharedEntry]()
+        for number in range(10):
+            lines.append(log.publish(COMPANY, make_fact(f"fact {number}", agent_id=agent_id)))
+            if number % 2:
+                gone = log.retract(COMPANY, agent_id, lines[-1].memory_id)
+                assert gone is not None
+                lines.append(gone)
+        return "".join(f"{line.version} {line.kind} {line.memory_id}\n" for line in lines).encode()
 
+    writers = [Child(partial(write, agent_id)) for agent_id in "abc"]
+    said = [line.split() for writer in writers for line in writer.said().splitlines()]
+    printed = [(int(version), kind, memory_id) for version, kind, memory_id in said]
     written = [(line.version, line.kind, line.memory_id) for line in ledger.shared_log.lines(COMPANY)]
     assert sorted(printed) == written
     assert [version for version, _, _ in written] == list(range(1, 3 * 15 + 1))
@@ -156,40 +151,14 @@ def test_processes_that_publish_and_retract_at_once_lose_nothing(urls: LedgerUrl
 def test_a_writer_that_dies_between_two_statements_leaves_a_whole_line_or_none(
     urls: LedgerUrls, ledger: Ledger
 ) -> None:
+    def publish(database: Database) -> None:
+        SharedLog(database, clock=StoppedClock()).publish(COMPANY, make_fact("killed"))
+
     deaths = 0
-    while _dies(urls.ledger, before=deaths):
+    while dies(urls.ledger, publish, before=deaths):
         deaths += 1
         assert ledger.shared_log.lines(COMPANY) == ()
         assert ledger.shared_log.standing(COMPANY).last == 0
     # The head's row, its lock, what stands, the line, the head, commit.
     assert deaths >= 6
     assert [line.version for line in ledger.shared_log.lines(COMPANY)] == [1]
-
-
-def _dies(url: str, *, before: int) -> bool:
-    """Publish in a child that dies before a statement or the commit; say whether it came to that."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            _publish_and_die(url, before)
-            status = 0
-        finally:
-            # No return into pytest from here, whatever happens.
-            os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in {0, 9}
-    return status == 9
-
-
-def _publish_and_die(url: str, before: int) -> None:
-    database = Database(url, name="ledger")
-    left = itertools.count(before, -1)
-
-    def die_in_time(*_arguments: object) -> None:
-        if next(left) == 0:
-            os._exit(9)
-
-    event.listen(database.engine(), "before_cursor_execute", die_in_time)
-    event.listen(database.engine(), "commit", die_in_time)
-    SharedLog(database, clock=StoppedClock()).publish(COMPANY, make_fact("killed"))

@@ -79,7 +79,7 @@ def records(draw: st.DrawFn) -> list[MemoryRecord]:
     return [*made, memory(99, days_old=0, tags=["pinned"])]
 
 
-@settings(max_examples=examples(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filled=records(), data=st.data())
 async def test_what_goes_to_the_archive_and_comes_back_is_the_same(
     make_maintenance_fixture: MakeMaintenanceFixture, filled: list[MemoryRecord], data: st.DataObject

@@ -64,7 +64,7 @@ def summaries(made_of: dict[str, tuple[str, ...]], memory_id: str) -> set[str]:
 
 @given(records=stores(most=16), policy=POLICIES, history=HISTORIES, untagged=st.booleans())
 @settings(
-    max_examples=examples(6),
+    max_examples=examples(4),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

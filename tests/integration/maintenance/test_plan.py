@@ -24,7 +24,7 @@ STRATEGIES = ("simple", "condense", "none")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(records=stores(), policy=POLICIES, pruning=PRUNINGS, archives=st.booleans(), archived_after=st.integers(1, 30))
 @settings(
-    max_examples=examples(10),
+    max_examples=examples(4),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -104,7 +104,7 @@ LESSONS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), st.integers(0, 2
 
 
 @given(lessons=LESSONS, most=st.integers(1, 8), hybrid=st.none() | st.integers(1, 20))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_run_leaves_exactly_as_many_as_the_policy_says(
     ledger_template: Path, tmp_path: Path, lessons: list[tuple[int, bool, int]], most: int, hybrid: int | None
 ) -> None:

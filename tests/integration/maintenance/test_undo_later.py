@@ -19,7 +19,7 @@ from memcore.records import MemoryRecord
 
 @given(records=stores(), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))
 @settings(
-    max_examples=examples(12),
+    max_examples=examples(6),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.experiences import experience
+from support.fault_injection import AT_CALLS
 from support.wiki_fixture import COMPANY, WikiFixture
 
 from memcore.wiki import exporter as agent_export
@@ -61,7 +62,7 @@ def in_a_child(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "aside"])
-@pytest.mark.parametrize("when_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("when_done", AT_CALLS)
 async def test_whoever_looks_sees_the_old_wiki_or_the_new_one(
     library: WikiFixture, monkeypatch: pytest.MonkeyPatch, *, when_done: bool, can_exchange: bool
 ) -> None:
