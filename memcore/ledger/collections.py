@@ -233,9 +233,9 @@ class Checkpoints(CompanyRecords[Checkpoint]):
     _newest_by = (finetune_checkpoints.c.created_at, finetune_checkpoints.c.checkpoint_id)
     _page_size = MAX_PAGE
 
-    def page(self, company: str, *, limit: int = 50) -> tuple[Checkpoint, ...]:
+    def page(self, company: str, *, limit: int = 50, offset: int = 0) -> tuple[Checkpoint, ...]:
         """Return at most 200 checkpoints, newest first."""
-        query = select(finetune_checkpoints).where(finetune_checkpoints.c.company == company)
+        query = select(finetune_checkpoints).where(finetune_checkpoints.c.company == company).offset(offset)
         return self._page(query, before=None, limit=limit)
 
     def remove(self, company: str, checkpoint_id: str, *, note: AuditNote) -> Checkpoint:
