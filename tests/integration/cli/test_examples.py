@@ -1,15 +1,14 @@
-"""Every example runs as a reader runs it: alone, or beside one embedded stack that all of them share."""
+"""Every example runs as a reader runs it: alone, or beside the embedded stack that this folder's tests share."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from support.command_line import CommandLine
 from support.repository import ROOT
-from support.running_stack import clean_environ, running_stack
+from support.running_stack import StackAddress, clean_environ
 
 EXAMPLES = ROOT / "examples"
 
@@ -24,10 +23,10 @@ ALONE = {
 }
 BESIDE_A_STACK = {
     "async_engine.py": "The payment queue pages at 500 messages.",
-    "import_export.py": '"content":"The vault is open."',
     "quickstart.py": "The payment queue pages at 500 messages.",
     "undo.py": "\nundone {'restored': 4, 'removed': 1}",
 }
+EXPORT = "import_export.py"
 
 
 def run(name: str, **environ: str) -> "subprocess.CompletedProcess[str]":
@@ -41,16 +40,10 @@ def run(name: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
-    """The data folder of a running stack."""
-    folder = tmp_path_factory.mktemp("examples") / "home"
-    with running_stack(folder):
-        yield folder
-
-
 def test_every_example_is_run_here() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"} == ALONE.keys() | BESIDE_A_STACK.keys()
+    assert {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"} == ALONE.keys() | BESIDE_A_STACK.keys() | {
+        EXPORT
+    }
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -61,16 +54,20 @@ def test_an_example_that_needs_no_stack_runs_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BESIDE_A_STACK)
-def test_an_example_runs_beside_a_stack(name: str, home: Path) -> None:
-    done = run(name, MEMTEND_HOME=str(home))
+def test_an_example_runs_beside_a_stack(name: str, stack: StackAddress) -> None:
+    done = run(name, MEMTEND_HOME=str(stack.home))
     assert done.returncode == 0, f"{done.stdout} {done.stderr}"
     assert BESIDE_A_STACK[name] in done.stdout
 
 
-def test_what_the_export_example_prints_can_be_imported(home: Path, tmp_path: Path) -> None:
-    memtend = CommandLine(home=home)
+def test_what_the_export_example_prints_can_be_imported(
+    memtend: CommandLine, stack: StackAddress, tmp_path: Path
+) -> None:
+    done = run(EXPORT, MEMTEND_HOME=str(stack.home))
+    assert done.returncode == 0, f"{done.stdout} {done.stderr}"
+    assert '"content":"The vault is open."' in done.stdout
     file = tmp_path / "memories.jsonl"
-    file.write_text(run("import_export.py", MEMTEND_HOME=str(home)).stdout, encoding="utf-8")
+    file.write_text(done.stdout, encoding="utf-8")
     imported = memtend.ok("import", str(file), "--json")
     assert imported.value == {"lines": 2, "memories": 2}
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["agent_id"] == "archivist"
