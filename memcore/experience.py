@@ -403,11 +403,3 @@ def _memory_id(experience: DetailedExperience, compressor: ExperienceCompressor,
 
 def _about(experience: DetailedExperience) -> dict[str, str]:
     return {"agent_id": experience.agent_id, "experience_id": experience.id}
-
-
-def wants_compression(ledger: Ledger, config: ExperienceCompressorConfig, *, company: str, agent_id: str) -> bool:
-    """Whether to dispatch the compression of this agent's experience; reads one index.
-
-    Raises MemoryRetrievalError, MemoryConnectionError.
-    """
-    return config.enabled and ledger.experiences.has_raw(company, agent_id)

@@ -4,7 +4,6 @@ import logging
 from datetime import timedelta
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.experience import wants_compression
 from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload, TaskName
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
@@ -20,10 +19,10 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
 
     A failure here does not make the run undone.
     """
-    config = job_context.policy.memory.consolidation.experience_compressor
+    is_wanted, company = job_context.policy.memory.consolidation.experience_compressor.enabled, job_context.company
     try:
-        if wants_compression(job_context.ledger, config, company=job_context.company, agent_id=agent_id):
-            job_context.dispatcher.dispatch_compression(job_context.company, [agent_id])
+        if is_wanted and job_context.ledger.experiences.has_raw(company, agent_id):
+            job_context.dispatcher.dispatch_compression(company, [agent_id])
     except MemoryError as error:
         # The raw rows stay, and the agent's next run dispatches them.
         _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from memcore.backends.protocol import pages
-from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
-from memcore.maintenance.consolidation.step import parts
+from memcore.maintenance.consolidation.step import groups_by_filter
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
     SummaryDraft,
@@ -104,15 +103,11 @@ class MaintenancePlan(Frozen):
         return sum(step.tokens for step in self.steps)
 
     @property
-    def share_removed(self) -> float:
-        """The removed memories as a share of the live ones, 0 to 1."""
-        return self.removed / self.live if self.live else 0.0
-
-    @property
     def reason(self) -> str:
         """One sentence: why the run is held, and how to approve it."""
+        share = self.removed / self.live if self.live else 0.0
         return (
-            f"would remove {self.removed} of {self.live} memories ({self.share_removed:.0%}), over "
+            f"would remove {self.removed} of {self.live} memories ({share:.0%}), over "
             "consolidation.max_removed_fraction; look at the plan and release the run to let it"
         )
 
@@ -128,21 +123,22 @@ async def make_plan(
     merged: dict[str, None] = {}
     summaries = 0
     if strategy is not None:
-        async for _, part in parts(snapshot, strategy):
-            merged.update(dict.fromkeys(member.id for member in part.members))
-            summaries += 1
+        async for _, groups in groups_by_filter(snapshot, strategy):
+            merged.update(dict.fromkeys(member.id for group in groups for member in group.members))
+            summaries += len(groups)
     consolidation = PlannedStep(step=RunStep.CONSOLIDATION, removed=len(merged), examples=tuple(merged)[:MAX_EXAMPLES])
     free = await snapshot.backend.count_where(snapshot.free) if snapshot.protected_by_undo else live
     excess = free - retention.removed - len(merged) + summaries - snapshot.terms.max_memories
     enforcement = await _enforcement(snapshot, value, excess, summaries=summaries, gone=frozenset(merged))
     steps = (retention, consolidation, enforcement)
+    # Memories that end with their session, project or task do not count for the removal guard.
+    removed, policy = sum(step.removed for step in steps) - due.timely, snapshot.policy
     return MaintenancePlan(
         agent_id=snapshot.agent_id,
         live=live,
         steps=steps,
         summaries=summaries,
-        # Memories that end with their session, project or task do not count for the removal guard.
-        is_held=_is_large(sum(step.removed for step in steps) - due.timely, live - due.timely, snapshot.policy),
+        is_held=removed > max(policy.max_removed_floor, policy.max_removed_fraction * (live - due.timely)),
         waits=waits,
     )
 
@@ -151,10 +147,6 @@ async def with_gone(snapshot: AgentSnapshot) -> AgentSnapshot:
     """Return the snapshot with the ended scopes and the pruned lessons."""
     snapshot = replace(snapshot, ended_scopes=await find_ended_scopes(snapshot))
     return replace(snapshot, pruned=frozenset(await find_pruned(snapshot)))
-
-
-def _is_large(removed: int, live: int, policy: ConsolidationConfig) -> bool:
-    return removed > policy.max_removed_floor and removed > policy.max_removed_fraction * live
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +236,9 @@ async def with_details(
     summaries: list[MemoryRecord] = []
     tokens = 0
     if strategy is not None:
-        async for _, part in parts(snapshot, strategy):
-            merged.append(part)
+        async for _, groups in groups_by_filter(snapshot, strategy):
+            merged += groups
+        for part in merged:
             sources = await snapshot.backend.get_many(snapshot.agent_id, [member.id for member in part.members])
             kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
             try:

@@ -1,6 +1,7 @@
 """Provenance: the history of a memory, from any summary to its originals and back, through undo and expiry."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -231,14 +232,7 @@ class _Lineage:
         """Return the use of models in the runs that made a summary."""
         made_in = [move.run_id for move in self._moves_of(memory_id) if move.kind == "created"]
         return tuple(
-            ModelTrace(
-                run_id=run_id,
-                purpose=use.purpose,
-                model=use.model,
-                calls=use.calls,
-                tokens=use.tokens,
-                cost=use.cost,
-            )
+            ModelTrace(run_id=run_id, **asdict(use))
             for run_id in dict.fromkeys(made_in)
             for use in self._ledger.lineage.models(self._company, run_id)
         )

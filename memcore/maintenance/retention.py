@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
+from operator import attrgetter
 
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import PruningConfig
@@ -88,11 +89,11 @@ async def apply_removal(store: JournaledStore, journal: Journal) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeighedLesson:
-    """A lesson without its text, for an agent may have thousands; a relevance of None counts as 0."""
+    """A lesson without its text, for an agent may have thousands."""
 
     id: str
     created_at: datetime
-    relevance_score: float | None = None
+    relevance_score: float = 0.0
 
 
 def to_prune(entries: Sequence[WeighedLesson], config: PruningConfig, *, now: datetime) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ def surpassed(entries: Sequence[WeighedLesson], *, max_entries: int) -> tuple[st
     """
     layer_of = _layers(entries)
     order = sorted(
-        entries, key=lambda each: (layer_of[each.id], -each.created_at.timestamp(), -_relevance(each), each.id)
+        entries, key=lambda each: (layer_of[each.id], -each.created_at.timestamp(), -each.relevance_score, each.id)
     )
     kept = {each.id for each in order[:max_entries]}
     return tuple(each.id for each in entries if each.id not in kept)
@@ -134,8 +135,8 @@ def _layers(entries: Sequence[WeighedLesson]) -> dict[str, int]:
     # The highest relevance of each layer so far, negated: it never falls from one layer to the next.
     tops: list[float] = []
     # Newest first: an entry that beats another comes before it.
-    order = sorted(entries, key=_place, reverse=True)
-    for (_, relevance), equals in groupby(order, key=_place):
+    place = attrgetter("created_at", "relevance_score")
+    for (_, relevance), equals in groupby(sorted(entries, key=place, reverse=True), key=place):
         layer = bisect_right(tops, -relevance)
         if layer == len(tops):
             tops.append(-relevance)
@@ -143,14 +144,6 @@ def _layers(entries: Sequence[WeighedLesson]) -> dict[str, int]:
             tops[layer] = -relevance
         layer_of.update({each.id: layer for each in equals})
     return layer_of
-
-
-def _place(entry: WeighedLesson) -> tuple[datetime, float]:
-    return entry.created_at, _relevance(entry)
-
-
-def _relevance(entry: WeighedLesson) -> float:
-    return entry.relevance_score or 0.0
 
 
 async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:

@@ -51,11 +51,6 @@ def resolve_days(
     return found
 
 
-def retention_cutoffs(keep_days: Mapping[MemoryCategory, int | None], now: datetime) -> dict[MemoryCategory, datetime]:
-    """Return, for each category that has a rule, the time before which a memory is too old."""
-    return {category: now - timedelta(days=days) for category, days in keep_days.items() if days is not None}
-
-
 def is_old(entry: MemoryEntry, retention_cutoffs: Mapping[MemoryCategory, datetime], now: datetime) -> bool:
     """Return whether retention removes a memory for its age or its own expiry."""
     cutoff = retention_cutoffs.get(entry.category)
@@ -144,10 +139,6 @@ class EndedScopes:
     sessions: Mapping[str, datetime] = field(default_factory=dict)
     projects: Mapping[str, datetime] = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        """Whether any scope has ended."""
-        return bool(self.sessions or self.projects)
-
     def filters(self, mine: Where) -> Iterator[Where]:
         """Yield a filter for each session and project: what it matches of the agent's memories."""
         for field_name, found in (("session_id", self.sessions), ("project_id", self.projects)):
@@ -159,10 +150,6 @@ class EndedScopes:
         scopes = ((self.sessions, record.lineage.session_id), (self.projects, record.lineage.project_id))
         ends = (found.get(scope_id) for found, scope_id in scopes if scope_id is not None)
         return any(before is not None and record.entry.created_at < before for before in ends)
-
-
-#: No scope has ended.
-NOTHING_ENDED = EndedScopes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +173,7 @@ class AgentSnapshot:
     now: datetime
     protected_by_undo: frozenset[str]
     pruning: PruningConfig | None = None
-    ended_scopes: EndedScopes = NOTHING_ENDED
+    ended_scopes: EndedScopes = EndedScopes()
     pruned: frozenset[str] = frozenset()
 
     @cached_property
@@ -197,7 +184,8 @@ class AgentSnapshot:
     @cached_property
     def retention_cutoffs(self) -> dict[MemoryCategory, datetime]:
         """The time before which a memory is too old, for each category that has a rule or a time-out."""
-        found = retention_cutoffs(self.terms.keep_days, self.now)
+        keep_days = self.terms.keep_days
+        found = {each: self.now - timedelta(days=days) for each, days in keep_days.items() if days is not None}
         if self.terms.working_timeout is not None:
             silent = self.now - self.terms.working_timeout
             found[MemoryCategory.WORKING] = max(found.get(MemoryCategory.WORKING, silent), silent)

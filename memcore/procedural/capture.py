@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ from memcore.errors import (
 from memcore.ingest import Tombstones, insert_unless_tombstoned
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.llm.protocol import Model
-from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, ProceduralProposer, SuccessPayload
+from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, SuccessPayload, propose
 from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, record_of
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord
@@ -93,6 +93,7 @@ def is_among_the_best(config: CaptureConfig, *, reached: int, successes: int) ->
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, eq=False)
 class ProceduralCapture:
     """Draws lessons from one company's executions.
 
@@ -100,22 +101,13 @@ class ProceduralCapture:
     (memcore.llm.answer_cache).
     """
 
-    def __init__(
-        self,
-        backend: BatchBackend,
-        model: Model,
-        config: ProceduralMemoryConfig,
-        *,
-        company: str,
-        tombstones: Tombstones,
-        skills: SkillFolders | None = None,
-    ) -> None:
-        self._backend = backend
-        self._config = config
-        self._company = company
-        self._tombstones = tombstones
-        self._skills = skills
-        self._proposer = ProceduralProposer(model, config, company=company)
+    backend: BatchBackend
+    model: Model
+    config: ProceduralMemoryConfig
+    _: KW_ONLY
+    company: str
+    tombstones: Tombstones
+    skills: SkillFolders | None = None
 
     async def run(
         self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload, *, learned_at: datetime
@@ -125,13 +117,13 @@ class ProceduralCapture:
         ``learned_at`` is when it was first captured, the same each time: a memory that was removed since stays removed.
         After an error it can be called again; an answer that came is kept.
         """
-        if not self._config.enabled:
+        if not self.config.enabled:
             return Captured(outcome=CaptureOutcome.DISABLED)
         is_success = isinstance(payload, SuccessPayload)
-        if not takes(self._config.capture, is_failure=not is_success):
+        if not takes(self.config.capture, is_failure=not is_success):
             return Captured(outcome=CaptureOutcome.NOT_CHOSEN)
         try:
-            draft = await self._proposer.propose(agent_id, payload)
+            draft = await propose(self.model, self.config, payload, company=self.company, agent_id=agent_id)
         except ProviderError as error:
             # A failed lesson must not fail the execution, which is over.
             return Captured(outcome=_outcome_of(error, agent_id))
@@ -142,7 +134,7 @@ class ProceduralCapture:
             return replace(drawn, outcome=gate)
         record = record_of(
             lesson,
-            company=self._company,
+            company=self.company,
             agent_id=agent_id,
             task_id=payload.task_id,
             is_success=is_success,
@@ -152,10 +144,10 @@ class ProceduralCapture:
 
     def _gate(self, proposal: ProceduralMemoryProposal, agent_id: str, *, is_success: bool) -> CaptureOutcome | None:
         facts = {"agent_id": agent_id, "confidence": proposal.confidence}
-        if proposal.confidence < self._config.min_confidence:
+        if proposal.confidence < self.config.min_confidence:
             _log.info(ProceduralEvent.LOW_CONFIDENCE, extra=facts)
             return CaptureOutcome.LOW_CONFIDENCE
-        if is_success and not is_good_enough(self._config.capture, confidence=proposal.confidence):
+        if is_success and not is_good_enough(self.config.capture, confidence=proposal.confidence):
             _log.info(ProceduralEvent.LOW_QUALITY, extra=facts)
             return CaptureOutcome.LOW_QUALITY
         return None
@@ -165,7 +157,7 @@ class ProceduralCapture:
         facts = {"agent_id": record.entry.agent_id, "memory_id": memory_id}
         try:
             tombstoned = await insert_unless_tombstoned(
-                self._backend, self._tombstones, [record], sent={memory_id: record.entry.created_at}
+                self.backend, self.tombstones, [record], sent={memory_id: record.entry.created_at}
             )
         except MemoryError as error:
             _log.warning(ProceduralEvent.STORE_FAILED, extra={**facts, "error": type(error).__name__})
@@ -175,17 +167,17 @@ class ProceduralCapture:
             return replace(drawn, outcome=CaptureOutcome.TOMBSTONED)
         _log.info(ProceduralEvent.STORED, extra=facts)
         skill = await self._write(lesson, record)
-        is_missing = skill is None and self._skills is not None
+        is_missing = skill is None and self.skills is not None
         return replace(drawn, memory_id=memory_id, skill=skill, skill_failures=int(is_missing))
 
     async def _write(self, proposal: ProceduralMemoryProposal, record: MemoryRecord) -> str | None:
         """Return the name of the skill's folder; None when it was not written, which loses nothing."""
-        if self._skills is None:
+        if self.skills is None:
             return None
         facts = {"agent_id": record.entry.agent_id, "memory_id": record.entry.id}
         try:
             name = await asyncio.to_thread(
-                self._skills.write, proposal, memory_id=record.entry.id, source=record.entry.metadata.source or ""
+                self.skills.write, proposal, memory_id=record.entry.id, source=record.entry.metadata.source or ""
             )
         except OSError as error:
             _log.warning(ProceduralEvent.SKILL_FAILED, extra={**facts, "error": type(error).__name__})

@@ -23,8 +23,8 @@ from memcore.models.memory import (
     MemoryLevel,
     MemoryMetadata,
 )
-from memcore.procedural.records import DECIDED, SUCCESS_TAG, ProceduralEvent, ProceduralMemoryScope, proposal_of
-from memcore.records import MemoryRecord, Where
+from memcore.procedural.records import SUCCESS_TAG, ProceduralEvent, ProceduralMemoryScope, proposal_of
+from memcore.records import LESSON_KEY, MemoryRecord, Where
 
 #: Prefix of the tag that names a copied lesson's first agent.
 PROPAGATED_TAG = "propagated:"
@@ -58,7 +58,7 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
         return None
     entry, tags = record.entry, record.entry.metadata.tags
     kept = [tag for tag in (NON_INFERABLE_TAG, SUCCESS_TAG) if tag in tags]
-    decided = record.extra[DECIDED]
+    decided = record.extra[LESSON_KEY]
     return MemoryRecord(
         entry=MemoryEntry(
             id=ids.memory_id(
@@ -80,7 +80,7 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
             ),
             created_at=entry.created_at,
         ),
-        extra={DECIDED: {**decided, "scope": str(scope), "application_count": 0, "last_applied_at": None}},
+        extra={LESSON_KEY: {**decided, "scope": str(scope), "application_count": 0, "last_applied_at": None}},
     )
 
 

@@ -151,34 +151,36 @@ VERSION = "proposer-v1"
 _log = logging.getLogger(__name__)
 
 
-class ProceduralProposer:
-    """Asks a model for the lesson of an execution; give a caching one, so that a crash pays for no answer twice."""
+async def propose(
+    model: Model,
+    config: ProceduralMemoryConfig,
+    payload: FailureAnalysisPayload | SuccessPayload,
+    *,
+    company: str,
+    agent_id: str,
+) -> ProposalDraft:
+    """Ask for the lesson of an execution; a malformed answer is asked for once more.
 
-    def __init__(self, model: Model, config: ProceduralMemoryConfig, *, company: str) -> None:
-        self._model = model
-        self._config = config
-        self._company = company
-
-    async def propose(self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload) -> ProposalDraft:
-        """Return the draft; a malformed answer is asked for once more. Raises what ``ask_structured`` raises."""
-        purpose = PURPOSE_SUCCESS if isinstance(payload, SuccessPayload) else PURPOSE_FAILURE
-        request = CompletionRequest(
-            messages=messages_of(payload),
-            model=self._config.asked_model,
-            temperature=self._config.temperature,
-            max_tokens=self._config.max_tokens,
-        )
-        key = ids.question_id(
-            company=self._company,
-            agent_id=agent_id,
-            purpose=purpose,
-            model=self._config.asked_model or "",
-            about=(payload.model_dump_json(), VERSION),
-        )
-        by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose)
-        draft = await ask_structured(self._model, request, ProposalDraft, by=by, key=key)
-        if draft.refused:
-            # These names are ours, not the model's.
-            _log.warning(ProceduralEvent.FIELDS_REFUSED, extra={"agent_id": agent_id, "fields": draft.refused})
-        _log.info(ProceduralEvent.PROPOSED, extra={"agent_id": agent_id, "refused": len(draft.refused)})
-        return draft
+    Give a caching model, so that a crash pays for no answer twice. Raises what ``ask_structured`` raises.
+    """
+    purpose = PURPOSE_SUCCESS if isinstance(payload, SuccessPayload) else PURPOSE_FAILURE
+    request = CompletionRequest(
+        messages=messages_of(payload),
+        model=config.asked_model,
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+    )
+    key = ids.question_id(
+        company=company,
+        agent_id=agent_id,
+        purpose=purpose,
+        model=config.asked_model or "",
+        about=(payload.model_dump_json(), VERSION),
+    )
+    by = Attribution(company=company, agent_id=agent_id, run_id=None, purpose=purpose)
+    draft = await ask_structured(model, request, ProposalDraft, by=by, key=key)
+    if draft.refused:
+        # These names are ours, not the model's.
+        _log.warning(ProceduralEvent.FIELDS_REFUSED, extra={"agent_id": agent_id, "fields": draft.refused})
+    _log.info(ProceduralEvent.PROPOSED, extra={"agent_id": agent_id, "refused": len(draft.refused)})
+    return draft

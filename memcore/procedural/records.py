@@ -88,10 +88,7 @@ MAX_LESSON_BYTES = 60_000
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    if not line:
-        raise ValueError("must not be blank")
-    return line
+    return " ".join(text.split())
 
 
 def _unique(labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -249,9 +246,6 @@ def _split(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
     return sections
 
 
-#: The payload's key for the decisions about a lesson; only workers write it, so a lesson without it is none of ours.
-DECIDED = LESSON_KEY
-
 _DECIDED_FIELDS = frozenset(ProceduralMemoryProposal.model_fields) - frozenset(LessonText.model_fields)
 
 
@@ -287,12 +281,13 @@ def record_of(
         created_at=created_at,
     )
     decided = proposal.model_dump(mode="json", include=set(_DECIDED_FIELDS))
-    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id), extra={DECIDED: decided})
+    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id), extra={LESSON_KEY: decided})
 
 
 def proposal_of(record: MemoryRecord) -> ProceduralMemoryProposal | None:
     """Return the lesson that a memory holds, or None when it holds something else."""
-    decided: object = record.extra.get(DECIDED)
+    # Only workers write it, so a lesson without it is none of ours.
+    decided: object = record.extra.get(LESSON_KEY)
     texts = read(record.entry.content)
     if not isinstance(decided, Mapping) or texts is None:
         return None

@@ -7,12 +7,13 @@ import re
 import secrets
 import sys
 import unicodedata
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
 
-from memcore.procedural.records import LessonText
+from memcore.procedural.records import LessonText, numbered
 
 #: Longest description, in characters (Agent Skills).
 MAX_DESCRIPTION_CHARS = 1_024
@@ -48,7 +49,7 @@ def skill_file(lesson: LessonText, *, name: str, source: str) -> bytes:
         f"## Condition\n\n{_plain(lesson.condition)}",
         f"## Action\n\n{_plain(lesson.action)}",
         f"## Rationale\n\n{_plain(lesson.rationale)}",
-        f"## Execution Steps\n\n{_steps(lesson)}",
+        f"## Execution Steps\n\n{numbered(tuple(map(_plain, lesson.execution_steps))) or 'None.'}",
     ]
     return "\n".join(["---", *head, "---", "", "\n\n".join(body), ""]).encode("utf-8", "backslashreplace")
 
@@ -57,12 +58,6 @@ def _description(lesson: LessonText) -> str:
     """Return what the skill does and when to use it, by which agents choose."""
     text = f"{_line(lesson.discovery)} Use when: {_line(lesson.condition)}".translate(_ANGLES).strip()
     return text if len(text) <= MAX_DESCRIPTION_CHARS else f"{text[: MAX_DESCRIPTION_CHARS - 1]}…"
-
-
-def _steps(lesson: LessonText) -> str:
-    if not lesson.execution_steps:
-        return "None."
-    return "\n".join(f"{number}. {_plain(step)}" for number, step in enumerate(lesson.execution_steps, start=1))
 
 
 def _line(text: str) -> str:
@@ -126,18 +121,12 @@ class SkillFolders:
         content = skill_file(lesson, name=name, source=source)
         self._root.mkdir(parents=True, exist_ok=True)
         # From here on every name is relative to an open folder, which no link can move.
-        root = os.open(self._root, _FOLDER & ~os.O_NOFOLLOW)
-        try:
+        with _opened(self._root, _FOLDER & ~os.O_NOFOLLOW) as root:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=root)
-            folder = os.open(name, _FOLDER, dir_fd=root)
-            try:
+            with _opened(name, _FOLDER, within=root) as folder:
                 _replace(folder, content)
-            finally:
-                os.close(folder)
             os.fsync(root)
-        finally:
-            os.close(root)
         return name
 
     def remove(self, lesson: LessonText, *, memory_id: str) -> bool:
@@ -147,27 +136,26 @@ class SkillFolders:
         """
         name = skill_name(lesson.discovery, memory_id=memory_id)
         try:
-            root = os.open(self._root, _FOLDER & ~os.O_NOFOLLOW)
+            with _opened(self._root, _FOLDER & ~os.O_NOFOLLOW) as root:
+                return _remove(root, name)
         except FileNotFoundError:
             return False
-        try:
-            return _remove(root, name)
-        finally:
-            os.close(root)
+
+
+@contextmanager
+def _opened(path: str | Path, flags: int, *, within: int | None = None) -> Iterator[int]:
+    descriptor = os.open(path, flags, dir_fd=within)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _remove(root: int, name: str) -> bool:
-    try:
-        folder = os.open(name, _FOLDER, dir_fd=root)
-    except FileNotFoundError:
-        return False
-    try:
+    was_there = False
+    with _opened(name, _FOLDER, within=root) as folder, suppress(FileNotFoundError):
         os.unlink(SKILL_FILE, dir_fd=folder)
         was_there = True
-    except FileNotFoundError:
-        was_there = False
-    finally:
-        os.close(folder)
     try:
         os.rmdir(name, dir_fd=root)
     except OSError as error:

@@ -21,16 +21,6 @@ class SkillCandidate:
     lesson: LessonText
 
     @property
-    def condition(self) -> str:
-        """When it applies."""
-        return self.lesson.condition
-
-    @property
-    def action(self) -> str:
-        """What to do then."""
-        return self.lesson.action
-
-    @property
     def confidence(self) -> float:
         """The pattern's confidence, which many agents support, not the lesson's own."""
         return self.pattern.confidence
@@ -97,7 +87,7 @@ def backtest_candidate(
     words; those that no execution has do not count.
     """
     backtests = [BacktestResult(candidate=each) for each in candidates]
-    conditions = [terms(each.condition) for each in candidates]
+    conditions = [terms(each.lesson.condition) for each in candidates]
     if not candidates:
         return backtests
     weights = _weights(frozenset().union(*conditions), stream())

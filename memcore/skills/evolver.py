@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -207,16 +208,15 @@ class Evolver(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
 class CycleService:
     """Carries out the cycles of one company."""
 
-    def __init__(
-        self, ledger: Ledger, evolver: Evolver, *, company: str, renew_interval: timedelta = HEARTBEAT_INTERVAL
-    ) -> None:
-        self._ledger = ledger
-        self._evolver = evolver
-        self._company = company
-        self._renew_interval = renew_interval
+    ledger: Ledger
+    evolver: Evolver
+    _: KW_ONLY
+    company: str
+    renew_interval: timedelta = HEARTBEAT_INTERVAL
 
     async def run(self, cycle_id: str, *, on_progress: ProgressCallback = no_progress) -> Outcome:
         """Carry out a cycle; whatever happens, calling it again finishes it.
@@ -227,21 +227,16 @@ class CycleService:
             Snooze: maintenance is paused; the cycle waits in its row.
             Dead: the company has no such cycle.
         """
-        cycle = self._ledger.skill_cycles.get(self._company, cycle_id)
+        cycle = self.ledger.skill_cycles.get(self.company, cycle_id)
         if cycle is None:
             return Dead(reason=f"cycle_id: {cycle_id!r} names no cycle")
         if cycle.finished_at is not None:
             return Skipped(reason="the cycle is finished already")
-        if self._ledger.switches.paused(self._company):
+        if self.ledger.switches.paused(self.company):
             return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
-        with cycle_lease(self._ledger.skill_cycles, self._company, cycle_id, renew_interval=self._renew_interval):
-            report = await self._evolver.run(cycle, on_progress=on_progress)
+        with cycle_lease(self.ledger.skill_cycles, self.company, cycle_id, renew_interval=self.renew_interval):
+            report = await self.evolver.run(cycle, on_progress=on_progress)
         # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
-        if not self._ledger.skill_cycles.finish(self._company, cycle_id, report.model_dump(mode="json")):
+        if not self.ledger.skill_cycles.finish(self.company, cycle_id, report.model_dump(mode="json")):
             return Skipped(reason="another worker finished the cycle")
-        return Done(facts=counts_of(report))
-
-
-def counts_of(report: EvolverReport) -> dict[str, int]:
-    """Return the report's counts, in its order."""
-    return {name: value for name, value in report if isinstance(value, int)}
+        return Done(facts={name: value for name, value in report if isinstance(value, int)})

@@ -52,9 +52,9 @@ class ParsedClaim(Frozen):
     confidence: float
 
     @classmethod
-    def of(cls, claim: LessonText | SkillCandidate) -> Self:
-        """Parse a claim."""
-        return cls(condition=tokens(claim.condition), action=tokens(claim.action), confidence=claim.confidence)
+    def of(cls, lesson: LessonText, *, confidence: float) -> Self:
+        """Parse a lesson; its own confidence need not be that of the claim."""
+        return cls(condition=tokens(lesson.condition), action=tokens(lesson.action), confidence=confidence)
 
     def verdict(self, existing: "ParsedClaim") -> Verdict:
         """Return this claim's relation to the existing one; a contradiction is looked for first.
@@ -181,7 +181,7 @@ class PendingCandidates:
             lesson = lesson_of(approval)
         except MemoryInputError:
             return  # of another release: it can be approved there, and compared here no more
-        self._readings[approval.approval_id] = ParsedClaim.of(lesson)
+        self._readings[approval.approval_id] = ParsedClaim.of(lesson, confidence=lesson.confidence)
         self.growth += 1 - len(approval.proposal.supersedes)
 
     def conflicts(self, reading: ParsedClaim) -> list[str]:
@@ -195,14 +195,17 @@ class PendingCandidates:
 
 def standings_of(candidates: Sequence[SkillCandidate], skills: Skills, *, company: str) -> list[CandidateStanding]:
     """Compare each candidate with each published skill; the skills are read once."""
-    found = [CandidateStanding(candidate=each, reading=ParsedClaim.of(each)) for each in candidates]
+    found = [
+        CandidateStanding(candidate=each, reading=ParsedClaim.of(each.lesson, confidence=each.confidence))
+        for each in candidates
+    ]
     for skill in skills.stream(company) if found else ():
         try:
             text = LessonText.model_validate_json(skill.text)
         except ValidationError:
             continue
         # The row's confidence is the skill's, whatever its text was made with.
-        reading = ParsedClaim.of(text).model_copy(update={"confidence": skill.confidence})
+        reading = ParsedClaim.of(text, confidence=skill.confidence)
         for each in found:
             each.meet(skill, text, reading)
     return found

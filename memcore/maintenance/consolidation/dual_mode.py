@@ -106,7 +106,7 @@ def _closes_nothing(url: str) -> bool:
     return any(url.endswith(pair[1]) and url.count(pair[1]) > url.count(pair[0]) for pair in ("()", "[]", "{}"))
 
 
-#: Stands between two extracts (the reference's separator).
+#: Stands between two extracts, and between two short versions (the reference's separator).
 _SEPARATOR = "\n---\n"
 
 
@@ -131,9 +131,6 @@ TRUNCATED_CHARS = 200
 
 #: Characters of a memory that the model sees.
 MAX_INPUT_CHARS = 20_000
-
-#: Between the parts of a summary.
-SEPARATOR = "\n---\n"
 
 _PROMPT_VERSION = "shorten-1"
 
@@ -205,4 +202,4 @@ class AbstractiveSummarizationOp:
         """Return one short version a memory; raises what the summarizer raises."""
         del kept
         texts = [text for _, text in await self._summarizer.summarize_batch(sources)]
-        return SummaryDraft(content=SEPARATOR.join(texts), tags=("mode:abstractive",), mode=ArchivalMode.ABSTRACTIVE)
+        return SummaryDraft(content=_SEPARATOR.join(texts), tags=("mode:abstractive",), mode=ArchivalMode.ABSTRACTIVE)

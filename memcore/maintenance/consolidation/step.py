@@ -1,7 +1,7 @@
 """The consolidation step: replaces groups of old memories by summaries, one journal entry each."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -52,7 +52,9 @@ class PendingAnswers:
     until: datetime
 
 
-async def parts(snapshot: AgentSnapshot, strategy: ConsolidationStrategy) -> AsyncIterator[tuple[Where, SummaryGroup]]:
+async def groups_by_filter(
+    snapshot: AgentSnapshot, strategy: ConsolidationStrategy
+) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
     """Yield the memories behind each summary, with the filter that they matched; one category at a time."""
     for category in snapshot.policy.categories:
         where = snapshot.mergeable(category)
@@ -61,8 +63,7 @@ async def parts(snapshot: AgentSnapshot, strategy: ConsolidationStrategy) -> Asy
         members: list[SummaryCandidate] = []
         async for page in pages(snapshot.backend, where):
             members += map(SummaryCandidate.of, list(filter(snapshot.may_merge, page)))
-        for part in strategy.parts(members):
-            yield where, part
+        yield where, list(strategy.parts(members))
 
 
 async def apply_consolidation(
@@ -96,11 +97,14 @@ async def _begin(store: JournaledStore, strategy: ConsolidationStrategy, synthes
     """Replace the parts that need no model, and record those that do."""
     moved: list[_Part] = []
     left: list[Synthesis] = []
-    async for where, together in _together(parts(store.snapshot, strategy)):
-        found = [_Part(ids=each.ids, kept_id=each.kept.id if each.kept else None) for each in together]
-        await _replace(store, strategy, where, found)
+    async for where, groups in groups_by_filter(store.snapshot, strategy):
+        found: list[_Part] = []
+        for batch in _batches(groups):
+            replaced = [_Part(ids=each.ids, kept_id=each.kept.id if each.kept else None) for each in batch]
+            await _replace(store, strategy, where, replaced)
+            found += replaced
         moved += found
-        for group, part in zip(together, found, strict=True):
+        for group, part in zip(groups, found, strict=True):
             if part.unanswered:
                 left.append(
                     Synthesis(
@@ -117,21 +121,17 @@ async def _begin(store: JournaledStore, strategy: ConsolidationStrategy, synthes
     return moved
 
 
-async def _together(
-    found: AsyncIterator[tuple[Where, SummaryGroup]],
-) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
-    """Yield the parts of one filter in batches of at most an entry's size: one round trip to the store each."""
-    where: Where | None = None
-    together: list[SummaryGroup] = []
-    async for its, part in found:
-        size = sum(len(each.members) for each in together)
-        if where is not None and (its is not where or size + len(part.members) > MAX_ENTRY):
-            yield where, together
-            together = []
-        where = its
-        together.append(part)
-    if where is not None:
-        yield where, together
+def _batches(groups: Sequence[SummaryGroup]) -> Iterator[list[SummaryGroup]]:
+    """Yield the groups in batches of at most an entry's size: one round trip to the store each."""
+    batch, size = list[SummaryGroup](), 0
+    for group in groups:
+        if batch and size + len(group.members) > MAX_ENTRY:
+            yield batch
+            batch, size = [], 0
+        batch.append(group)
+        size += len(group.members)
+    if batch:
+        yield batch
 
 
 async def _finish(

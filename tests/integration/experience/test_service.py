@@ -28,7 +28,6 @@ from memcore.experience import (
     SLICE,
     CompressionService,
     experience_of,
-    wants_compression,
 )
 from memcore.jobs import Done, Outcome, Skipped, Snooze
 from memcore.ledger.agents import AgentSpec
@@ -311,16 +310,10 @@ async def test_a_store_that_is_away_is_told_and_nothing_is_paid_twice(
     assert set(model.keys.values()) == {1}
 
 
-def test_a_run_dispatches_only_where_it_is_wanted_and_something_is_raw(library: WikiFixture) -> None:
-    config = policy().experience_compressor
-
-    def dispatching(*, enabled: bool = True) -> bool:
-        chosen = config.model_copy(update={"enabled": enabled})
-        return wants_compression(library.ledger, chosen, company=COMPANY, agent_id="ada")
-
-    assert not dispatching()
+def test_what_is_marked_is_raw_no_more(library: WikiFixture) -> None:
+    experiences = library.ledger.experiences
+    assert not experiences.has_raw(COMPANY, "ada")
     add_experiences(library, 1)
-    assert dispatching()
-    assert not dispatching(enabled=False)
-    library.ledger.experiences.mark(COMPANY, "ada", "e0", reason="too weak")
-    assert not dispatching()
+    assert experiences.has_raw(COMPANY, "ada")
+    experiences.mark(COMPANY, "ada", "e0", reason="too weak")
+    assert not experiences.has_raw(COMPANY, "ada")

@@ -11,11 +11,11 @@ from memcore.config.maintenance import PruningConfig
 from memcore.maintenance.retention import WeighedLesson, expired, surpassed, to_prune
 
 #: Few values, so that entries often share one.
-RELEVANCE = st.sampled_from([None, 0.0, 0.25, 0.5, 0.75, 1.0])
+RELEVANCE = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 PLACES = st.lists(st.tuples(st.integers(0, 12), RELEVANCE), max_size=24)
 
 
-def entries(places: list[tuple[int, float | None]]) -> list[WeighedLesson]:
+def entries(places: list[tuple[int, float]]) -> list[WeighedLesson]:
     return [
         WeighedLesson(id=f"m{number}", created_at=NOW - timedelta(days=days), relevance_score=relevance)
         for number, (days, relevance) in enumerate(places)
@@ -23,7 +23,7 @@ def entries(places: list[tuple[int, float | None]]) -> list[WeighedLesson]:
 
 
 def beats(one: WeighedLesson, other: WeighedLesson) -> bool:
-    mine, yours = (one.relevance_score or 0.0, one.created_at), (other.relevance_score or 0.0, other.created_at)
+    mine, yours = (one.relevance_score, one.created_at), (other.relevance_score, other.created_at)
     return mine[0] >= yours[0] and mine[1] >= yours[1] and mine != yours
 
 
@@ -37,7 +37,7 @@ def layers(left: list[WeighedLesson]) -> list[list[WeighedLesson]]:
 
 
 @given(PLACES, st.integers(1, 30))
-def test_pareto_keeps_exactly_max_entries_layer_by_layer(places: list[tuple[int, float | None]], most: int) -> None:
+def test_pareto_keeps_exactly_max_entries_layer_by_layer(places: list[tuple[int, float]], most: int) -> None:
     every = entries(places)
     gone = set(surpassed(every, max_entries=most))
     kept = [each for each in every if each.id not in gone]
@@ -54,16 +54,14 @@ def test_pareto_keeps_exactly_max_entries_layer_by_layer(places: list[tuple[int,
 
 
 @given(PLACES, st.integers(1, 30), st.randoms())
-def test_pareto_forgets_the_same_whatever_the_order(
-    places: list[tuple[int, float | None]], most: int, by: object
-) -> None:
+def test_pareto_forgets_the_same_whatever_the_order(places: list[tuple[int, float]], most: int, by: object) -> None:
     every = entries(places)
     shuffled = sorted(every, key=lambda _: by.random())  # type: ignore[attr-defined]  # a Random
     assert set(surpassed(every, max_entries=most)) == set(surpassed(shuffled, max_entries=most))
 
 
 def test_without_any_relevance_the_newest_stay_and_not_one_alone() -> None:
-    every = entries([(day, None) for day in range(150)])
+    every = entries([(day, 0.0) for day in range(150)])
     assert set(surpassed(every, max_entries=100)) == {f"m{day}" for day in range(100, 150)}
 
 
@@ -77,7 +75,7 @@ def test_up_to_max_entries_nobody_is_beaten() -> None:
 
 
 def test_age_forgets_what_is_older_and_not_what_is_as_old() -> None:
-    every = entries([(89, None), (90, None), (91, None)])
+    every = entries([(89, 0.0), (90, 0.0), (91, 0.0)])
     assert expired(every, max_age=timedelta(days=90), now=NOW) == ("m2",)
     assert expired(every, max_age=timedelta(days=90), now=NOW + timedelta(seconds=1)) == ("m1", "m2")
 
@@ -93,7 +91,7 @@ def test_the_policy_chooses(strategy: str, gone: tuple[str, ...]) -> None:
 
 @given(PLACES, st.integers(1, 12), st.integers(1, 12))
 def test_hybrid_is_age_first_and_then_the_rest_down_to_max_entries(
-    places: list[tuple[int, float | None]], days: int, most: int
+    places: list[tuple[int, float]], days: int, most: int
 ) -> None:
     every = entries(places)
     config = PruningConfig(type="hybrid", max_age_days=days, max_entries=most)

@@ -13,7 +13,6 @@ from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.mem0.points import decode, encode
 from memcore.models.memory import MAX_CONTENT_BYTES, MemoryCategory
 from memcore.procedural.records import (
-    DECIDED,
     LessonText,
     ProceduralMemoryProposal,
     ProceduralMemoryScope,
@@ -22,7 +21,7 @@ from memcore.procedural.records import (
     record_of,
     written,
 )
-from memcore.records import MemoryRecord
+from memcore.records import LESSON_KEY, MemoryRecord
 
 DECISIONS = st.fixed_dictionaries(
     {
@@ -133,10 +132,10 @@ def test_tags_that_code_adds_later_are_no_part_of_the_lesson() -> None:
     ],
 )
 def test_another_text_is_no_lesson(content: str) -> None:
-    strange = record("ada", content or "x", category=MemoryCategory.PROCEDURAL, extra={DECIDED: {}})
+    strange = record("ada", content or "x", category=MemoryCategory.PROCEDURAL, extra={LESSON_KEY: {}})
     assert proposal_of(strange) is None
 
 
-@pytest.mark.parametrize("extra", [{}, {DECIDED: "org"}, {DECIDED: {"scope": "world"}}, {DECIDED: None}])
+@pytest.mark.parametrize("extra", [{}, {LESSON_KEY: "org"}, {LESSON_KEY: {"scope": "world"}}, {LESSON_KEY: None}])
 def test_a_text_in_the_form_of_a_lesson_is_none_unless_a_worker_wrote_it(extra: dict[str, object]) -> None:
     assert proposal_of(record("ada", written(lesson()), extra=extra)) is None

@@ -16,19 +16,27 @@ from memcore.errors import (
     ProviderUnavailableError,
     RetryExhaustedError,
 )
-from memcore.procedural.proposer import PURPOSE_FAILURE, PURPOSE_SUCCESS, ProceduralProposer
-from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal
+from memcore.procedural.proposer import (
+    PURPOSE_FAILURE,
+    PURPOSE_SUCCESS,
+    FailureAnalysisPayload,
+    SuccessPayload,
+    propose,
+)
+from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, ProposalDraft
 
 CONFIG = ProceduralMemoryConfig(model="proposer-small", temperature=0.1, max_tokens=700)
 
 
-def proposer(model: FakeTeacher) -> ProceduralProposer:
-    return ProceduralProposer(model, CONFIG, company="acme")
+async def proposed_by(
+    model: FakeTeacher, payload: FailureAnalysisPayload | SuccessPayload, *, agent_id: str = "ada"
+) -> ProposalDraft:
+    return await propose(model, CONFIG, payload, company="acme", agent_id=agent_id)
 
 
 async def test_a_failure_becomes_a_proposal_by_a_model_of_its_own() -> None:
     model = FakeTeacher(always=answer())
-    proposed = await proposer(model).propose("ada", FAILURE)
+    proposed = await proposed_by(model, FAILURE)
     assert proposed.proposal() == ProceduralMemoryProposal.model_validate(ANSWER)
     assert proposed.refused == ()
     (request,), (by,) = model.asked, model.for_whom
@@ -38,24 +46,23 @@ async def test_a_failure_becomes_a_proposal_by_a_model_of_its_own() -> None:
 
 async def test_a_success_is_paid_for_under_a_purpose_of_its_own() -> None:
     model = FakeTeacher(always=answer())
-    await proposer(model).propose("ada", SUCCESS)
+    await proposed_by(model, SUCCESS)
     assert model.for_whom[0].purpose == PURPOSE_SUCCESS
 
 
 async def test_the_same_execution_is_the_same_question_and_another_is_another() -> None:
     model = FakeTeacher(always=answer())
-    one = proposer(model)
     for agent_id, payload in (("ada", FAILURE), ("ada", FAILURE), ("bob", FAILURE), ("ada", SUCCESS)):
-        await one.propose(agent_id, payload)
+        await proposed_by(model, payload, agent_id=agent_id)
     other = FAILURE.model_copy(update={"retry_count": 2})
-    await one.propose("ada", other)
+    await proposed_by(model, other)
     assert sorted(model.keys.values()) == [1, 1, 1, 2]
 
 
 async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     model = FakeTeacher(always=answer(scope="org", supersedes=[CANARY], tags=["disk", "pinned"]))
-    proposed = await proposer(model).propose("ada", FAILURE)
+    proposed = await proposed_by(model, FAILURE)
     assert proposed.refused == ("scope", "supersedes", "tags")
     assert proposed.proposal() == ProceduralMemoryProposal.model_validate({**ANSWER, "tags": ["disk"]})
     (refusal,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
@@ -66,12 +73,12 @@ async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCap
 @pytest.mark.parametrize("bad", ["tea", "{", answer(execution_steps=["x"] * 10_000), answer(unheard_of=1)])
 async def test_a_malformed_answer_is_asked_for_once_more(bad: str) -> None:
     model = FakeTeacher(script=[bad, answer()])
-    await proposer(model).propose("ada", FAILURE)
+    await proposed_by(model, FAILURE)
     assert len(model.asked) == 2
 
     model = FakeTeacher(always=bad)
     with pytest.raises(MalformedAnswerError):
-        await proposer(model).propose("ada", FAILURE)
+        await proposed_by(model, FAILURE)
     assert len(model.asked) == 2
 
 
@@ -79,7 +86,7 @@ async def test_a_malformed_answer_is_asked_for_once_more(bad: str) -> None:
 async def test_the_policys_model_is_asked_or_that_of_all_steps(policy: dict[str, Any], asked: str | None) -> None:
     model = FakeTeacher(always=answer())
     config = ProceduralMemoryConfig.model_validate(policy)
-    await ProceduralProposer(model, config, company="acme").propose("ada", FAILURE)
+    await propose(model, config, FAILURE, company="acme", agent_id="ada")
     assert [each.model for each in model.asked] == [asked]
 
 
@@ -96,10 +103,10 @@ async def test_the_policys_model_is_asked_or_that_of_all_steps(policy: dict[str,
 )
 async def test_trouble_of_the_model_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
-        await proposer(FakeTeacher(always=error)).propose("ada", FAILURE)
+        await proposed_by(FakeTeacher(always=error), FAILURE)
 
 
 async def test_a_code_fence_around_the_answer_is_tolerated() -> None:
     model = FakeTeacher(always=f"```json\n{answer()}\n```")
-    await proposer(model).propose("ada", FAILURE)
+    await proposed_by(model, FAILURE)
     assert len(model.asked) == 1

@@ -97,7 +97,8 @@ def test_the_table_is_long_enough_and_has_every_verdict_often() -> None:
 def test_a_proposal_can_be_compared_as_it_is() -> None:
     old = ProceduralMemoryProposal.model_validate(ANSWER)
     surer = old.model_copy(update={"confidence": 1.0})
-    assert ParsedClaim.of(surer).verdict(ParsedClaim.of(old)) is FULL
+    reading = ParsedClaim.of(surer, confidence=surer.confidence)
+    assert reading.verdict(ParsedClaim.of(old, confidence=old.confidence)) is FULL
 
 
 WORDS = st.lists(
