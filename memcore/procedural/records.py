@@ -88,7 +88,10 @@ MAX_LESSON_BYTES = 60_000
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    line = " ".join(text.split())
+    if not line:
+        raise ValueError("must not be blank")
+    return line
 
 
 def _unique(labels: tuple[str, ...]) -> tuple[str, ...]:
