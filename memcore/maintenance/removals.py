@@ -130,7 +130,7 @@ class JournaledStore:
             if outgoing and (part.replace is None or summary is not None):
                 chosen[place] = (outgoing, summary)
         # Where the sources were stored anew after their summary was made, it replaces them already.
-        there = await self._there([summary.entry.id for _, summary in chosen.values() if summary is not None])
+        there = await self.there([summary.entry.id for _, summary in chosen.values() if summary is not None])
         first = self._journal.next_seq(self.run.run_id) if chosen else 0
         decided = [
             self._decision(
@@ -217,7 +217,7 @@ class JournaledStore:
             vector_space=self._backend.vector_space,
         )
 
-    async def _there(self, ids: Sequence[str]) -> frozenset[str]:
+    async def there(self, ids: Sequence[str]) -> frozenset[str]:
         """Return those of the ids that are in the store."""
         found = await self._backend.get_many(self.run.agent_id, ids) if ids else ()
         return frozenset([record.entry.id for record in found])

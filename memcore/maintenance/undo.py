@@ -5,7 +5,7 @@ itself be undone. Memories that later runs or agents have changed stay as they a
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import timedelta
 from enum import StrEnum
 
@@ -97,9 +97,11 @@ async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: Journal
         journal_entry.incoming_ids | journal_entry.outgoing_ids,
         not_by={journal_entry.run_id, run.run_id},
     )
-    back = await _absent(store.snapshot.backend, journal_entry, but_not=overtaken)
+    back_ids = journal_entry.outgoing_ids - overtaken
+    back_ids -= await store.there(sorted(back_ids))
+    back = tuple(record for record in journal_entry.outgoing if record.entry.id in back_ids)
     if back:
-        _hold(store.snapshot, journal, [record.entry.id for record in back])
+        _hold(store.snapshot, journal, back_ids)
     came = {record.entry.id: record for record in journal_entry.incoming if record.entry.id not in overtaken}
     await store.exchange(
         incoming=back,
@@ -111,18 +113,10 @@ async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: Journal
     )
 
 
-def _hold(snapshot: AgentSnapshot, journal: Journal, ids: Sequence[str]) -> None:
+def _hold(snapshot: AgentSnapshot, journal: Journal, ids: Collection[str]) -> None:
     """Protect memories that come back from the next runs."""
     until = snapshot.now + timedelta(days=snapshot.policy.restored_hold_days)
     journal.hold(snapshot.company, snapshot.agent_id, ids, until=until)
-
-
-async def _absent(
-    backend: BatchBackend, journal_entry: JournalEntry, *, but_not: frozenset[str]
-) -> tuple[MemoryRecord, ...]:
-    ids = [record.entry.id for record in journal_entry.outgoing if record.entry.id not in but_not]
-    there = {record.entry.id for record in await backend.get_many(journal_entry.agent_id, ids)} if ids else set[str]()
-    return tuple(record for record in journal_entry.outgoing if record.entry.id in ids and record.entry.id not in there)
 
 
 def is_untouched(now: MemoryRecord, then: MemoryRecord) -> bool:
@@ -151,7 +145,7 @@ async def apply_restore(store: JournaledStore, ledger: Ledger) -> str | None:
     if archived is None:
         raise MemoryInputError("scope_id", "names no archived memory of this agent")
     memory_id = archived.original_id
-    if await snapshot.backend.get_many(run.agent_id, [memory_id]):
+    if await store.there([memory_id]):
         return f"memory {memory_id} stands in the store already"
     if archived.returned_at is not None:
         raise MemoryInputError(

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from memcore.backends.protocol import pages
 from memcore.errors import AnswerMissingError, ProviderError
@@ -18,6 +19,7 @@ from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
+from memcore.models.memory import MemoryCategory
 from memcore.records import MemoryRecord, Where
 
 #: Fewer sources than this need no summary: the others were changed or removed since they were chosen.
@@ -39,6 +41,7 @@ class _Part:
 
     ids: frozenset[str]
     kept_id: str | None
+    category: MemoryCategory
     counts: EntryCounts = field(default_factory=EntryCounts)
     unanswered: tuple[str, ...] = ()
     mode: ArchivalMode = ArchivalMode.EXTRACTIVE
@@ -96,27 +99,26 @@ async def apply_consolidation(
 async def _begin(store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses) -> list[_Part]:
     """Replace the parts that need no model, and record those that do."""
     moved: list[_Part] = []
-    left: list[Synthesis] = []
     async for where, groups in groups_by_filter(store.snapshot, strategy):
-        found: list[_Part] = []
         for batch in _batches(groups):
-            replaced = [_Part(ids=each.ids, kept_id=each.kept.id if each.kept else None) for each in batch]
-            await _replace(store, strategy, where, replaced)
-            found += replaced
-        moved += found
-        for group, part in zip(groups, found, strict=True):
-            if part.unanswered:
-                left.append(
-                    Synthesis(
-                        run_id=store.run.run_id,
-                        place=len(left),
-                        company=store.run.company,
-                        agent_id=store.run.agent_id,
-                        category=group.members[0].category,
-                        source_ids=part.unanswered,
-                        kept_id=part.kept_id,
-                    )
-                )
+            found = [
+                _Part(ids=each.ids, kept_id=each.kept.id if each.kept else None, category=each.members[0].category)
+                for each in batch
+            ]
+            await _replace(store, strategy, where, found)
+            moved += found
+    left = [
+        Synthesis(
+            run_id=store.run.run_id,
+            place=place,
+            company=store.run.company,
+            agent_id=store.run.agent_id,
+            category=part.category,
+            source_ids=part.unanswered,
+            kept_id=part.kept_id,
+        )
+        for place, part in enumerate(filter(attrgetter("unanswered"), moved))
+    ]
     syntheses.plan(left)
     return moved
 
@@ -142,7 +144,7 @@ async def _finish(
     for synthesis in planned:
         if synthesis.state is not SynthesisState.READY:
             continue
-        part = _Part(ids=frozenset(synthesis.source_ids), kept_id=synthesis.kept_id)
+        part = _Part(ids=frozenset(synthesis.source_ids), kept_id=synthesis.kept_id, category=synthesis.category)
         where = store.snapshot.mergeable(synthesis.category)
         if where is not None:
             await _replace(store, strategy, where, [part])
