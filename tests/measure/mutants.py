@@ -157,14 +157,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "may_go=lambda record: True,",
         ),
         ("if place >= start:", "if True:"),
-        (
-            (
-                "return tuple(record for record in journal_entry.outgoing "
-                "if record.entry.id in ids and record.entry.id not in there)"
-            ),
-            "return tuple(record for record in journal_entry.outgoing if record.entry.id in ids)",
-        ),
-        ("_hold(store.snapshot, journal, [record.entry.id for record in back])", "pass"),
+        ("back_ids -= await store.there(sorted(back_ids))", "pass"),
+        ("_hold(store.snapshot, journal, back_ids)", "pass"),
         (
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):",
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=False)):",
