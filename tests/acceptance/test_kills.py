@@ -25,7 +25,7 @@ from support.shared_failures import many_failures, share_failures
 from support.skill_format import problems_of
 from support.stored import history_events, jobs_in_hand, jobs_waiting, memory_ids
 from support.stub_llm_process import StubLLM, stub_llm
-from support.thorough import sized
+from support.thorough import THOROUGH, sized
 
 from examples.demo.balance import balance, tally_of
 from memcore.client import MemoryClient
@@ -71,6 +71,9 @@ FILLED = 100
 
 #: What ended long ago is kept no longer.
 NOW = datetime.now(UTC)
+
+#: The embedder of the reindex, and its name: that of the full size has vectors of another length, and is slow.
+EMBEDDER, EMBEDDER_NAME = ("minilm", "all-MiniLM-L6-v2-int8") if THOROUGH else ("static-mean", "wordllama-256-mean")
 
 #: Before every lease and every message that may still arrive.
 LONG_AGO = NOW - timedelta(hours=2)
@@ -526,7 +529,7 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(stack: Stack
 
     with constant_load(stack, pause_seconds=0.5) as load:
         with pytest.MonkeyPatch.context() as environ:
-            environ.setenv("MEMTEND_EMBEDDER", "static-mean")
+            environ.setenv("MEMTEND_EMBEDDER", EMBEDDER)
             memtend.ok("reindex", "--no-wait")
         deadline = monotonic() + 120
         while fraction() < 0.2:  # without a pause: the rest takes seconds
@@ -534,7 +537,7 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(stack: Stack
         kill_run(stack)
         _let_time_pass(stack, update(reindexes).values(rung_at=LONG_AGO, lease_until=LONG_AGO))
         assert fraction() < 0.9
-        wait_until(lambda: fraction() == 1.0, seconds=300, what="the reindex")
+        wait_until(lambda: fraction() == 1.0, seconds=600, what="the reindex")
         seen = len(load.reads)
         wait_until(lambda: len(load.reads) > seen + 20, what="reads behind the switch")
 
@@ -543,7 +546,7 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(stack: Stack
     wait_until(lambda: is_drained(stack), seconds=120, what="the last memories")
     assert served(stack) == before + Counter(each for ids in load.stored.values() for each in ids)
     status = memtend.ok("reindex", "--status", "--json").value
-    assert (status["serves"]["embedder"], status["stage"]) == ("wordllama-256-mean", "done")
+    assert (status["serves"]["embedder"], status["stage"]) == (EMBEDDER_NAME, "done")
     assert status["kept"]["embedder"] == "wordllama-256-tempered"
     memtend.ok("reindex", "--drop-old")
     assert memtend.ok("reindex", "--status", "--json").value["kept"] is None
