@@ -31,7 +31,7 @@ def explain(policy: Policy) -> Iterator[Effective]:
     """Yield every effective key in the order of the models; a section that is None counts as one key."""
     leaves = list(_leaves(policy, ""))
     given = {leaf.key for leaf in leaves if leaf.origin is Origin.FILE}
-    alias = {f"memory.{key}": f"memory.{twin}" for pair in KEY_ALIASES for key, twin in (pair, pair[::-1])}
+    alias = {f"memory.{key}": f"memory.{other}" for pair in KEY_ALIASES for key, other in (pair, pair[::-1])}
     for leaf in leaves:
         follows = leaf.origin is Origin.DEFAULT and alias.get(leaf.key) in given
         yield Effective(key=leaf.key, value=leaf.value, origin=Origin.KEY_ALIAS) if follows else leaf

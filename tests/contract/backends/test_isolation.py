@@ -83,7 +83,7 @@ def test_every_call_of_the_protocols_is_tried() -> None:
     assert {name for name, _, _ in CALLS} == calls_of(PROTOCOLS)
 
 
-@settings(max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_no_call_of_an_outsider_shows_counts_or_changes_anything(
     backend: WorkerBackend, other_company: WorkerBackend, data: st.DataObject

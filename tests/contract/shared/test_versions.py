@@ -30,7 +30,7 @@ class Model:
         return there
 
 
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, data=st.data())
 async def test_each_version_is_what_the_model_says(backend: Sharing, steps: list[Any], data: st.DataObject) -> None:
     # One log for all examples: each has a tag of its own, and counts from where it began.

@@ -10,24 +10,22 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as m
 from qdrant_client.http.exceptions import UnexpectedResponse
-from support.store_servers import StoreAddress, store_server
+from support.store_servers import StoreAddress
 
 NAME = "refusals"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Generator[StoreAddress]:
-    """A server of its own: on one that others have filled, a vacuum begins while all that is asked here is refused."""
-    with store_server(tmp_path_factory.mktemp("refusals")) as running:
-        client = running.client()
-        client.create_collection(
-            NAME,
-            vectors_config=m.VectorParams(size=2, distance=m.Distance.COSINE),
-            sparse_vectors_config={"bm25": m.SparseVectorParams(modifier=m.Modifier.IDF)},
-        )
-        client.upsert(NAME, [m.PointStruct(id=1, vector=[1.0, 0.0], payload={"a": 1})])
-        client.close()
-        yield running
+def address(small_store: StoreAddress) -> StoreAddress:
+    client = small_store.client()
+    client.create_collection(
+        NAME,
+        vectors_config=m.VectorParams(size=2, distance=m.Distance.COSINE),
+        sparse_vectors_config={"bm25": m.SparseVectorParams(modifier=m.Modifier.IDF)},
+    )
+    client.upsert(NAME, [m.PointStruct(id=1, vector=[1.0, 0.0], payload={"a": 1})])
+    client.close()
+    return small_store
 
 
 @pytest.fixture(scope="module")

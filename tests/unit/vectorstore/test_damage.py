@@ -163,6 +163,8 @@ async def test_no_cut_file_serves_a_collection_short(
         cases = list({name.name: (source, name) for source, name in cases}.values())
     cases += [(killed, name) for name in _files(killed) if {"wal", "points.count"} & set(name.parts)]
     cases += [(killed, name) for name in _files(killed) if "id_tracker" in name.name]
+    # Each file with every second cut: two of the four cuts find what the others find.
+    cases = [case for place, case in enumerate(cases) if THOROUGH or (place + list(CUTS).index(cut)) % 2 == 0]
     served = set()
     for number, (source, name) in enumerate(cases):
         size = CUTS[cut](source / name)
@@ -180,7 +182,7 @@ async def test_no_cut_file_serves_a_collection_short(
             collection.shard.close()
         shutil.rmtree(damaged)
     # What can be lost without harm: the store's own notes.
-    assert {"checkpoint.json", "points.count"} <= served
+    assert {"checkpoint.json", "points.count"} & {name.name for _, name in cases} <= served
 
 
 #: Files without which the engine itself replays the log, where no checkpoint has cut that.
