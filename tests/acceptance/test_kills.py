@@ -251,7 +251,8 @@ def interrupted(stack: StackAddress, model: StubLLM, ledger: Ledger) -> Interrup
         with killed_at_work(stack, "worker-store"):
             senders.store("first", range(ROUND // 2, ROUND))
             senders.distill(range(TASKS // 2, TASKS))
-            senders.stored(), senders.traces()
+            senders.stored()
+            senders.traces()
         cycle, filed = _kill_who_evolves(stack, ledger, client)
         sleeper_run = _kill_who_maintains(stack, ledger, client)
         senders.store("second", range(ROUND // 2))
