@@ -39,7 +39,7 @@ TESTS = {
     ),
     "leases": (
         "tests/unit/maintenance/test_lease.py", f"{LEDGER}/test_runs.py", f"{MAINTENANCE}/test_pausing.py",
-        f"{MAINTENANCE}/test_crashes.py",
+        f"{MAINTENANCE}/test_crashes.py", f"{MAINTENANCE}/test_removing.py",
     ),
     "isolation": (
         "tests/integration/backends/test_deletion.py", "tests/contract/backends",

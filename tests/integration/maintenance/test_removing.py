@@ -1,5 +1,6 @@
 """Removal of one memory on request: journaled, undoable, once, whatever crashes."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
 from memcore.jobs import Done, Skipped, Snooze
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.runs import Run
+from memcore.maintenance.lease import LEASE_LENGTH, Lease
+from memcore.maintenance.removals import JournaledStore
 
 OFF = ConsolidationConfig(enabled=False, archival=ArchivalConfig(enabled=True))
 
@@ -43,6 +46,31 @@ async def test_what_is_removed_is_in_the_journal_and_an_undo_brings_it_back(
     await world.undo(run.run_id)
     assert await world.snapshot() == before
     await world.check_balance()
+
+
+async def test_what_an_entry_claimed_and_left_is_not_the_next_ones(world: MaintenanceFixture) -> None:
+    await world.store([memory(1), memory(2)])
+    since = time.monotonic()
+    run = world.ledger.runs.claim(COMPANY, world.plan_run().run_id, lease=LEASE_LENGTH)
+    assert run is not None
+    assert run.token is not None
+    lease = Lease(world.ledger.runs, run.run_id, run.token, since=since)
+    store = JournaledStore(world.service()._snapshot(AGENT), run, world.ledger.journal, lease)
+
+    async def taken_out(number: int, *, is_allowed: bool) -> int:
+        done = await store.exchange(
+            incoming=(),
+            outgoing_ids=frozenset({uid(number)}),
+            may_go=lambda _: is_allowed,
+            seq=number,
+            reverses="an earlier entry",
+            known=frozenset(),
+        )
+        return done.outgoing
+
+    assert await taken_out(1, is_allowed=False) == 0
+    assert await taken_out(2, is_allowed=True) == 1
+    assert set(await world.live()) == {uid(1)}
 
 
 async def test_it_is_done_once_and_what_is_stored_anew_stays(world: MaintenanceFixture) -> None:

@@ -23,9 +23,12 @@ class Register:
         self.leases: list[timedelta] = []
         self.error: Exception | None = None
         self.third = threading.Event()
+        #: How long an answer takes on this clock.
+        self.seconds, self.steady = 0.0, Steady()
 
     def renew(self, run_id: str, token: str, *, lease: timedelta) -> None:
         assert (run_id, token) == ("run", "token")
+        self.steady.now += self.seconds
         self.leases.append(lease)
         if len(self.leases) >= 3:
             self.third.set()
@@ -67,6 +70,19 @@ def test_a_confirmed_lease_counts_from_when_it_was_asked_for() -> None:
 
     steady.now = 40.0 + LEASE_LENGTH.total_seconds() - 0.001
     lease.check()
+
+
+def test_the_time_that_a_renewal_took_is_not_added_to_the_lease() -> None:
+    register, steady = Register(), Steady()
+    lease = make(register, steady)
+    register.seconds, register.steady = 30.0, steady
+    lease.confirm()
+    assert steady.now == 30.0
+
+    # The database counts from when it heard of it, which may be when it was asked.
+    steady.now = LEASE_LENGTH.total_seconds()
+    with pytest.raises(LeaseLostError):
+        lease.check()
 
 
 def test_an_ended_lease_is_not_taken_up_again() -> None:
