@@ -49,14 +49,14 @@ test: lint  ## Check the code, then run every test: unit and contract, then inte
 # Side by side: acceptance waits for its processes for much of its time, and integration needs that of the cores.
 .PHONY: .integration .acceptance
 .integration:
-	$(BIN)/python -m pytest tests/integration -n 2 --dist worksteal --junitxml=$(REPORTS)/2-integration.xml
+	$(BIN)/python -m pytest tests/integration -n 3 --dist worksteal --junitxml=$(REPORTS)/2-integration.xml
 
 .acceptance:
 	$(BIN)/python -m pytest tests/acceptance -n 3 --dist loadfile --junitxml=$(REPORTS)/3-acceptance.xml
 
 test-thorough: export MEMTEND_TEST_THOROUGH := 1
 test-thorough: $(VENV)/.dev  ## Run every test at full size, and search for examples that break a property (an hour or two).
-	$(BIN)/python -m pytest tests/unit tests/contract tests/integration -n 2 --dist worksteal -o timeout=3600
+	$(BIN)/python -m pytest tests/unit tests/contract tests/integration -n 3 --dist worksteal -o timeout=3600
 	$(BIN)/python -m pytest tests/acceptance
 
 test-fast: $(VENV)/.dev  ## Run the tests of plain functions and of every implementation: one minute.
