@@ -44,7 +44,7 @@ TESTS = {
     "isolation": (
         "tests/integration/backends/test_deletion.py", "tests/contract/backends",
         "tests/contract/shared/test_sharing.py", f"{LEDGER}/test_runs.py",
-        f"{LEDGER}/test_companies.py", f"{MAINTENANCE}/test_undo.py",
+        f"{LEDGER}/test_companies.py", f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py",
     ),
     "undo": (
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",

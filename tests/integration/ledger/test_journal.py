@@ -25,6 +25,7 @@ def test_a_prepared_entry_is_read_back_to_the_last_bit(ledger: Ledger) -> None:
         assert same_record(left, right)
     assert ledger.journal.open_of(COMPANY, "ada")[0].booking_id == "b"
     assert ledger.journal.open_of(COMPANY, "bob") == ()
+    assert ledger.journal.open_of("another company", "ada") == ()
 
 
 def test_preparing_and_settling_again_change_nothing(ledger: Ledger, clock: StoppedClock) -> None:
