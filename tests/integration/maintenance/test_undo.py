@@ -82,6 +82,8 @@ async def test_what_an_agent_changed_since_is_left_alone_and_listed(world: Maint
     assert live[uid(2)].entry.content == "stored anew"
     assert left_by(world.ledger.journal, undo) == ((uid(2),), (summary.entry.id,))
     assert undo.counts == {"restored": 3, "removed": 0, "skipped": 2}
+    # Only what came back is protected from the next runs.
+    assert uid(2) not in world.ledger.journal.protected_by_undo(COMPANY, AGENT)
 
 
 async def test_what_a_later_run_decided_is_left_alone_and_listed(world: MaintenanceFixture) -> None:
