@@ -258,7 +258,9 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 def record_of(model: type[_Model], row: Mapping[Any, Any], /, **more: Any) -> _Model:
     """Return a row as its record; a column that is no field of it is left out."""
-    return model.model_validate({name: row[name] for name in model.model_fields if name in row} | more)
+    # A row of SQLAlchemy's looks a name up in Python, which costs a third of reading it: its items come at once.
+    fields = model.model_fields
+    return model.model_validate({name: value for name, value in row.items() if name in fields} | more)
 
 
 def equals(table: FromClause, **values: Any) -> ColumnElement[bool]:
