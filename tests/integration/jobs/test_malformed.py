@@ -179,7 +179,7 @@ def test_a_message_above_the_limit_costs_neither_the_worker_nor_the_ledger_its_s
         assert worker.process is not None
         before = peak_of(worker.process.pid)
         # A worker grows by some 60 MiB whatever it is sent: what it is measured with must be larger.
-        size = 16 * MAX_MESSAGE_BYTES
+        size = 12 * MAX_MESSAGE_BYTES
         large = valid("large").replace(SECRET, "x").encode()
         large = large.replace(b'"body": "', b'"body": "' + b"W" * (size - len(large)), 1)
         redis.lpush(str(Queue.STORE_0), large, valid("second"))
