@@ -315,6 +315,9 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._flush_brpop_reauth()
 
     def _abandon_round(self) -> None:
+        if self._in_poll is not None:
+            # Its answer is lost, and with it how many messages it moved aside: nobody else would look for them.
+            self.unreadable.may_wait = True
         self._in_poll = None
         self.qos.acks.recall()
 
@@ -405,6 +408,9 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         for waiter in self._waiters.values():
             if waiter.connection is connection:
                 waiter.wait_started_at = None
+        if self._in_poll is connection:
+            # Kombu drops a connection whose server was silent for too long, and would forget what was asked over it.
+            self._abandon_round()
         super()._on_connection_disconnect(connection)
 
 

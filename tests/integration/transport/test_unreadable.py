@@ -12,6 +12,7 @@ from kombu.asynchronous import Hub
 from kombu.entity import Exchange, Queue
 from kombu.messaging import Consumer
 from redis import Redis
+from support.running_stack import wait_until
 
 QUEUE = Queue("jobs", routing_key="jobs")
 
@@ -111,6 +112,22 @@ def test_a_message_above_the_limit_is_never_handed_to_a_client(
     pieces = list(found.pieces())
     assert max(map(len, pieces)) <= 1_000
     assert sha256(b"".join(pieces)).digest() == sha256(large.encode()).digest()
+
+
+def test_what_a_lost_answer_moved_aside_is_looked_for(connect: Callable[..., Any], store: Redis) -> None:
+    connection = connect()
+    channel = connection.default_channel
+    with heard_by(connection):
+        assert channel.unreadable.oldest() is None
+        assert not channel.unreadable.may_wait
+        store.rpush("jobs", "no message")
+        channel.qos.acks.add("done before")
+        channel._send_round(("jobs",), 1)
+        wait_until(lambda: store.exists("unreadable") == 1, what="the server to move it")
+        # As kombu does with a connection whose server did not answer in time.
+        channel._in_poll.disconnect()
+        assert channel.unreadable.may_wait
+        assert len(channel.qos.acks) == 1
 
 
 def test_two_workers_that_empty_the_list_remove_each_message_once(connect: Callable[..., Any], store: Redis) -> None:
