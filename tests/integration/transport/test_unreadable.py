@@ -115,9 +115,11 @@ def test_a_message_above_the_limit_is_never_handed_to_a_client(
 
 
 def test_what_a_lost_answer_moved_aside_is_looked_for(connect: Callable[..., Any], store: Redis) -> None:
-    connection = connect()
+    connection = connect("ours")
     channel = connection.default_channel
-    with heard_by(connection):
+    with heard_by(connection) as heard:
+        publish(connection, message())
+        drain_until(connection, lambda: len(heard) == 1)
         assert channel.unreadable.oldest() is None
         assert not channel.unreadable.may_wait
         store.rpush("jobs", "no message")
