@@ -217,7 +217,7 @@ class ReindexService:
 
     async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Step:
         """Work for a while; does nothing when the reindex is over or another worker has its lease."""
-        if self.ledger.switches.paused(self.company):
+        if self.ledger.companies.paused(self.company):
             return Step(outcome=Deferred(reason="maintenance is paused"))
         reindex = self.ledger.reindexes.claim(self.company, lease=LEASE)
         if reindex is None or reindex.token is None:

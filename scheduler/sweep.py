@@ -38,7 +38,7 @@ def sweep_skill_cycles(job_context: JobContext) -> int:
     cycles, config = job_context.ledger.skill_cycles, job_context.policy.memory.procedural.evolver
     company = job_context.company
     cycles.expire(company, before=job_context.clock() - max(timedelta(days=config.keep_days), KEPT_AT_LEAST))
-    if job_context.ledger.switches.paused(company):
+    if job_context.ledger.companies.paused(company):
         return 0  # their messages would only be parked again
     lost = cycles.waiting(company, dispatched_before=REDISPATCH_AFTER, limit=CYCLES_REDISPATCHED)
     job_context.dispatcher.dispatch_skill_cycles(company, lost)
@@ -59,7 +59,7 @@ def sweep_lessons(job_context: JobContext) -> int:
     job_context.ledger.trajectories.expire(company, before=over)
     job_context.ledger.lessons.expire(company, before=over)
     job_context.ledger.skills.expire_applications(company, before=over)
-    if job_context.model is None or not config.enabled or job_context.ledger.switches.paused(company):
+    if job_context.model is None or not config.enabled or job_context.ledger.companies.paused(company):
         return 0  # nobody would extract them
     lost = job_context.ledger.lessons.waiting(company, dispatched_before=UNDRAWN_TOO_LONG, limit=LESSONS_REDISPATCHED)
     job_context.dispatcher.dispatch_lessons(

@@ -25,7 +25,7 @@ def tick(_payload: str, job_context: JobContext) -> Outcome:
 
 
 def _send(job_context: JobContext) -> Done | Skipped:
-    if job_context.ledger.switches.paused(job_context.company):
+    if job_context.ledger.companies.paused(job_context.company):
         # Due agents stay due: queued now, their runs would only be dispatched again and again until a resume.
         return Skipped(reason="maintenance is paused")
     interval = job_context.policy.memory.consolidation.interval

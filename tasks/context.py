@@ -65,7 +65,7 @@ class JobContext(Protocol):
     Attributes:
         company: the company this process serves.
         policy: the memory policy in force.
-        ledger: agents, runs, journal, switches.
+        ledger: companies, agents, runs, journal.
     """
 
     company: str

@@ -62,7 +62,7 @@ def _require_ledger(settings: Settings) -> None:
     """
     with closing(Ledger.open(settings.ledger_urls)) as ledger:
         try:
-            ledger.switches.paused(settings.company)
+            ledger.companies.paused(settings.company)
         except MemoryConnectionError:
             if scheme_of(settings.database_url) == "sqlite":
                 raise

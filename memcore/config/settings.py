@@ -25,7 +25,7 @@ from memcore.config.urls import (
     masked,
     scheme_of,
 )
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
 
 #: Largest stack file, in bytes; ours has under 2 KiB, so a larger file is not ours.
@@ -130,6 +130,14 @@ _log = logging.getLogger(__name__)
 
 # It becomes part of collection names, so it must be a plain word to every vector store.
 _COMPANY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_COMPANY_RULE = "1 to 63 letters, digits, - or _, beginning with a letter or digit"
+
+
+def checked_company(name: str) -> str:
+    """Return a company's name, which is safe in names of collections and files; else MemoryInputError."""
+    if not _COMPANY.fullmatch(name):
+        raise MemoryInputError("company", f"must be {_COMPANY_RULE}")
+    return name
 
 
 class Settings(Frozen):
@@ -191,7 +199,7 @@ class Settings(Frozen):
     @classmethod
     def _names_a_collection(cls, company: str) -> str:
         if not _COMPANY.fullmatch(company):
-            raise ValueError("should be 1 to 63 letters, digits, - or _, beginning with a letter or digit")
+            raise ValueError(f"should be {_COMPANY_RULE}")
         return company
 
     @field_validator("broker_url", "result_url")

@@ -126,7 +126,7 @@ class LedgerUrls(Frozen):
     The repr shows neither, because a URL may carry a password.
 
     Attributes:
-        ledger: agents, runs and switches; ``sqlite:///data/ledger.db`` or ``postgresql://...``.
+        ledger: companies, agents and runs; ``sqlite:///data/ledger.db`` or ``postgresql://...``.
         journal: entries with their memories in full; a file of its own on SQLite, so that large
             entries never hold up a tick.
     """

@@ -189,7 +189,7 @@ class FineTuneService:
 
         The progress is told once a second at most. Raises MemoryError that may pass; the run waits for the next job.
         """
-        if self._ledger.switches.paused(self._company):
+        if self._ledger.companies.paused(self._company):
             return Step(outcome=Deferred(reason="maintenance is paused"))
         run = self._runs.claim(self._company, run_id, lease=LEASE)
         if run is None or run.token is None:

@@ -1,4 +1,4 @@
-"""Agents, their slots, and the claim of the agents that are due; the scheduler's ticks and the kill switch."""
+"""Agents, their slots, the claim of the agents that are due, and the scheduler's ticks."""
 
 import hashlib
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ from memcore.ledger.database import (
     record_of,
     unnest_values,
 )
-from memcore.ledger.rows import CompanyRecords, Records, Repository
+from memcore.ledger.rows import CompanyRecords, Records
 from memcore.ledger.runs import NewRun, Run, new_row
-from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs, switches, ticks
+from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs, ticks
 from memcore.models.base import Frozen, ValidatedModel
 from memcore.models.memory import AgentId, BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
 
@@ -358,24 +358,3 @@ class Ticks(Records[Tick]):
     def last(self, company: str) -> Tick | None:
         """Return the company's last tick; None when there was none."""
         return self._one(select(ticks).where(ticks.c.company == company))
-
-
-class Switches(Repository):
-    """The switches table, read anew on every call."""
-
-    def pause(self, company: str) -> None:
-        """Pause the maintenance of a company; runs under way stop before their next entry."""
-        self._set(company, paused=True)
-
-    def resume(self, company: str) -> None:
-        """Resume the maintenance of a company."""
-        self._set(company, paused=False)
-
-    def paused(self, company: str) -> bool:
-        """Return whether the company's maintenance is paused; an unreadable switch raises, and then nothing may run."""
-        return bool(self._database.value(select(switches.c.paused).where(switches.c.company == company)))
-
-    def _set(self, company: str, *, paused: bool) -> None:
-        row: Row = {"company": checked_key("company", company), "paused": paused, "changed_at": self._clock()}
-        with self._database.write() as connection:
-            put(connection, switches, [row])

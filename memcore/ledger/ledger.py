@@ -1,4 +1,4 @@
-"""The ledger: agents, runs, journal and switches behind one name."""
+"""The ledger: companies, agents, runs and journal behind one name."""
 
 import builtins
 from typing import Self
@@ -6,9 +6,10 @@ from typing import Self
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MaintenancePausedError
-from memcore.ledger.agents import Agents, Switches, Ticks
+from memcore.ledger.agents import Agents, Ticks
 from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
+from memcore.ledger.companies import Companies
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.finetune_runs import FineTuneRuns
@@ -39,7 +40,7 @@ class Ledger:
         self._databases = (ledger, journal)
         self.agents = Agents(ledger, clock=clock)
         self.runs = Runs(ledger, clock=clock)
-        self.switches = Switches(ledger, clock=clock)
+        self.companies = Companies(ledger, clock=clock)
         self.ticks = Ticks(ledger, clock=clock)
         self.dead_letters = DeadLetters(ledger, clock=clock)
         self.shared_log = SharedLog(ledger, clock=clock)
@@ -93,7 +94,7 @@ def check_kill_switch(ledger: Ledger, *, company: str, agent_id: str, is_enabled
     try:
         if not is_enabled:
             reason = "maintenance is off: consolidation.enabled is false"
-        elif ledger.switches.paused(company):
+        elif ledger.companies.paused(company):
             reason = "maintenance is paused for all agents"
         elif (agent := ledger.agents.get(company, agent_id)) is not None and agent.paused:
             reason = "maintenance is paused for this agent"

@@ -10,8 +10,10 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import URL, text
 
+from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryStoreError
+from memcore.ledger.companies import Companies
 from memcore.ledger.database import BUSY_TIMEOUT, Database, parse_url
 
 #: Wait between two attempts to switch a SQLite file to its write-ahead log, while another process does the same.
@@ -21,6 +23,14 @@ _WAL_RETRY_SECONDS = 0.02
 _ADVISORY_KEY = 7_164_302_955
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def migrate_installation(settings: Settings) -> None:
+    """Create or upgrade every table of an installation, and register its own company; raises as :func:`migrate`."""
+    migrate(settings.ledger_urls)
+    migrate_history(settings.history_url)
+    with closing(Companies(Database(settings.database_url, name="ledger"))) as companies:
+        companies.register(settings.company)
 
 
 def migrate(urls: LedgerUrls) -> None:

@@ -100,11 +100,13 @@ ACTIVE = runs.c.state.in_([literal_column("'queued'"), literal_column("'running'
 
 _partial_index("runs_active_once", runs.c.company, runs.c.agent_id, unique=True, where=ACTIVE)
 
-switches = _table(
-    "switches",
+companies = _table(
+    "companies",
     *_key("company"),
-    Column("paused", Boolean, nullable=False),
-    Column("changed_at", UtcDateTime, nullable=False),
+    *_required(String, "state"),
+    Column("policy", json_document(none_as_null=True)),
+    *_optional(String, "interval"),
+    *_required(UtcDateTime, "created_at", "changed_at"),
 )
 
 dead_letters = _table(

@@ -232,7 +232,7 @@ class CycleService:
             return Dead(reason=f"cycle_id: {cycle_id!r} names no cycle")
         if cycle.finished_at is not None:
             return Skipped(reason="the cycle is finished already")
-        if self.ledger.switches.paused(self.company):
+        if self.ledger.companies.paused(self.company):
             return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
         with cycle_lease(self.ledger.skill_cycles, self.company, cycle_id, renew_interval=self.renew_interval):
             report = await self.evolver.run(cycle, on_progress=on_progress)

@@ -20,7 +20,7 @@ _READS = frozenset(
         "journal.gone", "journal.journal_entries", "journal.next_seq", "journal.open_of", "journal.overtaken",
         "journal.protected_by_undo", "journal.removals", "journal.tombstoned", "journal.totals",
         "journal.undoable", "lineage.exchanges", "log.history", "runs.get", "skills.get",
-        "switches.paused", "syntheses.of_run", "uses.of",
+        "companies.paused", "syntheses.of_run", "uses.of",
     )
 )  # fmt: skip
 
@@ -158,7 +158,7 @@ class _WatchedLedger:
         self.lineage = _Watched(inner.lineage, "lineage", faults)
         self.archive = _Watched(inner.archive, "archive", faults)
         self.uses = _Watched(inner.uses, "uses", faults)
-        self.switches = _Watched(inner.switches, "switches", faults)
+        self.companies = _Watched(inner.companies, "companies", faults)
         self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
         self.answers = _Watched(inner.answers, "answers", faults)
         self.experiences = _Watched(inner.experiences, "experiences", faults)

@@ -8,7 +8,7 @@ from pathlib import Path
 from memcore.config.loader import load_policy
 from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings, stack_path
 from memcore.free_space import FOR_WRITES, refuse_when_low
-from memcore.ledger.migrate import migrate, migrate_history
+from memcore.ledger.migrate import migrate_installation
 from workers.stack.home import create_folders, reserve_addresses
 from workers.stack.services import flower, has_own_store, infrastructure, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
@@ -61,8 +61,7 @@ def start_stack(
     addresses = reserve_addresses(home)
     settings = addresses.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
-    migrate(settings.ledger_urls)
-    migrate_history(settings.history_url)
+    migrate_installation(settings)
     settings.save_stack()
     first = infrastructure(home, addresses, with_store=has_own_store(storage))
     parts = (*first, *worker_parts(home, also=also), flower(addresses))

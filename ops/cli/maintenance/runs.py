@@ -107,7 +107,7 @@ def is_paused(command: Command, agent_id: str) -> bool:
     """Return whether an agent's runs wait for somebody to resume maintenance, after saying so."""
     with command.ledger() as ledger:
         agent = ledger.agents.get(command.company, agent_id)
-        if not (ledger.switches.paused(command.company) or (agent and agent.paused)):
+        if not (ledger.companies.paused(command.company) or (agent and agent.paused)):
             return False
     warn("maintenance is paused: the run waits until it is resumed")
     return True

@@ -175,7 +175,7 @@ def _is_held_up(command: JsonCommand) -> bool:
     if not command.policy.memory.procedural.evolver.enabled:
         warn("the evolver is off, so the cycle finds nothing: set memory.procedural.evolver.enabled")
     with command.ledger() as ledger:
-        is_paused = ledger.switches.paused(command.company)
+        is_paused = ledger.companies.paused(command.company)
     if is_paused:
         warn("maintenance is paused: the cycle waits until it is resumed")
     return is_paused

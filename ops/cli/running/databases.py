@@ -18,10 +18,9 @@ app.add_typer(vectors)
 @app.command("migrate")
 def migrate(command: Command) -> None:
     """Create or upgrade the tables of ledger, journal and history; `memtend up` does it by itself."""
-    from memcore.ledger import migrate as ledger  # noqa: PLC0415  # it loads alembic
+    from memcore.ledger.migrate import migrate_installation  # noqa: PLC0415  # it loads alembic
 
-    ledger.migrate(command.settings.ledger_urls)
-    ledger.migrate_history(command.settings.history_url)
+    migrate_installation(command.settings)
     say("ledger, journal and history are in this release's form")
 
 

@@ -144,7 +144,7 @@ def _policy(settings: Settings) -> Iterator[CheckResult]:
 
 def _maintenance(settings: Settings) -> Iterator[CheckResult]:
     with ledger_of(settings) as ledger:
-        paused = ledger.switches.paused(settings.company)
+        paused = ledger.companies.paused(settings.company)
         interval = policy_of(settings).memory.consolidation.interval
         late = ledger.agents.late(settings.company, interval=interval, before=datetime.now(UTC) - _LATE)
     yield CheckResult(

@@ -38,7 +38,7 @@ def status(command: JsonCommand) -> None:
     parts = [part.model_dump(mode="json") for part in state.parts] if state and state.is_alive else []
     queues = waiting(command.settings)
     with command.ledger() as ledger:
-        paused = ledger.switches.paused(company)
+        paused = ledger.companies.paused(company)
         agents = ledger.agents.count(company)
         dead = ledger.dead_letters.count(company)
         runs = [run.model_dump(mode="json") for run in ledger.runs.list(company, limit=_RUNS)]
@@ -63,7 +63,7 @@ def _headline(state: StackState | None, *, agents: int, paused: bool, dead: int)
 def pause(command: Command) -> None:
     """Stop all maintenance now: nothing more is removed until `memtend resume`. Storing and searching go on."""
     with command.ledger() as ledger:
-        ledger.switches.pause(command.company)
+        ledger.companies.pause(command.company)
     say("maintenance is paused for all agents; `memtend resume` lets it go on")
 
 
@@ -72,7 +72,7 @@ def resume(command: Command) -> None:
     """Resume all maintenance."""
     company = command.company
     with command.ledger() as ledger:
-        ledger.switches.resume(company)
+        ledger.companies.resume(company)
         runs = ledger.runs.list(company, state=RunState.QUEUED, limit=RUNS_REDISPATCHED)
         cycles = ledger.skill_cycles.waiting(company, dispatched_before=timedelta(0), limit=CYCLES_REDISPATCHED)
     with command.dispatcher() as dispatcher:

@@ -275,9 +275,9 @@ async def test_switched_off_without_a_model_or_paused_nothing_is_asked(library: 
     assert off == Skipped(reason="memory.consolidation.experience_compressor.enabled is false")
     missing = await compress(library, None)
     assert missing == Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
-    library.ledger.switches.pause(COMPANY)
+    library.ledger.companies.pause(COMPANY)
     assert await compress(library, model) == Skipped(reason="maintenance is paused for all agents")
-    library.ledger.switches.resume(COMPANY)
+    library.ledger.companies.resume(COMPANY)
     assert (model.asked, counts(library).raw) == ([], 1)
     assert await compress(library, model) == Done(facts={"compressed": 1})
 

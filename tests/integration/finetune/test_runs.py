@@ -251,10 +251,10 @@ def test_a_disk_that_is_full_while_texts_are_gathered_ends_the_run_with_that(fle
 
 def test_a_paused_company_waits(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
-    fleet.ledger.switches.pause(COMPANY)
+    fleet.ledger.companies.pause(COMPANY)
     assert fleet.worker().run(run_id).outcome == Deferred(reason="maintenance is paused")
     assert fleet.row(run_id).attempt == 0
-    fleet.ledger.switches.resume(COMPANY)
+    fleet.ledger.companies.resume(COMPANY)
     assert fleet.worker().run(run_id).outcome == Done(facts={"files": 3})
 
 

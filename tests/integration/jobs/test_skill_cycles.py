@@ -89,10 +89,10 @@ def test_a_cycle_is_carried_out_and_finished_once(ledger: Ledger, clock: Stopped
 
 def test_while_paused_a_cycle_waits_and_then_goes_on(ledger: Ledger, clock: StoppedClock) -> None:
     cycle_id = planned(ledger, clock)
-    ledger.switches.pause(COMPANY)
+    ledger.companies.pause(COMPANY)
     assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Snooze)
     assert ledger.approvals.count(COMPANY) == 0
-    ledger.switches.resume(COMPANY)
+    ledger.companies.resume(COMPANY)
     assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Done)
     check(ledger, cycle_id)
 
@@ -257,9 +257,9 @@ def test_a_tick_that_dies_before_it_dispatches_loses_no_cycle(ledger: Ledger, cl
     message = EvolvePayload(
         company=COMPANY, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
     ).model_dump_json()
-    ledger.switches.pause(COMPANY)
+    ledger.companies.pause(COMPANY)
     assert evolve(message, job_context) == Deferred(reason="maintenance is paused for all agents")
-    ledger.switches.resume(COMPANY)
+    ledger.companies.resume(COMPANY)
     assert isinstance(evolve(message, job_context), Done)
     assert isinstance(evolve(message, job_context), Skipped)
     check(ledger, cycle.cycle_id)

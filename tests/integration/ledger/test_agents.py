@@ -8,6 +8,7 @@ import pytest
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.agents import AgentSpec, PeerCriterion
+from memcore.ledger.companies import CompanyState
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel
 
@@ -103,13 +104,30 @@ def test_an_id_that_no_database_could_keep_is_refused(ledger: Ledger, agent_id: 
 
 
 def test_the_kill_switch_is_read_anew_each_time(ledger: Ledger) -> None:
-    assert ledger.switches.paused("acme") is False
-    ledger.switches.pause("acme")
-    ledger.switches.pause("acme")
-    assert ledger.switches.paused("acme") is True
-    assert ledger.switches.paused("globex") is False
-    ledger.switches.resume("acme")
-    assert ledger.switches.paused("acme") is False
+    assert ledger.companies.paused("acme") is False
+    ledger.companies.pause("acme")
+    ledger.companies.pause("acme")
+    assert ledger.companies.paused("acme") is True
+    assert ledger.companies.paused("globex") is False
+    ledger.companies.resume("acme")
+    assert ledger.companies.paused("acme") is False
+
+
+def test_a_removed_company_stays_removed_until_it_is_added_again(ledger: Ledger) -> None:
+    with pytest.raises(MemoryNotFoundError, match="acme"):
+        ledger.companies.remove("acme")
+    ledger.companies.add("acme", policy={"memory": {"level": "none"}})
+    ledger.companies.remove("acme")
+    assert ledger.companies.paused("acme")
+    ledger.companies.register("acme")
+    for change in (ledger.companies.pause, ledger.companies.resume):
+        with pytest.raises(MemoryNotFoundError, match="removed"):
+            change("acme")
+    assert ledger.companies.list(state=CompanyState.REMOVED) == ledger.companies.list()
+    added = ledger.companies.add("acme")
+    assert (added.state, added.policy) == (CompanyState.ACTIVE, {"memory": {"level": "none"}})
+    with pytest.raises(MemoryInputError, match="company"):
+        ledger.companies.add("../acme")
 
 
 def test_an_agents_like_share_its_role_and_keep_what_they_learn(ledger: Ledger) -> None:

@@ -145,8 +145,11 @@ WRITES: dict[str, Call] = {
     "runs.claim": lambda ledger, _, c: [
         ledger.runs.claim(c, run.run_id, lease=DAY) for run in ledger.runs.list(COMPANY)
     ],
-    "switches.pause": lambda ledger, _, c: ledger.switches.pause(c),
-    "switches.resume": lambda ledger, _, c: ledger.switches.resume(c),
+    "companies.pause": lambda ledger, _, c: _heard(lambda: ledger.companies.pause(c)),
+    "companies.resume": lambda ledger, _, c: _heard(lambda: ledger.companies.resume(c)),
+    "companies.register": lambda ledger, _, c: ledger.companies.register(c),
+    "companies.add": lambda ledger, _, c: ledger.companies.add(c, policy={"memory": {"level": "none"}}),
+    "companies.remove": lambda ledger, _, c: _heard(lambda: ledger.companies.remove(c)),
     "ticks.note": lambda ledger, _, c: ledger.ticks.note(c, sent=99),
     "dead_letters.put": lambda ledger, _, c: ledger.dead_letters.put(_letter(f"job of {c}", c)),
     "dead_letters.purge": lambda ledger, _, c: ledger.dead_letters.purge(c, [f"job of {COMPANY}"]),
@@ -234,7 +237,8 @@ VIEWS: dict[str, Call] = {
     "runs.ended": lambda ledger, _, c: ledger.runs.ended(c, AGENT, "end_session", ["s"]),
     "runs.list": lambda ledger, _, c: ledger.runs.list(c),
     "runs.stale": lambda ledger, _, c: ledger.runs.stale(c, queued_for=timedelta(days=-1), limit=99),
-    "switches.paused": lambda ledger, _, c: ledger.switches.paused(c),
+    "companies.get": lambda ledger, _, c: ledger.companies.get(c),
+    "companies.paused": lambda ledger, _, c: ledger.companies.paused(c),
     "ticks.last": lambda ledger, _, c: ledger.ticks.last(c),
     "dead_letters.count": lambda ledger, _, c: ledger.dead_letters.count(c),
     "dead_letters.ids": lambda ledger, _, c: ledger.dead_letters.ids(c),

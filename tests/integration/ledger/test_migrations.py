@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, create_engine, inspect, text
@@ -15,10 +17,13 @@ from support.ledger_records import postgres_database, sqlite_urls
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
 from memcore.ledger import tables
+from memcore.ledger.companies import CompanyState
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
 
 TREES = {"ledger": tables.metadata, "journal": tables.journal_metadata, "history": tables.history_metadata}
 ROOT = Path(__file__).parents[3]
+NEW_AGENT = "(company, agent_id, retention_overrides, paused, registered_at)"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
@@ -62,6 +67,7 @@ def test_the_migrated_schema_is_that_of_the_tables(fresh: dict[str, str]) -> Non
             migrated = _indexes(connection)
             connection.rollback()
             with connection.begin():
+                connection.execute(text("DROP VIEW IF EXISTS switches"))
                 metadata.drop_all(connection)
                 metadata.create_all(connection)
             assert _indexes(connection) == migrated
@@ -72,10 +78,10 @@ def test_migrating_again_changes_nothing_and_keeps_the_rows(fresh: dict[str, str
     _migrate(fresh)
     engine = create_engine(fresh["ledger"])
     with engine.begin() as connection:
-        connection.execute(text("INSERT INTO switches VALUES ('acme', true, '2026-03-01 12:00:00')"))
+        connection.execute(text("INSERT INTO attempts VALUES ('job', 1, '2026-03-01 12:00:00')"))
     _migrate(fresh)
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT company FROM switches")).scalars().all() == ["acme"]
+        assert connection.execute(text("SELECT job_id FROM attempts")).scalars().all() == ["job"]
         versions = [name for name in inspect(connection).get_table_names() if name.startswith("alembic_version_")]
     engine.dispose()
     expected = (
@@ -84,6 +90,39 @@ def test_migrating_again_changes_nothing_and_keeps_the_rows(fresh: dict[str, str
         else {f"alembic_version_{tree}" for tree in TREES}
     )
     assert set(versions) == expected
+
+
+def test_an_upgrade_registers_every_company_that_has_rows_and_keeps_its_pause(
+    fresh: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upgrade = command.upgrade
+    with monkeypatch.context() as old:
+        # The ledger as the last release left it.
+        old.setattr(
+            command,
+            "upgrade",
+            lambda config, to: upgrade(config, "ledger_10" if config.attributes["tree"] == "ledger" else to),
+        )
+        _migrate(fresh)
+    engine = create_engine(fresh["ledger"])
+    with engine.begin() as connection:
+        for statement in (
+            "INSERT INTO switches VALUES ('acme', true, '2026-03-01 12:00:00'), ('idle', false, '2026-03-01 12:00:00')",
+            "INSERT INTO ticks VALUES ('acme', '2026-03-01 12:00:00', 0)",
+            f"INSERT INTO agents {NEW_AGENT} VALUES ('globex', 'ada', '{{}}', false, '2026-03-01 12:00:00')",  # noqa: S608  # our own
+        ):
+            connection.execute(text(statement))
+    _migrate(fresh)
+    with closing(Ledger.open(LedgerUrls(ledger=fresh["ledger"], journal=fresh["journal"]))) as ledger:
+        states = {"acme": CompanyState.PAUSED, "globex": CompanyState.ACTIVE, "idle": CompanyState.ACTIVE}
+        assert {each.company: each.state for each in ledger.companies.list()} == states
+        ledger.companies.resume("acme")
+        ledger.companies.pause("globex")
+    # A worker of the last release, which still runs, reads its kill switch there.
+    with engine.connect() as connection:
+        paused = {row.company: bool(row.paused) for row in connection.execute(text("SELECT * FROM switches"))}
+    engine.dispose()
+    assert paused == {"acme": False, "globex": True, "idle": False}
 
 
 def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:

@@ -258,7 +258,7 @@ async def test_what_was_restored_stays_when_its_run_is_undone(world: Maintenance
 
 async def test_a_pause_does_not_stand_between_a_person_and_a_memory(world: MaintenanceFixture) -> None:
     await removed_by_enforcement(world, memory(1, days_old=80))
-    world.ledger.switches.pause(COMPANY)
+    world.ledger.companies.pause(COMPANY)
     _, outcome = await restored(world, uid(1))
     assert isinstance(outcome, Done)
 

@@ -252,12 +252,12 @@ async def test_an_end_waits_while_maintenance_is_paused_and_not_for_a_policy_wit
     world = make_maintenance_fixture(ConsolidationConfig(enabled=False))
     world.level = MemoryLevel.SESSION
     await world.store([made_in(1, session="s")])
-    world.ledger.switches.pause(COMPANY)
+    world.ledger.companies.pause(COMPANY)
     run = world.plan_run(kind="end_session", scope_id="s")
     assert isinstance(await world.service().run(run.run_id), Snooze)
     assert await numbers(world) == {1}
 
-    world.ledger.switches.resume(COMPANY)
+    world.ledger.companies.resume(COMPANY)
     assert isinstance(await world.to_the_end(run.run_id), Done)
     assert await numbers(world) == set()
 

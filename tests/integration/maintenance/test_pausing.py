@@ -36,7 +36,7 @@ async def test_each_switch_stops_all_three_steps(world: MaintenanceFixture, swit
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT, retention_days=1, max_memories=1))
     before = await world.snapshot()
     if switch == "company":
-        world.ledger.switches.pause(COMPANY)
+        world.ledger.companies.pause(COMPANY)
     elif switch == "agent":
         world.ledger.agents.pause(COMPANY, AGENT)
     else:
@@ -58,7 +58,7 @@ async def test_a_run_that_is_paused_sleeps_and_is_preempted_by_the_undo_of_an_ea
     await _groups(world)
     before = await world.snapshot()
     maintenance_run = await world.maintenance_run()
-    world.ledger.switches.pause(COMPANY)
+    world.ledger.companies.pause(COMPANY)
     paused = world.plan_run()
     assert isinstance(await world.to_the_end(paused.run_id), Snooze)
     wake_at = world.run(paused.run_id).wake_at
@@ -79,7 +79,7 @@ async def test_a_run_paused_in_the_middle_can_be_undone_while_all_is_paused(worl
 
     def settle_then_pause(*args: object, **more: object) -> None:
         settle(*args, **more)  # type: ignore[arg-type]  # handed on as they came
-        world.ledger.switches.pause(COMPANY)
+        world.ledger.companies.pause(COMPANY)
 
     world.ledger.journal.settle = settle_then_pause  # type: ignore[method-assign]  # a person pauses at this moment
     assert isinstance(await world.service().run(planned.run_id), Snooze)
@@ -104,7 +104,7 @@ async def test_a_switch_that_cannot_be_read_stops_maintenance(world: Maintenance
     reads = Faults(1, strike=unreadable)
     outcome = await world.service(ledger=reads.ledger(world.ledger)).run(planned.run_id)
 
-    assert reads.calls[1] == "switches.paused"
+    assert reads.calls[1] == "companies.paused"
     assert isinstance(outcome, Snooze)
     assert "cannot be read" in outcome.reason
     assert await world.snapshot() == before
@@ -134,7 +134,7 @@ async def test_a_run_paused_in_the_middle_stops_before_its_next_entry_and_goes_o
 
     def settle_then_pause(*args: object, **more: object) -> None:
         settle(*args, **more)  # type: ignore[arg-type]  # handed on as they came
-        world.ledger.switches.pause(COMPANY)
+        world.ledger.companies.pause(COMPANY)
 
     world.ledger.journal.settle = settle_then_pause  # type: ignore[method-assign]  # a person pauses at this moment
     assert isinstance(await service.run(planned.run_id), Snooze)
@@ -144,7 +144,7 @@ async def test_a_run_paused_in_the_middle_stops_before_its_next_entry_and_goes_o
     assert world.run(planned.run_id).state is RunState.QUEUED
     await world.check_balance()
 
-    world.ledger.switches.resume(COMPANY)
+    world.ledger.companies.resume(COMPANY)
     assert isinstance(await world.to_the_end(planned.run_id), Done)
     assert len(await world.summaries()) == 2
     assert world.run(planned.run_id).counts["summaries"] == 2

@@ -184,9 +184,9 @@ async def test_an_agent_with_nothing_new_costs_one_look_at_the_ledger(world: Mai
 async def test_while_all_is_paused_nothing_is_passed_on_and_nothing_lost(world: MaintenanceFixture) -> None:
     open_context(world, *CLERKS)
     await learn(world, lesson_memory(1))
-    world.ledger.switches.pause(COMPANY)
+    world.ledger.companies.pause(COMPANY)
     assert await propagation(world, config()).run("ada") == 0
-    world.ledger.switches.resume(COMPANY)
+    world.ledger.companies.resume(COMPANY)
     assert await propagation(world, config()).run("ada") == 3
 
 

@@ -59,7 +59,7 @@ async def test_a_paused_agent_asks_no_model(
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
-    world.ledger.switches.pause(COMPANY)
+    world.ledger.companies.pause(COMPANY)
 
     asked = await world.synthesis().ask(run.run_id, 0)
 

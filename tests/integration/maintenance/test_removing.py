@@ -96,10 +96,10 @@ async def test_a_pause_holds_it_up_and_loses_it_not(world: MaintenanceFixture) -
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=AGENT))
     await world.store([memory(1)])
     run = asked(world, 1)
-    world.ledger.switches.pause(COMPANY)
+    world.ledger.companies.pause(COMPANY)
     assert isinstance(await world.service().run(run.run_id), Snooze)
     assert set(await world.live()) == {uid(1)}
-    world.ledger.switches.resume(COMPANY)
+    world.ledger.companies.resume(COMPANY)
     assert isinstance(await world.to_the_end(run.run_id), Done)
     assert await world.live() == {}
 

@@ -123,7 +123,7 @@ async def test_a_run_can_be_undone_while_maintenance_is_paused(world: Maintenanc
     await world.store(memory(n) for n in range(1, 6))
     before = await world.snapshot()
     maintenance_run = await world.maintenance_run()
-    world.ledger.switches.pause(COMPANY)
+    world.ledger.companies.pause(COMPANY)
 
     await world.undo(maintenance_run.run_id)
 

@@ -251,13 +251,13 @@ async def test_who_is_paused_learns_later(school: LearningFixture, whose: str) -
     model = teacher()
     school.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada"))
     if whose == "company":
-        school.ledger.switches.pause(COMPANY)
+        school.ledger.companies.pause(COMPANY)
     else:
         school.ledger.agents.pause(COMPANY, "ada")
     assert isinstance(await school.extract_lesson(model), Skipped)
     assert model.asked == []
     assert school.lesson().outcome is None
-    school.ledger.switches.resume(COMPANY)
+    school.ledger.companies.resume(COMPANY)
     school.ledger.agents.resume(COMPANY, "ada")
     assert await school.extract_lesson(model) == Done(facts={"stored": 1})
 

@@ -296,11 +296,11 @@ async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(
     await backend.connect()
     await _stored(backend, 5)
     await world.begin()
-    world.ledger.switches.pause(world.company)
+    world.ledger.companies.pause(world.company)
     paused = await world.slice()
     assert paused is not None
     assert isinstance(paused.outcome, Deferred)
-    world.ledger.switches.resume(world.company)
+    world.ledger.companies.resume(world.company)
 
     assert world.ledger.reindexes.claim(world.company, lease=timedelta(seconds=45)) is not None
     second = await world.slice()

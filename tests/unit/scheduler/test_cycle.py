@@ -79,12 +79,12 @@ def test_while_all_is_paused_no_cycle_is_planned_and_none_is_dispatched_for(
     job_context.policy = policy()
     tick("{}", job_context)
     (planned,) = job_context.dispatcher.cycles
-    job_context.ledger.switches.pause("acme")
+    job_context.ledger.companies.pause("acme")
     clock.advance(timedelta(days=1))
     assert isinstance(tick("{}", job_context), Skipped)
     sweep("{}", job_context)
     assert job_context.dispatcher.cycles == [planned]
-    job_context.ledger.switches.resume("acme")
+    job_context.ledger.companies.resume("acme")
     sweep("{}", job_context)
     assert job_context.dispatcher.cycles == [planned, planned]
 

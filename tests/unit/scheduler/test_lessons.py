@@ -63,7 +63,7 @@ def test_no_lesson_is_dispatched_that_could_not_be_drawn(
     elif why == "switched off":
         job_context.policy = Policy.model_validate({"memory": {"procedural": {"enabled": False}}})
     else:
-        job_context.ledger.switches.pause("acme")
+        job_context.ledger.companies.pause("acme")
     assert sweep_lessons(job_context) == 0
     assert job_context.dispatcher.lessons == []
 

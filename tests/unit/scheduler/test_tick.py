@@ -53,9 +53,9 @@ def test_paused_agents_and_those_that_never_want_a_run_are_left_alone(job_contex
 
 def test_while_all_is_paused_nobody_is_claimed_and_the_due_stay_due(job_context: ScriptedContext) -> None:
     names = due(job_context, 2)
-    job_context.ledger.switches.pause("acme")
+    job_context.ledger.companies.pause("acme")
     assert isinstance(tick("{}", job_context), Skipped)
-    job_context.ledger.switches.resume("acme")
+    job_context.ledger.companies.resume("acme")
     assert tick("{}", job_context) == Done(facts={"sent": 2})
     assert [run.agent_id for run in job_context.dispatcher.dispatched] == names
 
@@ -67,7 +67,7 @@ def test_whoever_looks_sees_when_the_last_tick_ended_even_while_all_is_paused(
     tick("{}", job_context)
     assert job_context.ledger.ticks.last("acme") == Tick(ended_at=clock(), sent=3)
     clock.advance(timedelta(seconds=10))
-    job_context.ledger.switches.pause("acme")
+    job_context.ledger.companies.pause("acme")
     tick("{}", job_context)
     assert job_context.ledger.ticks.last("acme") == Tick(ended_at=clock(), sent=0)
 

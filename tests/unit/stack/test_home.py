@@ -115,7 +115,7 @@ def test_whatever_the_folder_is_called_its_databases_and_its_broker_lie_inside(t
     migrate(settings.ledger_urls)
     migrate_history(settings.history_url)
     ledger = Ledger.open(settings.ledger_urls)
-    ledger.switches.pause(settings.company)
+    ledger.companies.pause(settings.company)
     ledger.close()
     broker, _ = infrastructure(home, addresses)
     process = ServiceProcess(broker, home / "logs" / "broker.log")

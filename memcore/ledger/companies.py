@@ -1,0 +1,128 @@
+"""The companies that an installation serves: their state, which is the kill switch of all their agents, and policy."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy import case, select, update
+
+from memcore.config.settings import checked_company
+from memcore.errors import MemoryNotFoundError
+from memcore.ledger.database import Row, checked_key, insert_one, record_of
+from memcore.ledger.rows import Records
+from memcore.ledger.tables import companies
+from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime, ConsolidationInterval
+
+
+class CompanyState(StrEnum):
+    """Whether a company's maintenance runs."""
+
+    #: Its jobs and its maintenance run.
+    ACTIVE = "active"
+    #: Its memories are stored and found; no maintenance runs.
+    PAUSED = "paused"
+    #: It is served no more, and everything of it stays where it is.
+    REMOVED = "removed"
+
+
+class Company(Frozen):
+    """A company's row.
+
+    Attributes:
+        policy: what its policy says otherwise than the installation's; None where that is in force.
+        interval: its own policy's interval as the last tick read it; None follows the installation's.
+    """
+
+    company: str
+    state: CompanyState
+    policy: dict[str, Any] | None = Field(default=None, repr=False)
+    interval: ConsolidationInterval | None = None
+    created_at: BoundedTime
+    changed_at: BoundedTime
+
+
+class Companies(Records[Company]):
+    """The companies table; the state is read anew on every call."""
+
+    _table = companies
+    _model = Company
+
+    def register(self, company: str) -> None:
+        """Insert the company if it has no row; one that is paused or removed stays so."""
+        with self._database.write() as connection:
+            insert_one(connection, companies, self._row(company, CompanyState.ACTIVE))
+
+    def add(self, company: str, *, policy: dict[str, Any] | None = None) -> Company:
+        """Register the company, or bring back a removed one; a policy that is given takes the place of its own.
+
+        Raises:
+            MemoryInputError: the name cannot be part of a collection's name.
+        """
+        row = self._row(checked_company(company), CompanyState.ACTIVE)
+        removed = companies.c.state == CompanyState.REMOVED
+        changes: Row = {
+            "state": case((removed, str(CompanyState.ACTIVE)), else_=companies.c.state),
+            "changed_at": row["changed_at"],
+            **({} if policy is None else {"policy": policy}),
+        }
+        with self._database.write() as connection:
+            insert_one(connection, companies, row)
+            query = update(companies).where(companies.c.company == company).values(changes)
+            return record_of(Company, connection.execute(query.returning(companies)).mappings().one())
+
+    def get(self, company: str) -> Company | None:
+        """Return the company's row; None when it is not registered."""
+        return self._one(select(companies).where(companies.c.company == company))
+
+    def list(
+        self, *, after: str | None = None, limit: int = 1000, state: CompanyState | None = None
+    ) -> tuple[Company, ...]:
+        """Return the companies in the order of their names; ``after`` is the last name of the page before."""
+        query = select(companies).order_by(companies.c.company).limit(limit)
+        if after is not None:
+            query = query.where(companies.c.company > after)
+        if state is not None:
+            query = query.where(companies.c.state == state)
+        return self._all(query)
+
+    def paused(self, company: str) -> bool:
+        """Return whether the company's maintenance must not run; an unreadable row raises, and then nothing may."""
+        state = self._database.value(select(companies.c.state).where(companies.c.company == company))
+        return state not in {None, CompanyState.ACTIVE}
+
+    def pause(self, company: str) -> None:
+        """Pause the maintenance of a company; runs under way stop before their next removal.
+
+        A company without a row gets one: a pause must not fail for lack of it. MemoryNotFoundError when it is removed.
+        """
+        self._set(company, CompanyState.PAUSED)
+
+    def resume(self, company: str) -> None:
+        """Resume the maintenance of a company; MemoryNotFoundError when it is removed."""
+        self._set(company, CompanyState.ACTIVE)
+
+    def remove(self, company: str) -> None:
+        """Mark the company as removed: nothing serves it any more, and nothing of it is deleted.
+
+        Raises MemoryNotFoundError when it is not registered.
+        """
+        if not self._update(companies.c.company == company, self._state(CompanyState.REMOVED)):
+            raise MemoryNotFoundError(f"company: {company!r} is not registered; see `memtend companies list`")
+
+    def _set(self, company: str, state: CompanyState) -> None:
+        row = self._row(company, state)
+        kept = (companies.c.company == company) & (companies.c.state != CompanyState.REMOVED)
+        with self._database.write() as connection:
+            if insert_one(connection, companies, row):
+                return
+            if connection.execute(update(companies).where(kept).values(self._state(state))).rowcount:
+                return
+        raise MemoryNotFoundError(f"company: {company!r} is removed; `memtend companies add` brings it back")
+
+    def _row(self, company: str, state: CompanyState) -> Row:
+        values = self._state(state)
+        return {"company": checked_key("company", company), "created_at": values["changed_at"], **values}
+
+    def _state(self, state: CompanyState) -> Row:
+        return {"state": str(state), "changed_at": self._clock()}
