@@ -1,4 +1,4 @@
-"""The jobs on the wire: queues, task names, payloads with versions and limits; and a job's outcomes, as types."""
+"""The jobs on the wire: queues, payloads with their tasks, versions and limits; and a job's outcomes, as types."""
 
 import hashlib
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
@@ -174,52 +174,48 @@ class StoreRateLimiter:
         return queue if is_slow else Queue.STORE_BULK
 
 
-class TaskName(StrEnum):
-    """A task's name on the wire."""
+class BasePayload(Frozen):
+    """The base of all payloads; each class declares its task's name on the wire, and the queue of its messages.
 
-    STORE = "memory.store.write"
-    MAINTAIN = "memory.maintenance.run"
-    SYNTHESIZE = "memory.synthesis.ask"
-    USE = "memory.use.record"
-    RECORD = "memory.experience.record"
-    DISTILL = "memory.distill.capture"
-    COMPRESS = "memory.experience.compress"
-    DRAW = "memory.lessons.draw"
-    EVOLVE = "memory.skills.evolve"
-    APPLIED = "memory.skills.applied"
-    REINDEX = "memory.reindex.run"
-    FINETUNE = "memory.finetune.stage"
-    TICK = "memory.control.tick"
-    SWEEP = "memory.control.sweep"
+    ``class CompressPayload(Payload, task="memory.experience.compress", queue=Queue.SYNTHESIS)``
+    """
+
+    task: ClassVar[str] = ""
+    queue: ClassVar[Queue]
+
+    def __init_subclass__(cls, *, task: str = "", queue: Queue | None = None, **settings: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**settings)
+        cls.task = task
+        if queue is not None:
+            cls.queue = queue
 
 
-#: Where each task's messages go; an engine's memories have their shard or the bulk queue instead.
-QUEUE_OF: Mapping[TaskName, Queue] = {
-    TaskName.STORE: Queue.STORE,
-    TaskName.MAINTAIN: Queue.MAINTENANCE,
-    TaskName.SYNTHESIZE: Queue.SYNTHESIS,
-    TaskName.USE: Queue.CONTROL,
-    TaskName.RECORD: Queue.DISTILL,
-    TaskName.DISTILL: Queue.DISTILL,
-    TaskName.COMPRESS: Queue.SYNTHESIS,
-    TaskName.DRAW: Queue.SYNTHESIS,
-    TaskName.EVOLVE: Queue.SKILLS,
-    TaskName.APPLIED: Queue.CONTROL,
-    TaskName.REINDEX: Queue.REINDEX,
-    TaskName.FINETUNE: Queue.FINETUNE,
-    TaskName.TICK: Queue.CONTROL,
-    TaskName.SWEEP: Queue.CONTROL,
-}
-
-
-class Payload(Frozen):
-    """The base of all payloads; a worker refuses those of another company.
+class Payload(BasePayload):
+    """The base of the payloads of one company's jobs.
 
     Attributes:
         company: whose job.
     """
 
     company: Key
+
+
+def declared_payloads() -> tuple[type[BasePayload], ...]:
+    """Return every payload that declares a task, of the modules that are imported."""
+    found, waiting = list[type[BasePayload]](), [BasePayload]
+    while waiting:
+        below = waiting.pop().__subclasses__()
+        waiting += below
+        found += [payload for payload in below if payload.task]
+    return tuple(found)
+
+
+class TickPayload(BasePayload, task="memory.control.tick", queue=Queue.CONTROL):
+    """What beat sends for a tick: nothing."""
+
+
+class SweepPayload(BasePayload, task="memory.control.sweep", queue=Queue.CONTROL):
+    """What beat sends for a sweep: nothing."""
 
 
 # A newer worker reads older versions; an older worker requeues a newer version (SPEC Q3).
@@ -306,7 +302,7 @@ class _FirstVersion(Payload):
     version: Literal[1] = 1
 
 
-class StorePayload(_FirstVersion):
+class StorePayload(_FirstVersion, task="memory.store.write", queue=Queue.STORE):
     """Memories to write, of any agents of one company.
 
     Attributes:
@@ -316,7 +312,7 @@ class StorePayload(_FirstVersion):
     items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
 
 
-class MaintenancePayload(Payload):
+class MaintenancePayload(Payload, task="memory.maintenance.run", queue=Queue.MAINTENANCE):
     """One run: maintenance, an undo, the end of a session, project or task, a restore, or a removal.
 
     Attributes:
@@ -343,7 +339,7 @@ class MaintenancePayload(Payload):
     scope_id: StoredKey | None = None
 
 
-class DistillPayload(_FirstVersion):
+class DistillPayload(_FirstVersion, task="memory.distill.capture", queue=Queue.DISTILL):
     """One trace of a finished task; as JSON it has at most 1 MiB.
 
     Attributes:
@@ -377,7 +373,7 @@ _GIVEN: dict[str, TypeAdapter[Any]] = {
 }
 
 
-class ExperiencePayload(_FirstVersion):
+class ExperiencePayload(_FirstVersion, task="memory.experience.record", queue=Queue.DISTILL):
     """One raw experience; as JSON it has at most 1 MiB.
 
     Attributes:
@@ -397,7 +393,7 @@ class ExperiencePayload(_FirstVersion):
         return self
 
 
-class CompressPayload(_FirstVersion):
+class CompressPayload(_FirstVersion, task="memory.experience.compress", queue=Queue.SYNTHESIS):
     """One agent whose raw experience waits for a language model.
 
     Attributes:
@@ -407,7 +403,7 @@ class CompressPayload(_FirstVersion):
     agent_id: StoredKey
 
 
-class FineTunePayload(Payload):
+class FineTunePayload(Payload, task="memory.finetune.stage", queue=Queue.FINETUNE):
     """One stage of a fine-tune run.
 
     Attributes:
@@ -428,7 +424,7 @@ class FineTunePayload(Payload):
         return self
 
 
-class ReindexPayload(_FirstVersion):
+class ReindexPayload(_FirstVersion, task="memory.reindex.run", queue=Queue.REINDEX):
     """One slice of the company's reindex; the ledger knows which."""
 
 
@@ -436,7 +432,7 @@ class ReindexPayload(_FirstVersion):
 ApplicationOutcome = Literal["success", "failure"]
 
 
-class LessonPayload(_FirstVersion):
+class LessonPayload(_FirstVersion, task="memory.lessons.draw", queue=Queue.SYNTHESIS):
     """One task whose lesson waits for a language model.
 
     Attributes:
@@ -448,7 +444,7 @@ class LessonPayload(_FirstVersion):
     lesson_id: StoredKey
 
 
-class EvolvePayload(_FirstVersion):
+class EvolvePayload(_FirstVersion, task="memory.skills.evolve", queue=Queue.SKILLS):
     """One cycle of the skill evolver; its row in the ledger is the truth, and is made from this where it is missing.
 
     Attributes:
@@ -462,7 +458,7 @@ class EvolvePayload(_FirstVersion):
     planned_at: BoundedTime
 
 
-class AppliedPayload(_FirstVersion):
+class AppliedPayload(_FirstVersion, task="memory.skills.applied", queue=Queue.CONTROL):
     """One application of a skill, or of an agent's own lesson.
 
     Attributes:
@@ -480,7 +476,7 @@ class AppliedPayload(_FirstVersion):
     applied_at: BoundedTime
 
 
-class SynthesisPayload(_FirstVersion):
+class SynthesisPayload(_FirstVersion, task="memory.synthesis.ask", queue=Queue.SYNTHESIS):
     """One group of memories about which a language model is asked.
 
     Attributes:
@@ -514,7 +510,7 @@ class Use(Frozen):
     last_used_at: BoundedTime
 
 
-class UsePayload(_FirstVersion):
+class UsePayload(_FirstVersion, task="memory.use.record", queue=Queue.CONTROL):
     """Uses of memories by any agents of one company.
 
     Attributes:

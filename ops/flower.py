@@ -12,7 +12,7 @@ from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConfigError
-from memcore.jobs import TaskName
+from memcore.jobs import declared_payloads
 from memcore.operational import report_error
 from workers.broker import broker_app
 from workers.logs import set_up_logs
@@ -59,8 +59,8 @@ def main() -> int:
         effective_policy(settings.policy_path)  # Flower refuses an invalid one like every part beside it
         app = broker_app(settings)
         # Flower answers calls about a task, such as its limits, only where its own app knows the name.
-        for task_name in TaskName:
-            app.task(_runs_elsewhere, name=str(task_name), shared=False)
+        for payload in declared_payloads():
+            app.task(_runs_elsewhere, name=payload.task, shared=False)
         # Flower looks into queues by itself and knows kombu's own schemes only; it takes no jobs, so it loses none.
         app.conf.update(broker_url=Address.of(settings.broker_url).url)
         arguments = arguments_of(settings)

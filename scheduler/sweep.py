@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from memcore.jobs import Done, LessonPayload, Outcome, TaskName
+from memcore.jobs import Done, LessonPayload, Outcome, SweepPayload
 from memcore.ledger.agents import last_slot
 from memcore.models.memory import ConsolidationInterval
 from tasks.context import JobContext
-from tasks.job import CONTROL_LIMITS, Job
+from tasks.job import CONTROL_LIMITS, job
 
 #: How long a cycle may go unfinished before its message counts as lost; dispatching twice is harmless.
 REDISPATCH_AFTER = timedelta(minutes=10)
@@ -81,7 +81,8 @@ FINETUNE_REDISPATCH_AFTER = timedelta(minutes=5)
 SWEEP_BATCH = 1_000
 
 
-def sweep(_payload: str, job_context: JobContext) -> Outcome:
+@job(SweepPayload, CONTROL_LIMITS, is_repeated=True)
+def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
     """Dispatch stale runs and expire old rows; while a worker holds a run, a second message does nothing."""
     company, ledger, dispatcher = job_context.company, job_context.ledger, job_context.dispatcher
     for run_id in ledger.syntheses.revive(company):
@@ -107,6 +108,3 @@ def sweep(_payload: str, job_context: JobContext) -> Outcome:
     job_context.sweep_approvals()
     job_context.sweep_organization()
     return Done(facts={"rung": dispatched, "expired": expired, "unarchived": unarchived})
-
-
-SWEEP = Job(name=TaskName.SWEEP, limits=CONTROL_LIMITS, is_repeated=True, run=sweep)

@@ -3,10 +3,10 @@
 Its cost grows with the agents that are due, not with those that exist.
 """
 
-from memcore.jobs import Done, Outcome, Skipped, TaskName
+from memcore.jobs import Done, Outcome, Skipped, TickPayload
 from scheduler.sweep import plan_cycle
 from tasks.context import JobContext
-from tasks.job import CONTROL_LIMITS, Job
+from tasks.job import CONTROL_LIMITS, job
 
 #: Agents claimed in one transaction, and dispatched in one round trip; the write lock is held for a tenth of a second.
 CLAIM_BATCH = 1_000
@@ -16,7 +16,8 @@ CLAIM_BATCH = 1_000
 CLAIM_CAP = 20_000
 
 
-def tick(_payload: str, job_context: JobContext) -> Outcome:
+@job(TickPayload, CONTROL_LIMITS, is_repeated=True)
+def tick(_payload: TickPayload, job_context: JobContext) -> Outcome:
     """Dispatch the runs of due agents, the longest due first; any number of ticks may run at once."""
     outcome = _send(job_context)
     # Recorded at the end, and while all is paused too: the doctor checks that ticks run.
@@ -39,6 +40,3 @@ def _send(job_context: JobContext) -> Done | Skipped:
             break
     plan_cycle(job_context)
     return Done(facts={"sent": sent})
-
-
-TICK = Job(name=TaskName.TICK, limits=CONTROL_LIMITS, is_repeated=True, run=tick)

@@ -7,9 +7,9 @@ from datetime import timedelta
 from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ingest import WriteResult
-from memcore.jobs import DistillPayload, Done, LessonPayload, Outcome, Retry, StoreItem, TaskName
+from memcore.jobs import DistillPayload, Done, LessonPayload, Outcome, Retry, StoreItem
 from tasks.context import JobContext
-from tasks.job import WRITE_LIMITS, as_job
+from tasks.job import WRITE_LIMITS, job
 
 #: Wait before it is tried again: store and database are back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=5)
@@ -17,8 +17,8 @@ _RETRY_DELAY = timedelta(seconds=5)
 _log = logging.getLogger("memtend.jobs")
 
 
-@as_job(TaskName.DISTILL, DistillPayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
-def distill(job: DistillPayload, job_context: JobContext) -> Outcome:
+@job(DistillPayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
+def distill(payload: DistillPayload, job_context: JobContext) -> Outcome:
     """Capture the trace once, however often its message comes, and dispatch the job for its lesson, if it has one."""
 
     def store(item: StoreItem) -> WriteResult:
@@ -33,14 +33,14 @@ def distill(job: DistillPayload, job_context: JobContext) -> Outcome:
         clock=job_context.clock,
     )
     try:
-        outcome = capture.take(job)
+        outcome = capture.take(payload)
     except concurrent.futures.TimeoutError:
         return Retry(reason="the batch writer did not answer in time", delay=_RETRY_DELAY)
     if isinstance(outcome, Done) and outcome.facts.get("lessons"):
-        lesson = LessonPayload(company=job.company, agent_id=job.agent_id, lesson_id=job.trace_id)
+        lesson = LessonPayload(company=payload.company, agent_id=payload.agent_id, lesson_id=payload.trace_id)
         try:
             job_context.dispatcher.dispatch_lessons([lesson])
         except MemoryError as error:
             # The sweep dispatches the row.
-            _log.warning("distill.lesson_waits", extra={"agent_id": job.agent_id, "error": type(error).__name__})
+            _log.warning("distill.lesson_waits", extra={"agent_id": payload.agent_id, "error": type(error).__name__})
     return outcome

@@ -1,18 +1,21 @@
-"""The job type: a name, limits, and a function from payload and context to an outcome."""
+"""The job type: a payload, limits, and a function from payload and context to an outcome; and where jobs are found."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from memcore.errors import (
+    MemoryConfigError,
     MemoryDiskFullError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
 )
-from memcore.jobs import QUEUE_OF, Dead, Outcome, Payload, Queue, Retry, Snooze, TaskName, is_newer
+from memcore.jobs import BasePayload, Dead, Outcome, Payload, Queue, Retry, Snooze, is_newer
 from tasks.context import JobContext
 
 #: Workers that may die while they run a job. One more than a chain of accidents: a harmless job may die with one that
@@ -72,26 +75,53 @@ class Job:
         is_repeated: a ledger row or beat sends the job again, so that a message that is given up loses nothing.
     """
 
-    name: TaskName
+    payload: type[BasePayload]
     limits: Limits
     is_repeated: bool = False
     run: Callable[[str, JobContext], Outcome]
+
+    def __post_init__(self) -> None:
+        if not self.payload.task or not hasattr(self.payload, "queue"):
+            name = self.payload.__name__
+            raise MemoryConfigError(
+                f"{name}: declares no task or queue; write class {name}(Payload, task=..., queue=...)"
+            )
 
     def __call__(self, payload: str, job_context: JobContext) -> Outcome:
         """Run it."""
         return self.run(payload, job_context)
 
     @property
+    def name(self) -> str:
+        """Its task's name on the wire."""
+        return self.payload.task
+
+    @property
     def queue(self) -> Queue:
         """The queue of its messages."""
-        return QUEUE_OF[self.name]
+        return self.payload.queue
 
 
-P = TypeVar("P", bound=Payload)
+#: Where jobs are declared; the scheduler is loaded by name, so that no worker imports it.
+PACKAGES = ("tasks", "scheduler")
 
 
-def as_job(
-    name: TaskName, model: type[P], limits: Limits, *, retry_after: timedelta = RETRY_DELAY, is_repeated: bool = False
+def all_jobs(packages: Iterable[str] = PACKAGES) -> tuple[Job, ...]:
+    """Return every job that a module of these packages declares. Raises MemoryConfigError where two have one name."""
+    found: dict[str, Job] = {}
+    for package in packages:
+        for module in walk_packages(import_module(package).__path__, f"{package}."):
+            for value in vars(import_module(module.name)).values():
+                if isinstance(value, Job) and found.setdefault(value.name, value) is not value:
+                    raise MemoryConfigError(f"{module.name}: another job is named {value.name}, too; rename one")
+    return tuple(found.values())
+
+
+P = TypeVar("P", bound=BasePayload)
+
+
+def job(
+    model: type[P], limits: Limits, *, retry_after: timedelta = RETRY_DELAY, is_repeated: bool = False
 ) -> Callable[[Callable[[P, JobContext], Outcome]], Job]:
     """Make a job of a function of its validated payload.
 
@@ -103,19 +133,19 @@ def as_job(
     def around(work: Callable[[P, JobContext], Outcome]) -> Job:
         def run(payload: str, job_context: JobContext) -> Outcome:
             try:
-                job = model.model_validate_json(payload)
+                read = model.model_validate_json(payload)
             except ValidationError as error:
                 if is_newer(payload):
                     return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
                 return Dead(reason=str(MemoryInputError.of(error)))
-            if job.company != job_context.company:
+            if isinstance(read, Payload) and read.company != job_context.company:
                 return Dead(reason="company: this worker serves another company")
             try:
-                return work(job, job_context)
+                return work(read, job_context)
             except MemoryError as error:
                 return _after(error, retry_after)
 
-        return Job(name=name, limits=limits, is_repeated=is_repeated, run=run)
+        return Job(payload=model, limits=limits, is_repeated=is_repeated, run=run)
 
     return around
 

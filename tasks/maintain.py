@@ -4,12 +4,12 @@ import logging
 from datetime import timedelta
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload, TaskName
+from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from tasks.context import JobContext
-from tasks.job import LONG_LIMITS, as_job
+from tasks.job import LONG_LIMITS, job
 
 _log = logging.getLogger("memtend.jobs")
 
@@ -44,19 +44,19 @@ _MOMENT = timedelta(microseconds=1)
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 
-@as_job(TaskName.MAINTAIN, MaintenancePayload, LONG_LIMITS, is_repeated=True)
-def maintain(job: MaintenancePayload, job_context: JobContext) -> Outcome:
+@job(MaintenancePayload, LONG_LIMITS, is_repeated=True)
+def maintain(payload: MaintenancePayload, job_context: JobContext) -> Outcome:
     """Create the run's row if it is missing, then carry it out; the row decides, the message only triggers."""
-    if not _has_row(job, job_context):
+    if not _has_row(payload, job_context):
         reason = "another run of this agent is under way"
         # A run is scheduled again by itself. An end or a restore is requested once, and waits as long as it takes.
-        return Snooze(reason=reason, delay=_BUSY_DELAY) if job.kind in SCOPED_KINDS else Skipped(reason=reason)
-    outcome = job_context.maintain(job.run_id)
+        return Snooze(reason=reason, delay=_BUSY_DELAY) if payload.kind in SCOPED_KINDS else Skipped(reason=reason)
+    outcome = job_context.maintain(payload.run_id)
     if isinstance(outcome, Snooze):
-        _dispatch_questions(job.run_id, job_context)
-    if isinstance(outcome, Done) and job.kind == "maintenance":
-        post_maintenance(job.agent_id, job_context)
-    return _as_row_says(outcome, job_context.ledger.runs.get(job.run_id))
+        _dispatch_questions(payload.run_id, job_context)
+    if isinstance(outcome, Done) and payload.kind == "maintenance":
+        post_maintenance(payload.agent_id, job_context)
+    return _as_row_says(outcome, job_context.ledger.runs.get(payload.run_id))
 
 
 def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
@@ -71,12 +71,12 @@ def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
         job_context.dispatcher.dispatch_runs([run] if run else [])
 
 
-def _has_row(job: MaintenancePayload, job_context: JobContext) -> bool:
+def _has_row(payload: MaintenancePayload, job_context: JobContext) -> bool:
     """Create the run's row if it is missing; False when its agent has another active run."""
     runs = job_context.ledger.runs
-    if runs.get(job.run_id) is not None:
+    if runs.get(payload.run_id) is not None:
         return True
-    run = NewRun(**job.model_dump(exclude={"version"}))
+    run = NewRun(**payload.model_dump(exclude={"version"}))
     while runs.create(run) is None and runs.get(run.run_id) is None:
         active = runs.active(run.company, run.agent_id)
         if run.kind not in SCOPED_KINDS or (active is not None and not active.is_preemptible):
@@ -97,9 +97,9 @@ def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
             return outcome
 
 
-@as_job(TaskName.SYNTHESIZE, SynthesisPayload, LONG_LIMITS, is_repeated=True)
-def synthesize(job: SynthesisPayload, job_context: JobContext) -> Outcome:
+@job(SynthesisPayload, LONG_LIMITS, is_repeated=True)
+def synthesize(payload: SynthesisPayload, job_context: JobContext) -> Outcome:
     """Ask the model, and dispatch the run when no question is left open."""
-    asked = job_context.synthesize(job.run_id, job.place)
+    asked = job_context.synthesize(payload.run_id, payload.place)
     job_context.dispatcher.dispatch_runs([asked.maintenance_run] if asked.maintenance_run else [])
     return asked.outcome

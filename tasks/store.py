@@ -5,23 +5,23 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from memcore.ingest import WriteResult
-from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, StoreItem, StorePayload, TaskName, UsePayload
+from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, StoreItem, StorePayload, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
-from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, WRITE_LIMITS, as_job
+from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, WRITE_LIMITS, job
 
 #: Wait before a retry: the store server is back within seconds of a crash.
 _RETRY_DELAY = timedelta(seconds=2)
 
 
-@as_job(TaskName.STORE, StorePayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
-def write(job: StorePayload, job_context: JobContext) -> Outcome:
+@job(StorePayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)
+def write(payload: StorePayload, job_context: JobContext) -> Outcome:
     """Submit the memories to the batch writer and wait until they are durable and searchable."""
     try:
-        written = job_context.batch_writer.submit(job.items).result(timeout=WRITE_LIMITS.soft.total_seconds())
+        written = job_context.batch_writer.submit(payload.items).result(timeout=WRITE_LIMITS.soft.total_seconds())
     except concurrent.futures.TimeoutError:
         return Retry(reason="the batch writer did not answer in time", delay=_RETRY_DELAY)
-    return _outcome(job.items, written)
+    return _outcome(payload.items, written)
 
 
 def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
@@ -38,8 +38,8 @@ def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
     return Done(facts={name: count for name, count in counts.items() if count or name != "skipped"})
 
 
-@as_job(TaskName.USE, UsePayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY)
-def count(job: UsePayload, job_context: JobContext) -> Outcome:
+@job(UsePayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY)
+def count(payload: UsePayload, job_context: JobContext) -> Outcome:
     """Count the batch once, however often its message comes."""
-    counted = job_context.ledger.uses.count(job.company, job.batch_id, job.uses)
-    return Done(facts={"counted": counted, "passed_over": len(job.uses) - counted})
+    counted = job_context.ledger.uses.count(payload.company, payload.batch_id, payload.uses)
+    return Done(facts={"counted": counted, "passed_over": len(payload.uses) - counted})

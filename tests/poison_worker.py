@@ -89,7 +89,7 @@ def main(folder: Path, pool: str, deed: str) -> None:
         return SimpleNamespace(company=settings.company, ledger=ledger, close=ledger.close)
 
     replacing: Any = assembling
-    replacing.JOBS = (replace(write, limits=LIMITS, run=run),)
+    replacing.all_jobs = lambda: (replace(write, limits=LIMITS, run=run),)
     opening: Any = context
     opening.WorkerContext = open_context
     replacing.watch_pool = lambda *_, **__: None

@@ -1,7 +1,6 @@
 """The Celery app of a worker: the jobs of tasks/ and scheduler/, and what their process opens and closes."""
 
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
@@ -9,8 +8,7 @@ from celery import Celery
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
-from tasks import JOBS
-from tasks.job import Job
+from tasks.job import all_jobs
 from workers.broker import broker_app
 from workers.celery_task import build_tasks
 from workers.consumer import refuse_compressed
@@ -36,6 +34,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
         from memcore.finetune.execution.factory import execution_of, require_executor  # noqa: PLC0415  # one group's
 
         require_executor(execution_of(settings, policy))
+    jobs = all_jobs()
     app = broker_app(settings, group=group)
     dispatcher = BrokerDispatcher(app)
     progress_of = TaskProgress(app, settings).of_this_job
@@ -54,15 +53,9 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
         return WorkerContext(settings, policy, dispatcher, embedder=embedder(), progress_of=progress_of)
 
     job_context = ContextHolder(open_context)
-    build_tasks(app, all_jobs(), job_context)
+    build_tasks(app, jobs, job_context)
     watch_pool(job_context, group, share=embedder)
     watch_heartbeat(app, settings, group)
     steps: Any = app.steps
     steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company))
     return app
-
-
-def all_jobs() -> tuple[Job, ...]:
-    """Return every job of tasks/ and scheduler/; the scheduler is loaded by name, so that no worker imports it."""
-    scheduler_jobs: tuple[Job, ...] = import_module("scheduler").JOBS
-    return JOBS + scheduler_jobs

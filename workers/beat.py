@@ -9,7 +9,7 @@ from celery.schedules import schedule as every
 
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
-from memcore.jobs import QUEUE_OF, TaskName
+from memcore.jobs import SweepPayload, TickPayload
 from memcore.operational import report_error
 from workers.broker import broker_app
 from workers.health import Heartbeat
@@ -23,12 +23,12 @@ _EXPIRY_SHARE = 1.5
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return beat's entries: a tick and a sweep, each with an expiry, so that a stopped worker finds no backlog."""
     return {
-        str(name): {
-            "task": str(name),
+        payload.task: {
+            "task": payload.task,
             "schedule": every(run_every=seconds),
-            "options": {"queue": str(QUEUE_OF[name]), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
+            "options": {"queue": str(payload.queue), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
         }
-        for name, seconds in ((TaskName.TICK, settings.tick_seconds), (TaskName.SWEEP, settings.sweep_seconds))
+        for payload, seconds in ((TickPayload, settings.tick_seconds), (SweepPayload, settings.sweep_seconds))
     }
 
 

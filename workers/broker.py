@@ -9,7 +9,7 @@ from memcore.client.publisher import OwnCelery, broker_queue
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
-from memcore.jobs import MAX_MESSAGE_BYTES, QUEUE_OF, Queue
+from memcore.jobs import MAX_MESSAGE_BYTES, Queue, declared_payloads
 from workers import transport
 from workers.groups import STORE, WorkerGroup
 
@@ -57,7 +57,7 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
         task_queues=[broker_queue(name) for name in Queue],
         task_default_queue=str(Queue.STORE),
         task_create_missing_queues=False,
-        task_routes={str(name): {"queue": str(queue)} for name, queue in QUEUE_OF.items()},
+        task_routes={each.task: {"queue": str(each.queue)} for each in declared_payloads()},
         task_acks_late=True,
         # A child that dies or is killed at the hard limit returns its message like a worker that dies, and the ledger
         # counts both (workers/celery_task.py). Celery's own retries would count separately and end without a record.

@@ -118,7 +118,7 @@ def _build_task(app: Celery, job: Job, job_context: ContextHolder, gate: SerialG
 
     app.task(
         run,
-        name=str(job.name),
+        name=job.name,
         bind=True,
         # Otherwise Celery shares the task with every other app of this process, which runs it with this context.
         shared=False,
@@ -168,10 +168,10 @@ def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
         return job.run(payload, job_context)
     except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
         if is_disk_full(error):
-            log.warning("job.disk_full", extra={"job": str(job.name)})
+            log.warning("job.disk_full", extra={"job": job.name})
             return refuse_when_full(error)
         places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
-        log.error("job.failed", extra={"job": str(job.name), "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
+        log.error("job.failed", extra={"job": job.name, "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
         if isinstance(error, NOT_RETRYABLE):
             return Dead(reason=f"failed with {type(error).__name__}; another try would too")
         return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
@@ -181,7 +181,7 @@ def apply_outcome(  # noqa: RET503  # the cases are all there are
     task: Task, job: Job, outcome: Outcome, *, payload: str, job_context: JobContext
 ) -> dict[str, Any]:
     """Return the outcome as the job's result, requeue the job, or keep it as a dead letter."""
-    about = {"job": str(job.name), "job_id": task.request.id}
+    about = {"job": job.name, "job_id": task.request.id}
     match outcome:
         case Done(facts=facts):
             return {"outcome": "done", "facts": facts}
@@ -205,12 +205,12 @@ def apply_outcome(  # noqa: RET503  # the cases are all there are
 
 
 def _dead_letter(task: Task, job: Job, reason: str, *, payload: str, job_context: JobContext) -> dict[str, Any]:
-    log.error("job.dead", extra={"job": str(job.name), "job_id": task.request.id, "reason": reason})
+    log.error("job.dead", extra={"job": job.name, "job_id": task.request.id, "reason": reason})
     if not job.is_repeated:
         letter = NewDeadLetter(
             job_id=task.request.id,
             company=job_context.company,
-            job=str(job.name),
+            job=job.name,
             # Where it came from: a bulk load that is replayed must not stand before the engines.
             queue=(task.request.delivery_info or {}).get("routing_key") or str(job.queue),
             payload=payload,

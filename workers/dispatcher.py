@@ -9,7 +9,6 @@ from memcore import ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import Publisher
 from memcore.jobs import (
-    QUEUE_OF,
     CompressPayload,
     EvolvePayload,
     FineTunePayload,
@@ -18,7 +17,6 @@ from memcore.jobs import (
     Payload,
     ReindexPayload,
     SynthesisPayload,
-    TaskName,
 )
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.llm_answers import Synthesis
@@ -35,7 +33,7 @@ class BrokerDispatcher:
 
     def dispatch_runs(self, runs: Iterable[Run]) -> None:
         jobs = ((run.run_id, _of_row(MaintenancePayload, run), f"{run.kind} of {run.agent_id}") for run in runs)
-        self._dispatch(TaskName.MAINTAIN, jobs)
+        self._dispatch(MaintenancePayload, jobs)
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
         jobs = (
@@ -46,17 +44,17 @@ class BrokerDispatcher:
             )
             for part in parts
         )
-        self._dispatch(TaskName.SYNTHESIZE, jobs)
+        self._dispatch(SynthesisPayload, jobs)
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
         jobs = (
             (ids.new_id(), CompressPayload(company=company, agent_id=agent_id), f"experience of {agent_id}")
             for agent_id in agent_ids
         )
-        self._dispatch(TaskName.COMPRESS, jobs)
+        self._dispatch(CompressPayload, jobs)
 
     def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
-        self._dispatch(TaskName.DRAW, ((ids.new_id(), lesson, f"a lesson of {lesson.agent_id}") for lesson in lessons))
+        self._dispatch(LessonPayload, ((ids.new_id(), lesson, f"a lesson of {lesson.agent_id}") for lesson in lessons))
 
     def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
         jobs = (
@@ -69,24 +67,24 @@ class BrokerDispatcher:
             )
             for cycle in cycles
         )
-        self._dispatch(TaskName.EVOLVE, jobs)
+        self._dispatch(EvolvePayload, jobs)
 
     def dispatch_reindex(self, company: str) -> None:
-        self._dispatch(TaskName.REINDEX, [(ids.new_id(), ReindexPayload(company=company), "a slice of the reindex")])
+        self._dispatch(ReindexPayload, [(ids.new_id(), ReindexPayload(company=company), "a slice of the reindex")])
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
         payload = FineTunePayload(company=company, run_id=run_id)
-        self._dispatch(TaskName.FINETUNE, [(ids.new_id(), payload, "a stage of a fine-tune run")])
+        self._dispatch(FineTunePayload, [(ids.new_id(), payload, "a stage of a fine-tune run")])
 
-    def _dispatch(self, name: TaskName, jobs: Iterable[tuple[str, Payload, str]]) -> None:
+    def _dispatch(self, kind: type[Payload], jobs: Iterable[tuple[str, Payload, str]]) -> None:
         """Publish jobs of one kind: id, payload, and what monitoring shows of it."""
-        queue = str(QUEUE_OF[name])
+        queue = str(kind.queue)
         outgoing_jobs = [
             OutgoingJob(job_id=job_id, queue=queue, payload=payload.model_dump_json(), summary=summary)
             for job_id, payload, summary in jobs
         ]
         if outgoing_jobs:  # most ticks have nothing to dispatch, and need no connection
-            self._publisher.publish(name, outgoing_jobs, track=True)
+            self._publisher.publish(kind.task, outgoing_jobs, track=True)
 
 
 def _of_row(model: type[PayloadT], row: Run | Synthesis) -> PayloadT:

@@ -43,7 +43,6 @@ from memcore.errors import (
 )
 from memcore.free_space import FOR_JOBS, refuse_when_low
 from memcore.jobs import (
-    QUEUE_OF,
     ApplicationOutcome,
     EvolvePayload,
     FineTunePayload,
@@ -51,8 +50,8 @@ from memcore.jobs import (
     Payload,
     Queue,
     StoreItem,
+    StorePayload,
     StoreRateLimiter,
-    TaskName,
     Use,
     UsePayload,
 )
@@ -276,7 +275,7 @@ class MemoryClient:
         cycle_id = ids.cycle_id(company=self._company, planned_at=now.astimezone(UTC).isoformat())
         payload = EvolvePayload(company=self._company, cycle_id=cycle_id, origin="manual", planned_at=now)
         what = "a cycle of the skill evolver"
-        return JobReceipt(job_id=self._send(TaskName.EVOLVE, payload, what, job_id=cycle_id))
+        return JobReceipt(job_id=self._send(payload, what, job_id=cycle_id))
 
     def finetune(self, plan: FineTunePlan | Mapping[str, Any], *, request_id: str | None = None) -> JobReceipt:
         """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
@@ -302,7 +301,7 @@ class MemoryClient:
             payload = FineTunePayload(company=self._company, run_id=run_id, plan=wanted.model_dump(mode="json"))
         if self._levels is not None:
             self._levels.check_finetune(run_id)
-        return JobReceipt(job_id=self._send(TaskName.FINETUNE, payload, "a fine-tune run", job_id=run_id))
+        return JobReceipt(job_id=self._send(payload, "a fine-tune run", job_id=run_id))
 
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Report the memories that agents were shown, up to 1,024 in one call; the job's id is the batch's.
@@ -318,7 +317,7 @@ class MemoryClient:
         with naming_fields():
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
         what = f"{len(payload.uses)} uses"
-        job_id = self._send(TaskName.USE, payload, what, job_id=payload.batch_id, track=False)
+        job_id = self._send(payload, what, job_id=payload.batch_id, track=False)
         return JobReceipt(job_id=job_id)
 
     def record_experience(
@@ -341,7 +340,7 @@ class MemoryClient:
         made = payload.experience
         if self._levels is not None:
             self._levels.check_experience(made.agent_id)
-        job_id = self._send(TaskName.RECORD, payload, f"1 experience of {made.agent_id}", track=track)
+        job_id = self._send(payload, f"1 experience of {made.agent_id}", track=track)
         return ExperienceReceipt(job_id=job_id, experience_id=made.id)
 
     def distill(
@@ -371,7 +370,7 @@ class MemoryClient:
         if self._levels is not None:
             self._levels.check(payload)
         try:
-            job_id = self._send(TaskName.DISTILL, payload, f"1 trace of {payload.agent_id}", track=track)
+            job_id = self._send(payload, f"1 trace of {payload.agent_id}", track=track)
         except MemoryError as error:
             _warn(ClientEvent.TRACE_LOST, error, agent_id=payload.agent_id, trace_id=payload.trace_id)
             return None
@@ -398,7 +397,7 @@ class MemoryClient:
             agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
         )
         try:
-            job_id = self._send(TaskName.APPLIED, payload, f"1 application by {payload.agent_id}", track=False)
+            job_id = self._send(payload, f"1 application by {payload.agent_id}", track=False)
         except MemoryError as error:
             _warn(ClientEvent.APPLICATION_LOST, error, agent_id=payload.agent_id, skill_id=skill_id)
             return None
@@ -447,14 +446,12 @@ class MemoryClient:
             refuse_when_low(self._disk, least=FOR_JOBS)
         return self._limit.admit if self._limit else None
 
-    def _send(
-        self, name: TaskName, payload: Payload, what: str, *, job_id: str | None = None, track: bool = True
-    ) -> str:
+    def _send(self, payload: Payload, what: str, *, job_id: str | None = None, track: bool = True) -> str:
         """Send one job and return its id; ``what`` is its summary in the monitoring."""
         job = OutgoingJob(
-            job_id=job_id or ids.new_id(), queue=str(QUEUE_OF[name]), payload=payload.model_dump_json(), summary=what
+            job_id=job_id or ids.new_id(), queue=str(payload.queue), payload=payload.model_dump_json(), summary=what
         )
-        self._sender.send_many(name, [job], track=track, admit=self._admit)
+        self._sender.send_many(payload.task, [job], track=track, admit=self._admit)
         return job.job_id
 
     def _run(self, agent_id: str, **wanted: Any) -> JobReceipt:
@@ -473,7 +470,7 @@ class MemoryClient:
         run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
         payload = payload.model_copy(update={"run_id": run_id})
         what = f"{payload.kind} of {payload.agent_id}"
-        return JobReceipt(job_id=self._send(TaskName.MAINTAIN, payload, what, job_id=run_id))
+        return JobReceipt(job_id=self._send(payload, what, job_id=run_id))
 
     def _build_payload(
         self,
@@ -495,7 +492,7 @@ class MemoryClient:
 
     def _send_items(self, items: list[StoreItem], *, queue: Queue, track: bool) -> StoreReceipt:
         jobs = list(store_jobs(self._company, items, queue=queue))
-        self._sender.send_many(TaskName.STORE, jobs, track=track, admit=self._admit)
+        self._sender.send_many(StorePayload.task, jobs, track=track, admit=self._admit)
         return StoreReceipt(job_ids=tuple(job.job_id for job in jobs), memory_ids=tuple(item.id for item in items))
 
 

@@ -27,7 +27,7 @@ from memcore.client.results import JobState, JobStatus, PendingJobs
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.extras import naming_extras
-from memcore.jobs import Queue, TaskName
+from memcore.jobs import Queue
 
 #: How long RabbitMQ waits for an acknowledgement from a consumer that lives: above the hard limit of the longest job
 #: (55 minutes). Its own 30 minutes would end the channel of every worker with a long run. A consumer that is gone
@@ -110,10 +110,10 @@ class MessageTemplate:
         self._body = body
 
     @classmethod
-    def of(cls, app: Celery, channel: Any, name: TaskName, *, queue: str, track: bool) -> Self:
+    def of(cls, app: Celery, channel: Any, name: str, *, queue: str, track: bool) -> Self:
         """Let Celery and a virtual channel of kombu's, such as Redis's, write the message of a task once."""
         task: Any = app.amqp.create_task_message(
-            _JOB, str(name), args=(_BODY,), argsrepr=_SUMMARY, kwargsrepr="", ignore_result=not track
+            _JOB, name, args=(_BODY,), argsrepr=_SUMMARY, kwargsrepr="", ignore_result=not track
         )
         text: Any
         content_type, content_encoding, text = serialize(task.body, "json")
@@ -167,9 +167,9 @@ class Publisher:
     def __init__(self, app: Celery) -> None:
         self._app = app
         # By what a message's fixed part depends on; a few entries, since queues are few.
-        self._templates: dict[tuple[TaskName, str, bool], MessageTemplate] = {}
+        self._templates: dict[tuple[str, str, bool], MessageTemplate] = {}
 
-    def publish(self, name: TaskName, outgoing_jobs: Iterable[OutgoingJob], *, track: bool) -> None:
+    def publish(self, name: str, outgoing_jobs: Iterable[OutgoingJob], *, track: bool) -> None:
         """Send the jobs in their order, one round trip a chunk on Redis and its like, one a job elsewhere.
 
         Raises:
@@ -202,7 +202,7 @@ class Publisher:
             msg = f"the broker does not say how full {queue} is: {type(error).__name__}; is it running?"
             raise MemoryConnectionError(msg) from error
 
-    def _push(self, producer: Any, name: TaskName, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
+    def _push(self, producer: Any, name: str, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
         by_queue: dict[str, list[str]] = {}
         for outgoing_job in chunk:
             template = self._template(producer, name, outgoing_job.queue, track=track)
@@ -216,10 +216,10 @@ class Publisher:
 
         self._ensured(producer, push)
 
-    def _send(self, producer: Any, name: TaskName, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
+    def _send(self, producer: Any, name: str, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
         for outgoing_job in chunk:
             self._app.send_task(
-                str(name),
+                name,
                 args=(outgoing_job.payload,),
                 task_id=outgoing_job.job_id,
                 queue=outgoing_job.queue,
@@ -229,7 +229,7 @@ class Publisher:
                 producer=producer,
             )
 
-    def _template(self, producer: Any, name: TaskName, queue: str, *, track: bool) -> MessageTemplate:
+    def _template(self, producer: Any, name: str, queue: str, *, track: bool) -> MessageTemplate:
         key = (name, queue, track)
         if key not in self._templates:
             self._templates[key] = MessageTemplate.of(self._app, producer.channel, name, queue=queue, track=track)
@@ -324,9 +324,7 @@ class JobResults(Publisher):
             result_backend_transport_options=results.options if results else {},
         )
 
-    def send_many(
-        self, name: TaskName, outgoing_jobs: Sequence[OutgoingJob], *, track: bool, admit: Admit | None
-    ) -> None:
+    def send_many(self, name: str, outgoing_jobs: Sequence[OutgoingJob], *, track: bool, admit: Admit | None) -> None:
         """Publish jobs of one queue, in one round trip a chunk where the broker can.
 
         Raises:

@@ -33,7 +33,7 @@ from examples.demo.balance import Balance, balance, tally_of
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
-from memcore.jobs import Queue, TaskName
+from memcore.jobs import Queue, TickPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
@@ -293,7 +293,7 @@ def ticks(settings: Settings) -> list[int]:
     finally:
         app.close()
     total = [stats["total"] for answer in answers or () for name, stats in answer.items() if name.startswith("night@")]
-    return [int(each.get(str(TaskName.TICK), 0)) for each in total]
+    return [int(each.get(TickPayload.task, 0)) for each in total]
 
 
 def test_two_beats_and_two_schedulers_double_no_run(installation: Fleet, ledger: Ledger) -> None:

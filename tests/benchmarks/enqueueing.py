@@ -14,7 +14,7 @@ from support.valkey_servers import valkey_server
 from memcore import ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import CHUNK_JOBS, Publisher
-from memcore.jobs import MaintenancePayload, Queue, TaskName
+from memcore.jobs import MaintenancePayload, Queue
 from workers import transport
 
 #: Jobs in one measurement.
@@ -54,14 +54,14 @@ def _contenders() -> Iterator[tuple[Redis, dict[str, tuple[int, Callable[[], Non
     with tempfile.TemporaryDirectory() as folder, valkey_server(Path(folder)) as address, address.client() as broker:
         app = Celery(broker=transport.reliable_url(address.url), set_as_current=False)
         publisher, outgoing_jobs = Publisher(app), [_run_job(number) for number in range(JOBS)]
-        publisher.publish(TaskName.MAINTAIN, outgoing_jobs[:1], track=True)
+        publisher.publish(MaintenancePayload.task, outgoing_jobs[:1], track=True)
         message = broker.lrange(str(Queue.MAINTENANCE), 0, 0)[0]
         texts = [b"%d%s" % (number % 10, message[1:]) for number in range(JOBS)]
         try:
             yield (
                 broker,
                 {
-                    OURS: (JOBS, lambda: publisher.publish(TaskName.MAINTAIN, outgoing_jobs, track=True)),
+                    OURS: (JOBS, lambda: publisher.publish(MaintenancePayload.task, outgoing_jobs, track=True)),
                     RAW: (JOBS, lambda: _pipeline(broker, texts)),
                     _CELERY: (ONE_BY_ONE, lambda: _one_by_one(app, outgoing_jobs[:ONE_BY_ONE])),
                 },
@@ -91,6 +91,6 @@ def _pipeline(broker: Redis, texts: Sequence[bytes]) -> None:
 def _one_by_one(app: Celery, outgoing_jobs: Sequence[OutgoingJob]) -> None:
     for outgoing_job in outgoing_jobs:
         app.send_task(
-            str(TaskName.MAINTAIN), args=(outgoing_job.payload,), task_id=outgoing_job.job_id, queue=outgoing_job.queue,
-            argsrepr=outgoing_job.summary, kwargsrepr="",
+            MaintenancePayload.task, args=(outgoing_job.payload,), task_id=outgoing_job.job_id,
+            queue=outgoing_job.queue, argsrepr=outgoing_job.summary, kwargsrepr="",
         )  # fmt: skip

@@ -14,16 +14,18 @@ KILLER = "chaos.killer"
 _POISON = """\
 import os, signal
 from datetime import timedelta
-import tasks
-from memcore.jobs import QUEUE_OF, Queue
+import tasks.store
+from memcore.jobs import BasePayload, Queue
 from tasks.job import Job, Limits
 
-def kill(_payload, _crew):
+class KillPayload(BasePayload, task="chaos.killer", queue=Queue.STORE):
+    pass
+
+def kill(_payload, _context):
     os.kill(os.getpid(), signal.SIGKILL)
 
 limits = Limits(soft=timedelta(seconds=20), hard=timedelta(seconds=25), attempts=3)
-QUEUE_OF["chaos.killer"] = Queue.STORE
-tasks.JOBS += (Job(name="chaos.killer", limits=limits, run=kill),)
+tasks.store.kill = Job(payload=KillPayload, limits=limits, run=kill)
 """
 
 _DATABASE = """\

@@ -4,7 +4,6 @@ import json
 import random
 import time
 from collections.abc import Sequence
-from typing import cast
 
 from chaos.fault_thread import FaultThread
 from chaos.hook import KILLER
@@ -16,7 +15,7 @@ from memcore.client.publisher import JobResults
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError
 from memcore.ids import new_id
-from memcore.jobs import Queue, TaskName
+from memcore.jobs import Queue, StorePayload
 
 #: Mean pause between two bad jobs, in seconds.
 _PAUSE_SECONDS = 8.0
@@ -63,7 +62,7 @@ class PoisonSender(FaultThread):
             while not self.is_over.wait(self._dice.uniform(0.0, 2 * _PAUSE_SECONDS)):
                 queue = self._dice.choice(self._queues)
                 if self._dice.randrange(3) or not self._sends_garbage:
-                    self.job_ids.add(self._send(sender, TaskName.STORE, self._dice.choice(_PAYLOADS), queue=queue))
+                    self.job_ids.add(self._send(sender, StorePayload.task, self._dice.choice(_PAYLOADS), queue=queue))
                 else:
                     self._send_garbage(queue)
         finally:
@@ -74,7 +73,7 @@ class PoisonSender(FaultThread):
         job = OutgoingJob(job_id=new_id(), queue=str(queue), payload=payload, summary="poison")
         while True:
             try:
-                sender.publish(cast("TaskName", name), [job], track=False)
+                sender.publish(name, [job], track=False)
             except MemoryConnectionError:
                 time.sleep(_AGAIN_SECONDS)
             else:

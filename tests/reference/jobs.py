@@ -1,50 +1,19 @@
 """docs/reference/jobs.md: queues, groups of workers, jobs with their limits, and payloads."""
 
-from collections.abc import Mapping
-
 from memcore.jobs import (
     MAX_MESSAGE_BYTES,
     MAX_PAYLOAD_BYTES,
-    AppliedPayload,
-    CompressPayload,
-    DistillPayload,
-    EvolvePayload,
-    ExperiencePayload,
-    FineTunePayload,
-    LessonPayload,
-    MaintenancePayload,
     Payload,
     Queue,
-    ReindexPayload,
     StoreItem,
-    StorePayload,
-    SynthesisPayload,
-    TaskName,
     Use,
-    UsePayload,
 )
 from memcore.models.base import Frozen
 from reference.docstrings import field_sentences, member_sentences, summary
 from reference.page import Page, table
 from reference.types import field_types
-from workers.app import all_jobs
+from tasks.job import all_jobs
 from workers.groups import GROUPS
-
-#: What each job's message carries; the jobs that are missing here carry nothing.
-PAYLOADS: Mapping[TaskName, type[Payload]] = {
-    TaskName.STORE: StorePayload,
-    TaskName.MAINTAIN: MaintenancePayload,
-    TaskName.SYNTHESIZE: SynthesisPayload,
-    TaskName.USE: UsePayload,
-    TaskName.RECORD: ExperiencePayload,
-    TaskName.DISTILL: DistillPayload,
-    TaskName.COMPRESS: CompressPayload,
-    TaskName.DRAW: LessonPayload,
-    TaskName.EVOLVE: EvolvePayload,
-    TaskName.APPLIED: AppliedPayload,
-    TaskName.REINDEX: ReindexPayload,
-    TaskName.FINETUNE: FineTunePayload,
-}
 
 _MIB = 1_048_576
 
@@ -53,7 +22,7 @@ def reference() -> str:
     """Return the tables of queues, workers and jobs, then the payloads."""
     parts = ["## Queues", _queues(), "## Workers", _workers(), "## Jobs", _jobs(), "## Payloads", _sizes()]
     shown: list[tuple[str, type[Frozen]]] = [
-        *((f"`{job.name}`", PAYLOADS[job.name]) for job in all_jobs() if job.name in PAYLOADS),
+        *((f"`{job.name}`", job.payload) for job in all_jobs() if issubclass(job.payload, Payload)),
         ("An item of `memory.store.write`", StoreItem),
         ("A use of `memory.use.record`", Use),
     ]

@@ -26,11 +26,11 @@ import memcore
 from memcore.config.errors import keys
 from memcore.config.policy import Policy
 from memcore.config.settings import FOREIGN, PREFIX, Settings
-from memcore.jobs import Payload, Queue, TaskName
+from memcore.jobs import Payload, Queue
 from ops.cli.main import build
 from support.frozen import Facts
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files
-from workers.app import all_jobs
+from tasks.job import all_jobs
 from workers.groups import GROUPS
 
 #: A name of several lower-case words with dots between them, as log events are named.
@@ -83,8 +83,7 @@ def _plain(value: Any) -> str:
 def jobs() -> Facts:
     """Return queues, tasks and groups of workers."""
     found = {f"queue {queue.value}": "queue" for queue in Queue}
-    found |= {f"task {name.value}": "task" for name in TaskName}
-    found |= {f"task {job.name.value}": f"on {job.queue.value}" for job in all_jobs()}
+    found |= {f"task {job.name}": f"on {job.queue.value}" for job in all_jobs()}
     found |= {f"group {group.name}": f"takes {sorted(map(str, group.queues))}" for group in GROUPS.values()}
     return found
 
@@ -258,7 +257,7 @@ def _starts(module: str) -> str:
 def log_events() -> Facts:
     """Return the name of every log event: dotted words that a log call is given, and those of the enums of events."""
     names: set[str] = set()
-    wire = {each.value for each in (*Queue, *TaskName)}
+    wire = {each.value for each in Queue}
     constants: dict[str, set[str]] = {}
     given: set[str] = set()
     for tree in trees().values():

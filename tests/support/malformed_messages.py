@@ -12,7 +12,7 @@ from kombu.transport.redis import Channel
 
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import MessageTemplate
-from memcore.jobs import Queue, TaskName
+from memcore.jobs import Queue, StorePayload
 
 #: Stands in every payload here; only the broker and the ledger may hold it.
 SECRET = "xylophonequartz"
@@ -40,7 +40,7 @@ def _template(queue: str) -> MessageTemplate:
     app.conf.update(task_serializer="json")
     # The two functions of a channel that write a message need no connection.
     channel = Channel.__new__(Channel)
-    return MessageTemplate.of(app, channel, TaskName.STORE, queue=queue, track=False)
+    return MessageTemplate.of(app, channel, StorePayload.task, queue=queue, track=False)
 
 
 class Mutator:

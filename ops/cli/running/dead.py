@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs import StorePayload, TaskName
+from memcore.jobs import StorePayload
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
@@ -80,7 +80,7 @@ def replay(
                     # Its outcome says that it died, and an outcome that is final is never written over.
                     sender.forget(job_id)
                     job = OutgoingJob(job_id=job_id, queue=letter.queue, payload=letter.payload, summary="replayed")
-                    sender.publish(TaskName(letter.job), [job], track=True)
+                    sender.publish(letter.job, [job], track=True)
                     ledger.dead_letters.remove(letter)
                     sent += 1
         finally:

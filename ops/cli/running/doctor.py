@@ -212,11 +212,10 @@ def _scheduler(settings: Settings) -> Iterator[CheckResult]:
 
 def _limits(_settings: Settings) -> Iterator[CheckResult]:
     # Imported here, in a thread: jobs bring most of memcore with them.
-    from scheduler import JOBS as SCHEDULED  # noqa: PLC0415  # see above
-    from tasks import JOBS  # noqa: PLC0415  # see above
+    from tasks.job import all_jobs  # noqa: PLC0415  # see above
 
     takers = {queue: group for group in GROUPS.values() for queue in group.queues}
-    for job in (*JOBS, *SCHEDULED):
+    for job in all_jobs():
         group = takers[job.queue]
         ok = job.limits.soft < job.limits.hard < group.visibility
         yield CheckResult(

@@ -12,7 +12,7 @@ from memcore import ids
 from memcore.client import JobState, MemoryClient
 from memcore.client.envelopes import build_payload, store_jobs
 from memcore.clock import utc_now
-from memcore.jobs import Queue, TaskName
+from memcore.jobs import Queue, StorePayload
 from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -39,7 +39,7 @@ def stop_trying(ledger: Ledger, agent_id: str, *, company: str, payload: str | N
         NewDeadLetter(
             job_id=job_id,
             company=company,
-            job=str(TaskName.STORE),
+            job=StorePayload.task,
             queue=str(Queue.STORE_BULK),
             payload=job.payload if payload is None else payload,
             reason="4 workers died while they ran it",

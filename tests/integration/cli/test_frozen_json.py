@@ -21,7 +21,7 @@ from memcore import ids
 from memcore.clock import utc_now
 from memcore.config.learning import ApprovalsConfig
 from memcore.finetune.run_folder import RUNS
-from memcore.jobs import Queue, TaskName
+from memcore.jobs import Queue, UsePayload
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
@@ -160,7 +160,7 @@ def dead_letters(keys: Keys, ledger: Ledger, company: str) -> None:
         NewDeadLetter(
             job_id=job_id,
             company=company,
-            job=str(TaskName.USE),
+            job=UsePayload.task,
             queue=str(Queue.CONTROL),
             payload=payload,
             reason="4 workers died while they ran it",

@@ -16,7 +16,7 @@ from memcore.client import AsyncMemoryClient, JobState, MemoryClient
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import CHUNK_JOBS, Publisher
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
-from memcore.jobs import MAX_STORE_ITEMS, EvolvePayload, MaintenancePayload, Queue, StorePayload, TaskName
+from memcore.jobs import MAX_STORE_ITEMS, EvolvePayload, MaintenancePayload, Queue, StorePayload
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers import transport
 
@@ -66,9 +66,9 @@ def request(text: str) -> MemoryStoreRequest:
 def test_a_message_is_the_one_that_celery_would_have_written(
     app: Celery, broker: BrokerAddress, *, track: bool
 ) -> None:
-    Publisher(app).publish(TaskName.STORE, [JOB], track=track)
+    Publisher(app).publish(StorePayload.task, [JOB], track=track)
     app.send_task(
-        str(TaskName.STORE), args=(JOB.payload,), task_id=JOB.job_id, queue=JOB.queue,
+        StorePayload.task, args=(JOB.payload,), task_id=JOB.job_id, queue=JOB.queue,
         argsrepr=JOB.summary, kwargsrepr="", ignore_result=not track,
     )  # fmt: skip
     theirs, ours = messages(broker, JOB.queue)
@@ -89,7 +89,7 @@ def test_jobs_travel_in_few_commands_in_their_order_to_their_queues(app: Celery,
         for n in range(2 * CHUNK_JOBS)
     ]
     before = commands(broker)
-    Publisher(app).publish(TaskName.MAINTAIN, outgoing_jobs, track=True)
+    Publisher(app).publish(MaintenancePayload.task, outgoing_jobs, track=True)
     assert commands(broker) - before == 4
     for queue, first in (("even", 0), ("odd", 1)):
         found = messages(broker, queue)
@@ -100,16 +100,19 @@ def test_jobs_travel_in_few_commands_in_their_order_to_their_queues(app: Celery,
 
 def test_a_broker_that_comes_back_is_found_again_by_the_next_send(app: Celery, broker: BrokerAddress) -> None:
     publisher = Publisher(app)
-    publisher.publish(TaskName.STORE, [JOB], track=True)
+    publisher.publish(StorePayload.task, [JOB], track=True)
     broker.restart()
-    publisher.publish(TaskName.STORE, [JOB], track=True)
+    publisher.publish(StorePayload.task, [JOB], track=True)
     assert len(messages(broker, JOB.queue)) == 2
 
 
 def test_a_channel_that_was_closed_beneath_its_producer_is_opened_again(app: Celery, broker: BrokerAddress) -> None:
     publisher = Publisher(app)
-    publisher.publish(TaskName.STORE, [JOB], track=False)
-    for step in (lambda: publisher.publish(TaskName.STORE, [JOB], track=False), lambda: publisher.waiting(JOB.queue)):
+    publisher.publish(StorePayload.task, [JOB], track=False)
+    for step in (
+        lambda: publisher.publish(StorePayload.task, [JOB], track=False),
+        lambda: publisher.waiting(JOB.queue),
+    ):
         with app.producer_pool.acquire(block=True) as producer:
             producer.channel.close()
         step()
@@ -118,11 +121,11 @@ def test_a_channel_that_was_closed_beneath_its_producer_is_opened_again(app: Cel
 
 def test_an_absent_broker_is_a_typed_error_of_measuring_too(app: Celery, broker: BrokerAddress) -> None:
     publisher = Publisher(app)
-    publisher.publish(TaskName.STORE, [JOB], track=True)
+    publisher.publish(StorePayload.task, [JOB], track=True)
     broker.kill()
     try:
         with pytest.raises(MemoryConnectionError, match="is it running"):
-            publisher.publish(TaskName.STORE, [JOB], track=True)
+            publisher.publish(StorePayload.task, [JOB], track=True)
         with pytest.raises(MemoryConnectionError, match=r"how full memory\.store is"):
             publisher.waiting(JOB.queue)
     finally:
@@ -132,7 +135,7 @@ def test_an_absent_broker_is_a_typed_error_of_measuring_too(app: Celery, broker:
 def test_a_broker_without_variadic_pushes_gets_celerys_own_messages() -> None:
     with Celery(broker="memory://", set_as_current=False) as app:
         publisher = Publisher(app)
-        publisher.publish(TaskName.STORE, [JOB, JOB], track=True)
+        publisher.publish(StorePayload.task, [JOB, JOB], track=True)
         assert publisher.waiting(JOB.queue) == 2
         assert publisher.waiting("never made") == 0
         with app.connection_for_read() as connection:

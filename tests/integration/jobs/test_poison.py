@@ -21,7 +21,7 @@ from memcore.client.publisher import JobResults
 from memcore.client.results import JobState
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
-from memcore.jobs import Queue, TaskName
+from memcore.jobs import Queue, StorePayload
 from memcore.ledger.ledger import Ledger
 from tasks.job import DEATHS
 
@@ -103,7 +103,7 @@ def sender(settings: Settings) -> Iterator[JobResults]:
 def send(sender: JobResults, name: str, *, poison: bool = False) -> None:
     queue, payload = Queue.STORE_BULK if poison else Queue.STORE_0, json.dumps({"name": name, "poison": poison})
     job = OutgoingJob(job_id=name, queue=str(queue), payload=payload, summary="1 memories")
-    sender.publish(TaskName.STORE, [job], track=True)
+    sender.publish(StorePayload.task, [job], track=True)
 
 
 @pytest.mark.slow(because="the job kills its worker again and again until it is given up")

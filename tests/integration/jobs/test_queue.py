@@ -19,7 +19,7 @@ from memcore.client.envelopes import ImportRecord, OutgoingJob
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs import BULK_ABOVE, VERSION, MaintenancePayload, Queue, Snooze, TaskName, Use, store_queue
+from memcore.jobs import BULK_ABOVE, VERSION, MaintenancePayload, Queue, Snooze, StorePayload, Use, store_queue
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import RunState
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -189,7 +189,7 @@ def test_a_store_that_is_away_costs_time_and_not_the_job_nor_its_silence(
         job_context.batch_writer.answer = 1
         (status,) = client.wait([job_id], timeout_seconds=60)
     assert status.state is JobState.DONE
-    ours = [headers for headers in published if headers["task"] == str(TaskName.STORE)]
+    ours = [headers for headers in published if headers["task"] == StorePayload.task]
     assert len(ours) >= 2
     assert {headers["id"] for headers in ours} == {job_id}
     assert {headers["argsrepr"] for headers in ours} == {"1 memories"}
@@ -204,7 +204,7 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
     monkeypatch.setattr("tasks.job.NEWER_DELAY", timedelta(0))
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
     job = OutgoingJob(job_id="job-2", queue=str(Queue.STORE), payload=newer, summary="1 memories")
-    client._sender.publish(TaskName.STORE, [job], track=True)
+    client._sender.publish(StorePayload.task, [job], track=True)
     app = app_of(STORE)
     with working(app, Queue.STORE):
         wait_until(lambda: len(published) >= 3, what="three rounds")
@@ -235,7 +235,7 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
     with working(app_of(STORE), Queue.STORE):
         wait_until(lambda: rounds() >= 3, seconds=60, what="three rounds")
         known = OutgoingJob(job_id="known", queue=str(Queue.STORE), payload="{}", summary="s")
-        client._sender.publish(TaskName.STORE, [known], track=True)
+        client._sender.publish(StorePayload.task, [known], track=True)
         list(client.wait(["known"], timeout_seconds=60))
         assert not client.status("job-3").is_finished
     with broker.client() as redis:
@@ -262,7 +262,7 @@ def test_a_run_that_is_snoozed_still_reports_its_end(
         again = OutgoingJob(
             job_id=run_id, queue=str(Queue.MAINTENANCE), payload=payload.model_dump_json(), summary="again"
         )
-        client._sender.publish(TaskName.MAINTAIN, [again], track=True)
+        client._sender.publish(MaintenancePayload.task, [again], track=True)
         (status,) = client.wait([run_id], timeout_seconds=60)
     assert (status.state, status.facts) == (JobState.DONE, {"live": 3})
 

@@ -12,7 +12,7 @@ from memcore.client.publisher import CHUNK_BYTES, CHUNK_JOBS, Publisher, chunks
 from memcore.config.settings import Settings
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_JOBS
-from memcore.jobs import TaskName
+from memcore.jobs import StorePayload
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 
@@ -48,7 +48,7 @@ def test_a_broker_that_cannot_write_is_a_full_disk_and_no_absence(monkeypatch: p
     publisher = Publisher(Celery(set_as_current=False, broker="memory://"))
     monkeypatch.setattr(publisher, "_send", refuse)
     with pytest.raises(MemoryDiskFullError, match="the broker cannot write to its disk"):
-        publisher.publish(TaskName.STORE, [outgoing_job(1)], track=False)
+        publisher.publish(StorePayload.task, [outgoing_job(1)], track=False)
 
 
 def test_a_client_refuses_what_carries_memories_while_the_brokers_disk_is_nearly_full(

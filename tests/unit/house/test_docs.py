@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
-from reference import cli, jobs
+from reference import cli
 from reference.markdown import DOCS, README, anchors, blocks, links, pages, prose, text_of, written
 from reference.page import Page
 from reference.pages import PAGES
@@ -22,7 +22,6 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.vectorstore.app import Calls
-from workers.app import all_jobs
 
 if TYPE_CHECKING:
     from memcore.vectorstore.store import Store
@@ -62,10 +61,6 @@ def test_every_command_and_option_has_its_sentence() -> None:
         assert command.help.endswith("."), command.path
         for name, text in (*command.arguments, *command.options):
             assert text, f"{command.path} {name}"
-
-
-def test_every_job_has_its_payload_on_the_page_but_those_of_beat() -> None:
-    assert {job.name for job in all_jobs()} - set(jobs.PAYLOADS) == {"memory.control.tick", "memory.control.sweep"}
 
 
 @each_page

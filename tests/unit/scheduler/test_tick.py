@@ -13,7 +13,6 @@ from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import RunState
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import ConsolidationInterval, MemoryCategory
-from scheduler import sweep as sweeping
 from scheduler import tick as ticking
 from scheduler.sweep import QUEUED_TOO_LONG, sweep
 from scheduler.tick import tick
@@ -101,9 +100,9 @@ def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext
 
 
 def test_the_scheduler_is_two_entries_that_do_not_pile_up() -> None:
-    assert ticking.TICK.queue is sweeping.SWEEP.queue is Queue.CONTROL
-    assert timedelta(seconds=TICK_SECONDS) < ticking.TICK.limits.hard
-    assert timedelta(seconds=SWEEP_SECONDS) < sweeping.SWEEP.limits.hard
+    assert tick.queue is sweep.queue is Queue.CONTROL
+    assert timedelta(seconds=TICK_SECONDS) < tick.limits.hard
+    assert timedelta(seconds=SWEEP_SECONDS) < sweep.limits.hard
 
 
 def test_a_sweep_tends_approvals_and_facts(job_context: ScriptedContext) -> None:

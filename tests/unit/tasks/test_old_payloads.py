@@ -2,32 +2,18 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from support.job_contexts import ScriptedContext
 from support.repository import ROOT
 
-from memcore.jobs import (
-    AppliedPayload,
-    CompressPayload,
-    DistillPayload,
-    Done,
-    EvolvePayload,
-    ExperiencePayload,
-    FineTunePayload,
-    LessonPayload,
-    MaintenancePayload,
-    ReindexPayload,
-    StorePayload,
-    SynthesisPayload,
-    UsePayload,
-    is_newer,
-)
+from memcore.jobs import Done, Payload, is_newer
 from memcore.ledger.agents import AgentSpec
 from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from tasks.distill import distill
+from tasks.job import all_jobs
 from tasks.learn import count as count_application
 from tasks.learn import evolve, extract_lesson, finetune, record
 from tasks.maintain import maintain
@@ -43,48 +29,22 @@ def payload(name: str) -> str:
     return (PAYLOADS / f"{name}.json").read_text(encoding="utf-8")
 
 
-def test_every_payload_on_file_is_read_and_counts_as_none_of_the_newer() -> None:
-    readers: dict[
-        str,
-        type[
-            StorePayload
-            | MaintenancePayload
-            | UsePayload
-            | ExperiencePayload
-            | CompressPayload
-            | SynthesisPayload
-            | DistillPayload
-            | LessonPayload
-            | AppliedPayload
-            | EvolvePayload
-            | ReindexPayload
-            | FineTunePayload
-        ],
-    ] = {
-        "store": StorePayload,
-        "maintenance": MaintenancePayload,
-        "undo": MaintenancePayload,
-        "end": MaintenancePayload,
-        "restore": MaintenancePayload,
-        "remove": MaintenancePayload,
-        "use": UsePayload,
-        "experience": ExperiencePayload,
-        "compress": CompressPayload,
-        "synthesis": SynthesisPayload,
-        "distill": DistillPayload,
-        "lesson": LessonPayload,
-        "applied": AppliedPayload,
-        "evolve": EvolvePayload,
-        "reindex": ReindexPayload,
-        "finetune": FineTunePayload,
+def test_every_version_of_every_payload_is_on_file_and_read_and_counts_as_none_of_the_newer() -> None:
+    wanted = {
+        (each.payload.__name__.removesuffix("Payload").lower(), version): each.payload
+        for each in all_jobs()
+        if issubclass(each.payload, Payload)
+        for version in get_args(each.payload.model_fields["version"].annotation)
     }
-    files = sorted(PAYLOADS.iterdir())
-    assert len(files) >= 3
-    for file in files:
-        name, _, version = file.stem.partition("-")
-        text = file.read_text(encoding="utf-8")
-        assert readers[name].model_validate_json(text).version == int(version) == json.loads(text)["version"]
+    found = set[tuple[str, int]]()
+    for file in PAYLOADS.iterdir():
+        name, *_, version = file.stem.split("-")
+        text, key = file.read_text(encoding="utf-8"), (name, int(version))
+        read = wanted[key].model_validate_json(text)
+        assert read.model_dump()["version"] == int(version) == json.loads(text)["version"]
         assert not is_newer(text)
+        found.add(key)
+    assert found == set(wanted), "write tests/fixtures/payloads/NAME-VERSION.json"
 
 
 def test_a_store_job_of_version_1_is_written_to_its_last_field(job_context: ScriptedContext) -> None:
@@ -112,28 +72,28 @@ def test_a_maintenance_job_of_version_1_makes_its_run(job_context: ScriptedConte
 
 
 def test_an_undo_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("undo-1"), job_context), Done)
+    assert isinstance(maintain(payload("maintenance-undo-1"), job_context), Done)
     run = job_context.ledger.runs.get("undo-1")
     assert run is not None
     assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
 
 
 def test_an_end_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("end-1"), job_context), Done)
+    assert isinstance(maintain(payload("maintenance-end-1"), job_context), Done)
     run = job_context.ledger.runs.get("end-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s-1", SENT)
 
 
 def test_a_restore_job_of_version_2_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("restore-2"), job_context), Done)
+    assert isinstance(maintain(payload("maintenance-restore-2"), job_context), Done)
     run = job_context.ledger.runs.get("restore-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("restore", "archived-1", SENT)
 
 
 def test_a_removal_of_version_3_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("remove-3"), job_context), Done)
+    assert isinstance(maintain(payload("maintenance-remove-3"), job_context), Done)
     run = job_context.ledger.runs.get("remove-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at, run.step) == ("remove", "memory-1", SENT, "remove")

@@ -1,11 +1,14 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from memcore.config.finetune import LONGEST_STAGE_SECONDS
-from memcore.jobs import Queue
+from memcore.errors import MemoryConfigError
+from memcore.jobs import Queue, StorePayload
+from tasks.job import all_jobs
 from tasks.learn import finetune
-from workers.app import all_jobs
+from tasks.store import write
 from workers.groups import GROUPS
 from workers.run import arguments_of, main
 
@@ -26,9 +29,20 @@ def test_the_longest_stage_that_can_be_configured_ends_before_its_job_is_asked_t
     assert finetune.limits.soft.total_seconds() > LONGEST_STAGE_SECONDS
 
 
-def test_every_job_has_a_name_of_its_own() -> None:
-    names = [str(job.name) for job in all_jobs()]
-    assert len(names) == len(set(names)) == 14
+def test_jobs_are_found_once_and_one_of_a_name_that_another_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.maintain.write", write, raising=False)
+    assert len(all_jobs()) == 14
+    monkeypatch.setattr("tasks.store.twin", replace(write), raising=False)
+    with pytest.raises(MemoryConfigError, match=r"^tasks.store: another job is named memory.store.write, too"):
+        all_jobs()
+
+
+def test_a_job_of_a_payload_that_declares_no_task_is_refused() -> None:
+    class OtherPayload(StorePayload):
+        pass
+
+    with pytest.raises(MemoryConfigError, match=r"^OtherPayload: declares no task or queue; write class OtherPayload"):
+        replace(write, payload=OtherPayload)
 
 
 def test_a_wrong_name_is_told_with_the_right_ones(capsys: pytest.CaptureFixture[str]) -> None:

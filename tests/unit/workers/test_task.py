@@ -18,7 +18,18 @@ from support.job_contexts import ScriptedContext
 from memcore.client.publisher import SNOOZED
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
-from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, TaskName
+from memcore.jobs import (
+    Dead,
+    Deferred,
+    Done,
+    MaintenancePayload,
+    Outcome,
+    Retry,
+    Skipped,
+    Snooze,
+    StorePayload,
+    TickPayload,
+)
 from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
 from workers.celery_task import (
@@ -32,7 +43,7 @@ from workers.celery_task import (
 )
 
 LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
-JOB = Job(name=TaskName.STORE, limits=LIMITS, run=lambda _payload, _context: Done())
+JOB = Job(payload=StorePayload, limits=LIMITS, run=lambda _payload, _context: Done())
 TEXT = "a memory that nobody may quote"
 
 
@@ -113,7 +124,7 @@ def test_a_dead_job_is_kept_whole(job_context: ScriptedContext) -> None:
 
 
 def test_a_job_that_comes_again_by_itself_leaves_no_dead_letter(job_context: ScriptedContext) -> None:
-    job = Job(name=TaskName.TICK, limits=LIMITS, is_repeated=True, run=JOB.run)
+    job = Job(payload=TickPayload, limits=LIMITS, is_repeated=True, run=JOB.run)
     settled(a_task(), Dead(reason="r"), job_context, job=job)
     assert job_context.ledger.dead_letters.count("acme") == 0
 
@@ -178,7 +189,7 @@ def test_what_the_process_suffers_costs_an_attempt_and_not_the_job(
     def run(_payload: str, _context: object) -> Outcome:
         raise error
 
-    outcome = run_job(Job(name=TaskName.STORE, limits=LIMITS, run=run), "{}", job_context)
+    outcome = run_job(Job(payload=StorePayload, limits=LIMITS, run=run), "{}", job_context)
     assert isinstance(outcome, Retry)
     assert error.__name__ in outcome.reason
 
@@ -190,7 +201,7 @@ def returned(*, retries: int = 0) -> MagicMock:
 
 
 def job_that(run: Any) -> Job:
-    return Job(name=TaskName.STORE, limits=LIMITS, run=run)
+    return Job(payload=StorePayload, limits=LIMITS, run=run)
 
 
 def test_a_job_that_came_back_is_told_from_a_new_one() -> None:
@@ -302,7 +313,7 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
 
     jobs = (
         job_that(lambda _payload, _context: Done()),
-        Job(name=TaskName.MAINTAIN, limits=LIMITS, run=innocent),
+        Job(payload=MaintenancePayload, limits=LIMITS, run=innocent),
     )
     app = Celery(set_as_current=False)
     current: Any = SimpleNamespace(get=lambda: job_context)
