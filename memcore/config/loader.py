@@ -1,6 +1,7 @@
 """The loader of policy files: returns a Policy, or raises one sentence that says what is wrong."""
 
 import json
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -95,10 +96,24 @@ def load_policy(source: Path | str) -> Policy:
         MemoryConfigError: it cannot be read, is wrong, or asks for what this release lacks; the message names the
             dotted key and the limit.
     """
+    return build_policy(read_document(source))
+
+
+def read_document(source: Path | str) -> dict[str, Any]:
+    """Return what a policy file (Path) or YAML text (str) says, its keys and values unchecked.
+
+    Raises MemoryConfigError: it cannot be read, is too large, or is no mapping.
+    """
     text, name = (_read(source), str(source)) if isinstance(source, Path) else (source, "policy")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_POLICY_BYTES:
         raise MemoryConfigError(f"{name}: is larger than {MAX_POLICY_BYTES} bytes")
-    tree = _parse_yaml(text, name)
+    return _parse_yaml(text, name)
+
+
+def build_policy(document: Mapping[str, Any], *, base: Policy | None = None) -> Policy:
+    """Return the policy that a document says; what it leaves out is as in ``base``. Raises as :func:`load_policy`."""
+    # Only what somebody has set: a default that depends on another key must follow that key.
+    tree = _overlaid({} if base is None else base.model_dump(mode="json", exclude_unset=True), document)
     try:
         # Strict JSON takes "20" for no number and yes for no count, and still takes a list for a tuple.
         policy = Policy.model_validate_json(json.dumps(tree), strict=True)
@@ -106,11 +121,19 @@ def load_policy(source: Path | str) -> Policy:
         raise MemoryConfigError(validation_message(error, [key.name for key in keys(Policy)])) from None
     except (TypeError, ValueError):
         # Explicit tags such as !!set or !!binary build what JSON has no word for.
-        raise MemoryConfigError(f"{name}: holds a value that is no text, number, list or mapping") from None
+        raise MemoryConfigError("policy: holds a value that is no text, number, list or mapping") from None
     _refuse_absent(policy)
     for sentence in policy.warnings:
         log_once(sentence)
     return policy
+
+
+def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
+            merged[key] = _overlaid(below[key], above[key])
+    return merged
 
 
 def _refuse_absent(policy: Policy) -> None:

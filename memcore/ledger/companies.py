@@ -1,13 +1,17 @@
 """The companies that an installation serves: their state, which is the kill switch of all their agents, and policy."""
 
+import os
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 from sqlalchemy import case, select, update
 
-from memcore.config.settings import checked_company
-from memcore.errors import MemoryNotFoundError
+from memcore.config.loader import build_policy, read_document
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings, checked_company
+from memcore.errors import MemoryConfigError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.database import Row, checked_key, insert_one, record_of
 from memcore.ledger.rows import Records
 from memcore.ledger.tables import companies
@@ -75,6 +79,14 @@ class Companies(Records[Company]):
         """Return the company's row; None when it is not registered."""
         return self._one(select(companies).where(companies.c.company == company))
 
+    def served(self, company: str) -> Company:
+        """Return the row of a company that is registered and not removed; else MemoryNotFoundError."""
+        row = self.get(company)
+        if row is None or row.state is CompanyState.REMOVED:
+            found = "not registered" if row is None else "removed"
+            raise MemoryNotFoundError(f"company: {company!r} is {found}; `memtend companies add` registers it")
+        return row
+
     def list(
         self, *, after: str | None = None, limit: int = 1000, state: CompanyState | None = None
     ) -> tuple[Company, ...]:
@@ -126,3 +138,61 @@ class Companies(Records[Company]):
 
     def _state(self, state: CompanyState) -> Row:
         return {"state": str(state), "changed_at": self._clock()}
+
+
+class CompanyPolicies:
+    """The settings and the policy of each company, read again when its file or its row has changed.
+
+    A company's own policy is the file ``policies/NAME.yaml`` beside the installation's policy file, or else the policy
+    of its row. What that leaves out is as in the installation's policy.
+    """
+
+    def __init__(self, settings: Settings, policy: Policy) -> None:
+        self._settings, self._policy = settings, policy
+        self._folder = (settings.home if settings.policy_path is None else settings.policy_path.parent) / "policies"
+        # What each was made from, and what it became. Two threads that miss at once both read: that harms nothing.
+        self._known: dict[str, tuple[_Source, Settings, Policy]] = {}
+
+    def of(self, company: Company) -> tuple[Settings, Policy]:
+        """Return the company's settings and policy; MemoryConfigError names the company whose policy is wrong."""
+        source = self._source(company)
+        known = self._known.get(company.company)
+        if known is None or known[0] != source:
+            settings = self._settings.model_copy(update={"company": company.company})
+            known = self._known[company.company] = source, settings, self._read(company, source)
+        return known[1:]
+
+    def own_interval(self, company: Company) -> ConsolidationInterval | None:
+        """Return the interval of the company's own policy; None where it has none and follows the installation's."""
+        file, document = self._source(company)
+        return None if file is None and document is None else self.of(company)[1].memory.consolidation.interval
+
+    def _source(self, company: Company) -> "_Source":
+        try:
+            # Only a name that is safe in a path reaches the file system, whatever a row or a message says.
+            found = os.stat(self._file(checked_company(company.company)))  # noqa: PTH116  # a tick asks for every one
+        except (FileNotFoundError, NotADirectoryError, MemoryInputError):
+            return None, company.policy
+        except OSError as error:
+            # Not known is not absent: under another policy memories could leave that must stay.
+            raise MemoryConfigError(
+                f"company {company.company}: its policy cannot be read ({error.strerror})"
+            ) from None
+        return (found.st_mtime_ns, found.st_size, found.st_ino), company.policy
+
+    def _read(self, company: Company, source: "_Source") -> Policy:
+        file, document = source
+        if file is None and document is None:
+            return self._policy
+        try:
+            given = (document or {}) if file is None else read_document(Path(self._file(company.company)))
+            return build_policy(given, base=self._policy)
+        except MemoryConfigError as error:
+            raise MemoryConfigError(f"company {company.company}: {error}") from None
+
+    def _file(self, company: str) -> str:
+        return f"{self._folder}/{company}.yaml"
+
+
+#: What a policy was read from: the state of the file, None where there is none, and the row's document.
+_Source = tuple[tuple[int, int, int] | None, dict[str, Any] | None]
