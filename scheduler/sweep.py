@@ -8,12 +8,6 @@ from memcore.models.memory import ConsolidationInterval
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
 
-#: How long a cycle may go unfinished before its message counts as lost; dispatching twice is harmless.
-REDISPATCH_AFTER = timedelta(minutes=10)
-
-#: Cycles dispatched in one sweep at most: some that fail again and again must not fill the queue.
-CYCLES_REDISPATCHED = 3
-
 #: Least time that a cycle's row is kept: a slot without its row would be planned again.
 KEPT_AT_LEAST = timedelta(weeks=2)
 
@@ -30,19 +24,14 @@ def plan_cycle(job_context: JobContext) -> None:
     slot, window = last_slot(company, interval, job_context.clock()), timedelta(days=config.window_days)
     planned = job_context.ledger.skill_cycles.plan(company, origin="scheduled", planned_at=slot, window=window)
     if planned is not None:  # committed by now: a message lost from here on is found by the sweep
-        job_context.dispatcher.dispatch_skill_cycles(company, [planned])
+        job_context.dispatcher.dispatch([job_context.ledger.skill_cycles.item(company, planned.cycle_id)])
 
 
-def sweep_skill_cycles(job_context: JobContext) -> int:
-    """Dispatch unfinished cycles again, expire old ones, and return how many were dispatched."""
-    cycles, config = job_context.ledger.skill_cycles, job_context.policy.memory.procedural.evolver
-    company = job_context.company
-    cycles.expire(company, before=job_context.clock() - max(timedelta(days=config.keep_days), KEPT_AT_LEAST))
-    if job_context.ledger.companies.paused(company):
-        return 0  # their messages would only be parked again
-    lost = cycles.waiting(company, dispatched_before=REDISPATCH_AFTER, limit=CYCLES_REDISPATCHED)
-    job_context.dispatcher.dispatch_skill_cycles(company, lost)
-    return len(lost)
+def expire_cycles(job_context: JobContext) -> None:
+    """Forget the cycles that are older than the policy keeps."""
+    keeps = timedelta(days=job_context.policy.memory.procedural.evolver.keep_days)
+    before = job_context.clock() - max(keeps, KEPT_AT_LEAST)
+    job_context.ledger.skill_cycles.expire(job_context.company, before=before)
 
 
 #: How long a lesson may wait before its message counts as lost; dispatching twice is harmless.
@@ -90,7 +79,10 @@ def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
     stale = ledger.runs.stale(company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
     dispatcher.dispatch_runs(stale)
     ledger.runs.mark_dispatched([run.run_id for run in stale])
-    dispatched = len(stale) + sweep_skill_cycles(job_context) + sweep_lessons(job_context)
+    due = ledger.work.take_due(limit=SWEEP_BATCH)
+    dispatcher.dispatch(due)
+    expire_cycles(job_context)
+    dispatched = len(stale) + len(due) + sweep_lessons(job_context)
     if ledger.reindexes.waiting(company, dispatched_before=REINDEX_REDISPATCH_AFTER):
         dispatcher.dispatch_reindex(company)
     for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):

@@ -8,10 +8,10 @@ from memcore.clock import Clock
 from memcore.config.policy import Policy
 from memcore.ingest import WriteResult
 from memcore.jobs import LessonPayload, Outcome, StoreItem
-from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
+from memcore.ledger.work_items import WorkItem
 from memcore.llm.protocol import Model
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class JobDispatcher(Protocol):
         """Send the jobs that draw lessons. Raises MemoryConnectionError."""
         ...
 
-    def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
-        """Send the jobs that carry out cycles of the skill evolver. Raises MemoryConnectionError."""
+    def dispatch(self, items: Iterable[WorkItem]) -> None:
+        """Send the messages of work items. Raises MemoryConnectionError."""
         ...
 
     def dispatch_reindex(self, company: str) -> None:

@@ -1,6 +1,8 @@
 """The dispatcher: publishes jobs for ledger rows that are ready (runs, questions, lessons, cycles, stages)."""
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeVar
 
 from celery import Celery
@@ -10,7 +12,6 @@ from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import Publisher
 from memcore.jobs import (
     CompressPayload,
-    EvolvePayload,
     FineTunePayload,
     LessonPayload,
     MaintenancePayload,
@@ -18,9 +19,9 @@ from memcore.jobs import (
     ReindexPayload,
     SynthesisPayload,
 )
-from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
+from memcore.ledger.work_items import WorkItem
 
 PayloadT = TypeVar("PayloadT", bound=Payload)
 
@@ -56,18 +57,19 @@ class BrokerDispatcher:
     def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
         self._dispatch(LessonPayload, ((ids.new_id(), lesson, f"a lesson of {lesson.agent_id}") for lesson in lessons))
 
-    def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
-        jobs = (
-            (
-                cycle.cycle_id,
-                EvolvePayload(
-                    company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
-                ),
-                "a cycle of the skill evolver",
-            )
-            for cycle in cycles
-        )
-        self._dispatch(EvolvePayload, jobs)
+    def dispatch(self, items: Iterable[WorkItem]) -> None:
+        for kind, of_kind in groupby(sorted(items, key=attrgetter("kind")), key=attrgetter("kind")):
+            outgoing_jobs = [
+                OutgoingJob(
+                    job_id=item.key,
+                    queue=item.queue,
+                    payload=item.payload,
+                    summary=f"work of {item.agent_id or 'the company'}",
+                )
+                for item in of_kind
+                if item.queue is not None and item.payload is not None
+            ]
+            self._publisher.publish(kind, outgoing_jobs, track=True)
 
     def dispatch_reindex(self, company: str) -> None:
         self._dispatch(ReindexPayload, [(ids.new_id(), ReindexPayload(company=company), "a slice of the reindex")])

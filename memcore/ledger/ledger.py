@@ -28,6 +28,7 @@ from memcore.ledger.organization.audit import Audit
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.ledger.runs import Runs
+from memcore.ledger.work_items import WorkItems
 
 
 class Ledger:
@@ -38,6 +39,7 @@ class Ledger:
 
     def __init__(self, *, ledger: Database, journal: Database, clock: Clock) -> None:
         self._databases = (ledger, journal)
+        self.work = WorkItems(ledger, clock=clock)
         self.agents = Agents(ledger, clock=clock)
         self.runs = Runs(ledger, clock=clock)
         self.companies = Companies(ledger, clock=clock)

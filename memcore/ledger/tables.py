@@ -100,6 +100,27 @@ ACTIVE = runs.c.state.in_([literal_column("'queued'"), literal_column("'running'
 
 _partial_index("runs_active_once", runs.c.company, runs.c.agent_id, unique=True, where=ACTIVE)
 
+#: Everything that must happen, whatever its kind; what is particular to a kind has a table of its own.
+work_items = _table(
+    "work_items",
+    *_key("company", "kind", "key"),
+    *_optional(String, "agent_id", "lock"),
+    Column("state", String, nullable=False),
+    Column("queue", String),
+    Column("payload", Text),
+    *_required(Integer, "attempt", "dispatches"),
+    *_optional(String, "token", "reason"),
+    *_optional(UtcDateTime, "lease_until", "dispatch_after", "dispatched_at", "started_at", "finished_at"),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index("work_items_newest", "company", "kind", "created_at"),
+)
+
+#: An item that is on its way.
+OPEN_WORK = work_items.c.state.in_([literal_column(f"'{state}'") for state in ("available", "waiting", "leased")])
+
+_partial_index("work_items_locked", work_items.c.company, work_items.c.lock, unique=True, where=OPEN_WORK)
+_partial_index("work_items_due", work_items.c.dispatch_after, where=OPEN_WORK)
+
 companies = _table(
     "companies",
     *_key("company"),
@@ -364,17 +385,10 @@ skill_cycles = _table(
     "skill_cycles",
     *_key("company", "cycle_id"),
     Column("origin", String, nullable=False),
-    *_required(UtcDateTime, "planned_at", "window_start", "window_end", "rung_at"),
-    Column("finished_at", UtcDateTime),
+    *_required(UtcDateTime, "planned_at", "window_start", "window_end"),
     Column("report", json_document()),
     Index("skill_cycles_newest", "company", "planned_at"),
 )
-
-#: A cycle that is not finished.
-UNFINISHED = skill_cycles.c.finished_at.is_(None)
-
-_partial_index("skill_cycles_open", skill_cycles.c.company, skill_cycles.c.rung_at, where=UNFINISHED)
-
 
 #: Fine-tune runs: the plan, the progress and the lease of each.
 finetune_runs = _table(

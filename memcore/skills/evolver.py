@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -12,12 +11,14 @@ from typing import Protocol
 from memcore.clock import Clock
 from memcore.config.learning import EvolverConfig
 from memcore.errors import (
+    LeaseLostError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryNotFoundError,
 )
 from memcore.jobs import Dead, Done, Outcome, ProgressCallback, Skipped, Snooze, no_progress
 from memcore.ledger.learning.patterns import PatternKind
-from memcore.ledger.learning.skill_cycles import Cycle, SkillCycles
+from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
 from memcore.skills.candidates import BacktestResult
@@ -165,37 +166,6 @@ def _proposal(cycle: Cycle, backtest: BacktestResult, supersedes: list[Supersede
     )
 
 
-#: How often the lease is renewed: ten renewals may fail before the sweep takes the cycle's message for lost.
-HEARTBEAT_INTERVAL = timedelta(minutes=1)
-
-
-@contextmanager
-def cycle_lease(
-    cycles: SkillCycles, company: str, cycle_id: str, *, renew_interval: timedelta = HEARTBEAT_INTERVAL
-) -> Iterator[None]:
-    """Renew a cycle's lease in a thread while the block runs.
-
-    It keeps a long cycle from taking every process of its worker. It does not exclude: two workers may carry out one
-    cycle, and its effects happen once all the same.
-    """
-    stop = threading.Event()
-
-    def renew_until_end() -> None:
-        while not stop.wait(renew_interval.total_seconds()):
-            # A ledger that is away now is there at the next renewal, and one message too many does no harm.
-            with suppress(MemoryError):
-                cycles.mark_dispatched(company, cycle_id)
-
-    cycles.mark_dispatched(company, cycle_id)
-    thread = threading.Thread(target=renew_until_end, name=f"cycle-{cycle_id}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
 #: Wait before a paused cycle is looked at again.
 PAUSED_DELAY = timedelta(minutes=1)
 
@@ -216,27 +186,35 @@ class CycleService:
     evolver: Evolver
     _: KW_ONLY
     company: str
-    renew_interval: timedelta = HEARTBEAT_INTERVAL
+    renewal: timedelta = LEASE_RENEWAL
 
     async def run(self, cycle_id: str, *, on_progress: ProgressCallback = no_progress) -> Outcome:
         """Carry out a cycle; whatever happens, calling it again finishes it.
 
         Returns:
             Done: finished; the facts are the report's counts.
-            Skipped: finished already.
+            Skipped: finished already, or another worker has it.
             Snooze: maintenance is paused; the cycle waits in its row.
             Dead: the company has no such cycle.
         """
-        cycle = self.ledger.skill_cycles.get(self.company, cycle_id)
-        if cycle is None:
-            return Dead(reason=f"cycle_id: {cycle_id!r} names no cycle")
-        if cycle.finished_at is not None:
-            return Skipped(reason="the cycle is finished already")
+        cycles, since = self.ledger.skill_cycles, time.monotonic()
         if self.ledger.companies.paused(self.company):
             return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
-        with cycle_lease(self.ledger.skill_cycles, self.company, cycle_id, renew_interval=self.renew_interval):
-            report = await self.evolver.run(cycle, on_progress=on_progress)
-        # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
-        if not self.ledger.skill_cycles.finish(self.company, cycle_id, report.model_dump(mode="json")):
-            return Skipped(reason="another worker finished the cycle")
+        cycle = cycles.claim(self.company, cycle_id, lease=LEASE_LENGTH)
+        if cycle is None or cycle.token is None:
+            if cycles.get(self.company, cycle_id) is None:
+                return Dead(reason=f"cycle_id: {cycle_id!r} names no cycle")
+            return Skipped(reason="the cycle is finished, or another worker has it")
+        try:
+            with Lease(cycles, self.company, cycle_id, cycle.token, since=since, renewal=self.renewal):
+                report = await self.evolver.run(cycle, on_progress=on_progress)
+            # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
+            cycles.finish(self.company, cycle_id, cycle.token, report.model_dump(mode="json"))
+        except LeaseLostError as error:
+            return Skipped(reason=str(error))
+        except Exception:
+            # The message comes again, and finds it free.
+            with suppress(MemoryError):
+                cycles.release(self.company, cycle_id, cycle.token)
+            raise
         return Done(facts={name: value for name, value in report if isinstance(value, int)})

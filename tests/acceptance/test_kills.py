@@ -35,7 +35,7 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
-from memcore.ledger.tables import WAITING, answers, lessons, reindexes, skill_cycles
+from memcore.ledger.tables import WAITING, answers, lessons, reindexes, work_items
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from ops.cli.session import ledger_of
@@ -312,7 +312,8 @@ def _kill_who_evolves(stack: StackAddress, ledger: Ledger, client: MemoryClient)
     assert cycle is not None
     wait_until(lambda: stack.restarts("worker-night") > restarts, what="the maintenance worker to be back")
     wait_until(lambda: stack.is_ready("worker-night"), what="the maintenance worker to be ready")
-    _let_time_pass(stack, update(skill_cycles).where(skill_cycles.c.cycle_id == cycle_id).values(rung_at=LONG_AGO))
+    its = work_items.c.key == cycle_id
+    _let_time_pass(stack, update(work_items).where(its).values(lease_until=LONG_AGO, dispatch_after=LONG_AGO))
     return cycle, filed
 
 

@@ -8,10 +8,10 @@ from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.ingest import WriteResult
 from memcore.jobs import Done, LessonPayload, Outcome, Step, StoreItem
-from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
+from memcore.ledger.work_items import WorkItem
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import QuestionOutcome
 
@@ -45,7 +45,7 @@ class RecordingDispatcher:
     parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
     lessons: list[LessonPayload] = field(default_factory=list)
-    cycles: list[Cycle] = field(default_factory=list)
+    items: list[WorkItem] = field(default_factory=list)
     reindexes: list[str] = field(default_factory=list)
     finetunes: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
@@ -70,11 +70,10 @@ class RecordingDispatcher:
             raise self.error
         self.lessons.extend(lessons)
 
-    def dispatch_skill_cycles(self, company: str, cycles: Iterable[Cycle]) -> None:
-        del company
+    def dispatch(self, items: Iterable[WorkItem]) -> None:
         if self.error is not None:
             raise self.error
-        self.cycles.extend(cycles)
+        self.items.extend(items)
 
     def dispatch_reindex(self, company: str) -> None:
         if self.error is not None:

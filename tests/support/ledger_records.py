@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Engine, create_engine, exists, literal, make_url, select, text, union_all
@@ -18,6 +19,7 @@ from memcore.ledger import tables
 from memcore.ledger.database import record_of
 from memcore.ledger.journal import EntryReason, IncomingKind, JournalEntry
 from memcore.ledger.learning import lessons
+from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.models.archival import ArchivalIndexEntry
 from memcore.models.memory import MemoryCategory, MemoryEntry
@@ -162,3 +164,11 @@ def same_record(left: MemoryRecord, right: MemoryRecord) -> bool:
     return (
         dense and left.vectors.dense.dtype == right.vectors.dense.dtype and left.vectors.sparse == right.vectors.sparse
     )
+
+
+def finish_cycle(ledger: Ledger, company: str, cycle_id: str, report: dict[str, Any]) -> Cycle:
+    """Claim a cycle of the evolver, and finish it."""
+    claimed = ledger.skill_cycles.claim(company, cycle_id, lease=timedelta(minutes=1))
+    assert claimed is not None
+    assert claimed.token is not None
+    return ledger.skill_cycles.finish(company, cycle_id, claimed.token, report)

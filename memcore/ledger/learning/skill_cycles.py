@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
-from sqlalchemy import select
 
 from memcore import ids
-from memcore.ledger.database import checked_key, checked_time, insert_one
-from memcore.ledger.rows import CompanyRecords, Work
-from memcore.ledger.tables import UNFINISHED, skill_cycles
+from memcore.jobs import EvolvePayload
+from memcore.ledger.database import checked_key, checked_time
+from memcore.ledger.tables import skill_cycles, work_items
+from memcore.ledger.work_items import Work, WorkState, new_item
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 
@@ -22,6 +22,7 @@ class Cycle(Frozen):
 
     Attributes:
         planned_at: the slot, or the time a person asked.
+        token: the fencing token of the worker that carries it out.
         finished_at: when it was done; None while it is not.
         report: what came of it (memcore.skills.report) as JSON; None while it is not finished.
     """
@@ -31,6 +32,8 @@ class Cycle(Frozen):
     planned_at: BoundedTime
     window_start: BoundedTime
     window_end: BoundedTime
+    state: WorkState = WorkState.AVAILABLE
+    token: str | None = None
     finished_at: BoundedTime | None = None
     report: dict[str, Any] | None = Field(default=None, repr=False)
 
@@ -39,14 +42,14 @@ class Cycle(Frozen):
 MAX_PAGE = 100
 
 
-class SkillCycles(CompanyRecords[Cycle], Work[Cycle]):
-    """The skill_cycles table; a method takes the write lock only to write."""
+class SkillCycles(Work[Cycle]):
+    """The skill_cycles table and its work items."""
 
+    _kind = EvolvePayload.task
     _table = skill_cycles
     _model = Cycle
     _newest_by = (skill_cycles.c.planned_at, skill_cycles.c.cycle_id)
     _page_size = MAX_PAGE
-    _open = UNFINISHED
 
     def plan(self, company: str, *, origin: CycleOrigin, planned_at: datetime, window: timedelta) -> Cycle | None:
         """Plan the one cycle of a time and return it; None when it is planned already.
@@ -56,37 +59,30 @@ class SkillCycles(CompanyRecords[Cycle], Work[Cycle]):
         """
         # In UTC, so that one instant written in two zones is one cycle.
         at = checked_time("planned_at", planned_at).astimezone(UTC)
-        cycle = Cycle(
-            cycle_id=ids.cycle_id(company=checked_key("company", company), planned_at=at.isoformat()),
-            origin=origin,
-            planned_at=at,
-            window_start=at - window,
-            window_end=at,
-        )
-        if self.get(company, cycle.cycle_id) is not None:
+        cycle_id = ids.cycle_id(company=checked_key("company", company), planned_at=at.isoformat())
+        if self.get(company, cycle_id) is not None:
             return None  # most ticks end here, and take no lock
-        row = {**cycle.model_dump(exclude={"finished_at", "report"}), "company": company, "rung_at": self._clock()}
+        cycle = Cycle(cycle_id=cycle_id, origin=origin, planned_at=at, window_start=at - window, window_end=at)
+        own = cycle.model_dump(include=set(skill_cycles.c.keys())) | {"company": company, "report": None}
+        payload = EvolvePayload(company=company, cycle_id=cycle_id, origin=origin, planned_at=at)
         with self._database.write() as connection:
-            return cycle if insert_one(connection, skill_cycles, row) else None
+            item = new_item(self._name(company, cycle_id), payload, now=self._clock())
+            return cycle if self._insert(connection, {cycle_id: own}, [item]) else None
 
-    def finish(self, company: str, cycle_id: str, report: dict[str, Any]) -> bool:
-        """Save a cycle's report and return True; False when it is finished already, or unknown."""
-        changes = {"finished_at": self._clock(), "report": report}
-        return self._update(self._is(company, cycle_id) & UNFINISHED, changes) > 0
-
-    def mark_dispatched(self, company: str, cycle_id: str) -> None:
-        """Mark a cycle as dispatched now: its message counts as lost only after the whole time again."""
-        self._update(self._is(company, cycle_id) & UNFINISHED, {"rung_at": self._clock()})
+    def finish(self, company: str, cycle_id: str, token: str, report: dict[str, Any]) -> Cycle:
+        """Save the report of a leased cycle, which ends. Raises LeaseLostError."""
+        return self._leased(company, cycle_id, token, "finish", own={"report": report})
 
     def page(self, company: str, *, before: Cycle | None = None, limit: int = MAX_PAGE) -> tuple[Cycle, ...]:
         """Return at most 100 cycles, newest first; ``before`` is the last of the page before."""
-        return self._page(select(skill_cycles).where(skill_cycles.c.company == company), before=before, limit=limit)
+        return self._page(self._rows().where(skill_cycles.c.company == company), before=before, limit=limit)
 
     def last_finished(self, company: str) -> Cycle | None:
         """Return the cycle that was finished last, or None when none was."""
-        query = select(skill_cycles).where(skill_cycles.c.company == company, ~UNFINISHED)
-        return self._one(query.order_by(skill_cycles.c.finished_at.desc()).limit(1))
+        is_done = work_items.c.state == WorkState.DONE
+        query = self._rows().where(skill_cycles.c.company == company, is_done)
+        return self._one(query.order_by(work_items.c.finished_at.desc()).limit(1))
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Forget the cycles that were planned for earlier, finished or not, and return how many there were."""
-        return self._delete(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)
+        return self._drop(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)

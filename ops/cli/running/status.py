@@ -1,7 +1,6 @@
 """``memtend status``: what runs and waits; ``pause``, ``resume``: all maintenance; ``config``: the policy."""
 
 import os
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -25,9 +24,6 @@ _RUNS = 5
 
 #: Waiting runs that are dispatched at once; the sweep finds the others within minutes.
 RUNS_REDISPATCHED = 1_000
-
-#: The same for the skill evolver's cycles.
-CYCLES_REDISPATCHED = 3
 
 
 @app.command("status")
@@ -74,10 +70,11 @@ def resume(command: Command) -> None:
     with command.ledger() as ledger:
         ledger.companies.resume(company)
         runs = ledger.runs.list(company, state=RunState.QUEUED, limit=RUNS_REDISPATCHED)
-        cycles = ledger.skill_cycles.waiting(company, dispatched_before=timedelta(0), limit=CYCLES_REDISPATCHED)
+        ledger.work.hasten(company)
+        due = ledger.work.take_due(company=company, limit=RUNS_REDISPATCHED)
     with command.dispatcher() as dispatcher:
         dispatcher.dispatch_runs(runs)
-        dispatcher.dispatch_skill_cycles(company, cycles)
+        dispatcher.dispatch(due)
     say("maintenance goes on")
 
 

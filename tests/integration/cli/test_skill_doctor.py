@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.ledger_records import finish_cycle
 
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
@@ -64,7 +65,7 @@ def planned(ledger: Ledger, age: timedelta) -> str:
 def finished(urls: LedgerUrls, age: timedelta) -> None:
     """Put a cycle there that was planned and finished so long ago."""
     past = Ledger.open(urls, clock=lambda: NOW - age)
-    past.skill_cycles.finish("default", planned(past, age), {})
+    finish_cycle(past, "default", planned(past, age), {})
     past.close()
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from support.command_line import CommandLine
+from support.ledger_records import finish_cycle
 from support.running_stack import StackAddress, wait_until
 
 from memcore.ledger.learning.skill_cycles import Cycle
@@ -27,7 +28,7 @@ def finished(stack: StackAddress, *, conflict: Conflict) -> Cycle:
             conflicts=1,
             conflict_list=(conflict,),
         )
-        ledger.skill_cycles.finish(company, cycle.cycle_id, report.model_dump(mode="json"))
+        finish_cycle(ledger, company, cycle.cycle_id, report.model_dump(mode="json"))
     return cycle
 
 

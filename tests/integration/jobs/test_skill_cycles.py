@@ -22,13 +22,14 @@ from memcore.approvals import ApprovalService, EffectRegistry
 from memcore.config.learning import EvolverConfig
 from memcore.config.policy import Policy
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryConnectionError
 from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, ProgressCallback, Retry, Skipped, Snooze
 from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.ledger import Ledger
-from memcore.skills.evolver import CycleService, SkillEvolver, cycle_lease
+from memcore.ledger.work_items import REDISPATCH_AFTER
+from memcore.skills.evolver import CycleService, SkillEvolver
 from memcore.skills.report import CycleStage, EvolverReport
-from scheduler.sweep import REDISPATCH_AFTER, sweep
+from scheduler.sweep import sweep
 from scheduler.tick import tick
 from tasks.learn import evolve
 
@@ -146,7 +147,7 @@ def test_while_somebody_works_on_a_cycle_it_is_not_dispatched_again(ledger: Ledg
     job_context = ScriptedContext(ledger=ledger, clock=clock)
 
     def signs() -> int:
-        return faults.calls.count("skill_cycles.mark_dispatched")
+        return faults.calls.count("skill_cycles.renew")
 
     def has_more(before: int) -> bool:
         return signs() >= before + 2
@@ -155,28 +156,15 @@ def test_while_somebody_works_on_a_cycle_it_is_not_dispatched_again(ledger: Ledg
         async def run(self, cycle: Cycle, *, on_progress: ProgressCallback) -> EvolverReport:
             on_progress(CycleStage.SEARCHING, None)
             for _ in range(3):
-                clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
+                clock.advance(LEASE_LENGTH / 2)
                 await asyncio.to_thread(wait_until, partial(has_more, signs()), what="signs of life")
                 sweep("{}", job_context)
-                dispatched.append(len(job_context.dispatcher.cycles))
+                dispatched.append(len(job_context.dispatcher.items))
             return EvolverReport(cycle_id=cycle.cycle_id, window_start=cycle.window_start, window_end=cycle.window_end)
 
-    watched = CycleService(faults.ledger(ledger), Slow(), company=COMPANY, renew_interval=timedelta(milliseconds=5))
+    watched = CycleService(faults.ledger(ledger), Slow(), company=COMPANY, renewal=timedelta(milliseconds=5))
     assert isinstance(asyncio.run(watched.run(cycle_id)), Done)
     assert dispatched == [0, 0, 0]
-
-
-def test_a_sign_of_life_that_fails_harms_no_cycle(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> None:
-    ledger, gone = Ledger.open(sqlite_ledger, clock=clock), Faults(1, strike=_away)
-    cycle_id = planned(ledger, clock)
-    cycles = gone.watched(ledger.skill_cycles, "skill_cycles")
-    with cycle_lease(cycles, COMPANY, cycle_id, renew_interval=timedelta(milliseconds=5)):
-        wait_until(lambda: len(gone.calls) >= 4, what="signs after the one that failed")
-    ledger.close()
-
-
-def _away() -> None:
-    raise MemoryConnectionError("the ledger is away")
 
 
 @pytest.fixture
@@ -207,6 +195,7 @@ def test_after_a_crash_anywhere_the_next_attempt_ends_it(
             is_over = True
         except Crash:
             points += 1
+            clock.advance(LEASE_LENGTH)
         outcome = asyncio.run(service(ledger, clock).run(cycle_id))
         assert isinstance(outcome, Done | Skipped), faults.calls[-1]
         check(ledger, cycle_id, faults.calls[-1])
@@ -250,19 +239,17 @@ def test_a_tick_that_dies_before_it_dispatches_loses_no_cycle(ledger: Ledger, cl
     with pytest.raises(OSError, match="killed"):
         tick("{}", job_context)
     job_context.dispatcher.error = None
-    assert job_context.dispatcher.cycles == []
+    assert job_context.dispatcher.items == []
     clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
     sweep("{}", job_context)
-    (cycle,) = job_context.dispatcher.cycles
-    message = EvolvePayload(
-        company=COMPANY, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
-    ).model_dump_json()
+    (item,) = job_context.dispatcher.items
+    message = item.payload or ""
     ledger.companies.pause(COMPANY)
     assert evolve(message, job_context) == Deferred(reason="maintenance is paused for all agents")
     ledger.companies.resume(COMPANY)
     assert isinstance(evolve(message, job_context), Done)
     assert isinstance(evolve(message, job_context), Skipped)
-    check(ledger, cycle.cycle_id)
+    check(ledger, item.key)
 
 
 def test_a_cycle_that_fails_is_told_and_tried_again(

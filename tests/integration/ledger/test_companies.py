@@ -22,8 +22,8 @@ from support.thorough import examples, sized
 
 from memcore import ids
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.errors import ApprovalClosedError, MemoryNotFoundError
-from memcore.jobs import AppliedPayload, Use
+from memcore.errors import ApprovalClosedError, LeaseLostError, MemoryNotFoundError
+from memcore.jobs import AppliedPayload, EvolvePayload, Use
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.learning.patterns import Window
@@ -102,8 +102,14 @@ def _heard(say: Callable[[], object]) -> object:
     """Say a person's word; a refusal is an answer too."""
     try:
         return say()
-    except (ApprovalClosedError, MemoryNotFoundError) as refused:
+    except (ApprovalClosedError, LeaseLostError, MemoryNotFoundError) as refused:
         return str(refused)
+
+
+def _token(ledger: Ledger) -> str:
+    """Return the token of the first company's cycle: nobody else may use it."""
+    cycle = ledger.skill_cycles.get(COMPANY, CYCLE_ID)
+    return "none" if cycle is None or cycle.token is None else cycle.token
 
 
 def _expired(ledger: Ledger, clock: StoppedClock, company: str) -> int:
@@ -203,9 +209,18 @@ WRITES: dict[str, Call] = {
     "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
-    "skill_cycles.mark_dispatched": lambda ledger, _, c: ledger.skill_cycles.mark_dispatched(c, CYCLE_ID),
-    "skill_cycles.finish": lambda ledger, _, c: ledger.skill_cycles.finish(c, CYCLE_ID, {"cycle_id": c}),
-    "skill_cycles.waiting": lambda ledger, _, c: ledger.skill_cycles.waiting(c, dispatched_before=-DAY, limit=9),
+    "skill_cycles.claim": lambda ledger, _, c: ledger.skill_cycles.claim(c, CYCLE_ID, lease=DAY),
+    "skill_cycles.renew": lambda ledger, _, c: _heard(
+        lambda: ledger.skill_cycles.renew(c, CYCLE_ID, _token(ledger), lease=DAY)
+    ),
+    "skill_cycles.release": lambda ledger, _, c: _heard(
+        lambda: ledger.skill_cycles.release(c, CYCLE_ID, _token(ledger))
+    ),
+    "skill_cycles.finish": lambda ledger, _, c: _heard(
+        lambda: ledger.skill_cycles.finish(c, CYCLE_ID, _token(ledger), {})
+    ),
+    "work.hasten": lambda ledger, _, c: ledger.work.hasten(c),
+    "work.take_due": lambda ledger, _, c: ledger.work.take_due(company=c, limit=9),
     "skill_cycles.expire": lambda ledger, clock, c: ledger.skill_cycles.expire(c, before=clock() + 400 * DAY),
     "spending.reserve": lambda ledger, _, c: ledger.spending.reserve(_call(c), caps=Caps()),
     "skills.put": lambda ledger, clock, c: [ledger.skills.put(c, _skill(each, clock)) for each in ("old", "new")],
@@ -296,7 +311,8 @@ VIEWS: dict[str, Call] = {
     ),
     "lessons.count": lambda ledger, _, c: ledger.lessons.count(c),
     "finetune_runs.count": lambda ledger, _, c: ledger.finetune_runs.count(c),
-    "skill_cycles.count": lambda ledger, _, c: ledger.skill_cycles.count(c),
+    "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),
+    "work.count_open": lambda ledger, _, c: ledger.work.count_open(c, EvolvePayload.task),
     "lessons.outcomes": lambda ledger, _, c: ledger.lessons.outcomes(c),
     "lessons.page": lambda ledger, _, c: ledger.lessons.page(c, AGENT),
     "lessons.unpropagated": lambda ledger, _, c: ledger.lessons.unpropagated(c, AGENT, limit=9),
@@ -368,7 +384,7 @@ def test_what_a_company_does_changes_nothing_of_another(
         "experiences.append",
         "trajectories.append",
         "skill_cycles.plan",
-        "skill_cycles.finish",
+        "skill_cycles.claim",
         "spending.reserve",
     ):
         WRITES[name](ledger, clock, COMPANY)

@@ -7,18 +7,19 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.ledger_records import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock, finish_cycle
 from support.thorough import examples
 
 from memcore import ids
-from memcore.errors import MemoryInputError
+from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
+from memcore.jobs import EvolvePayload
 from memcore.ledger.learning.skill_cycles import MAX_PAGE, Cycle
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
 
 SLOT = datetime(2026, 3, 1, 11, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 WINDOW = timedelta(days=30)
-LOST = timedelta(minutes=10)
 
 
 def planned(ledger: Ledger, number: int = 0) -> Cycle:
@@ -63,47 +64,24 @@ def test_of_many_that_plan_a_slot_at_once_one_is_told_to_dispatch(ledger: Ledger
 
 def test_a_cycle_is_finished_once(ledger: Ledger, clock: StoppedClock) -> None:
     cycle = planned(ledger)
-    assert ledger.skill_cycles.finish(COMPANY, cycle.cycle_id, {"proposals_emitted": 2, "text": "naïve, 日本"})
-    first = clock()
-    clock.advance(HOUR)
-    assert not ledger.skill_cycles.finish(COMPANY, cycle.cycle_id, {"proposals_emitted": 0})
-    done = ledger.skill_cycles.get(COMPANY, cycle.cycle_id)
-    assert done is not None
-    assert (done.finished_at, done.report) == (first, {"proposals_emitted": 2, "text": "naïve, 日本"})
-    assert not ledger.skill_cycles.finish(COMPANY, "another", {})
+    done = finish_cycle(ledger, COMPANY, cycle.cycle_id, {"proposals_emitted": 2, "text": "naïve, 日本"})
+    assert (done.state, done.finished_at) == (WorkState.DONE, clock())
+    assert done.report == {"proposals_emitted": 2, "text": "naïve, 日本"}
+    assert ledger.skill_cycles.get(COMPANY, cycle.cycle_id) == done
+    assert ledger.skill_cycles.claim(COMPANY, cycle.cycle_id, lease=HOUR) is None
+    with pytest.raises(LeaseLostError, match="is done"):
+        ledger.skill_cycles.finish(COMPANY, cycle.cycle_id, "token", {"proposals_emitted": 0})
+    with pytest.raises(MemoryNotFoundError):
+        ledger.skill_cycles.finish(COMPANY, "another", "token", {})
 
 
-def test_a_cycle_that_nobody_heard_of_is_told_again_once_a_while_until_it_is_finished(
-    ledger: Ledger, clock: StoppedClock
-) -> None:
-    first, second = planned(ledger), planned(ledger, 1)
-    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
-    clock.advance(LOST + timedelta(seconds=1))
-    waiting = ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9)
-    assert {each.cycle_id for each in waiting} == {first.cycle_id, second.cycle_id}
-    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
-    ledger.skill_cycles.finish(COMPANY, first.cycle_id, {})
-    clock.advance(LOST + timedelta(seconds=1))
-    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == (second,)
-
-
-def test_a_cycle_that_is_worked_on_is_not_taken_for_lost(ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_cycles_message_names_it(ledger: Ledger, clock: StoppedClock) -> None:
     cycle = planned(ledger)
-    clock.advance(LOST + timedelta(seconds=1))
-    ledger.skill_cycles.mark_dispatched(COMPANY, cycle.cycle_id)
-    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == ()
-    clock.advance(LOST + timedelta(seconds=1))
-    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=9) == (cycle,)
-
-
-def test_the_longest_unheard_is_told_first(ledger: Ledger, clock: StoppedClock) -> None:
-    made = []
-    for number in range(3):
-        made.append(planned(ledger, number))
-        clock.advance(timedelta(seconds=1))
-    clock.advance(LOST)
-    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=2) == tuple(made[:2])
-    assert ledger.skill_cycles.waiting(COMPANY, dispatched_before=LOST, limit=2) == (made[2],)
+    clock.advance(REDISPATCH_AFTER)
+    (item,) = ledger.work.take_due(limit=9)
+    assert item.key == cycle.cycle_id
+    message = EvolvePayload.model_validate_json(item.payload or "")
+    assert message == EvolvePayload(company=COMPANY, cycle_id=cycle.cycle_id, planned_at=SLOT)
 
 
 @settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -127,9 +105,9 @@ def test_a_page_has_a_limit(ledger: Ledger) -> None:
 def test_the_last_that_was_finished_is_known(ledger: Ledger, clock: StoppedClock) -> None:
     older, newer = planned(ledger), planned(ledger, 1)
     assert ledger.skill_cycles.last_finished(COMPANY) is None
-    ledger.skill_cycles.finish(COMPANY, newer.cycle_id, {})
+    finish_cycle(ledger, COMPANY, newer.cycle_id, {})
     clock.advance(HOUR)
-    ledger.skill_cycles.finish(COMPANY, older.cycle_id, {})
+    finish_cycle(ledger, COMPANY, older.cycle_id, {})
     last = ledger.skill_cycles.last_finished(COMPANY)
     assert last is not None
     assert last.cycle_id == older.cycle_id
@@ -137,7 +115,7 @@ def test_the_last_that_was_finished_is_known(ledger: Ledger, clock: StoppedClock
 
 def test_cycles_are_kept_for_a_while_finished_or_not(ledger: Ledger) -> None:
     made = [planned(ledger, number) for number in range(4)]
-    ledger.skill_cycles.finish(COMPANY, made[0].cycle_id, {})
+    finish_cycle(ledger, COMPANY, made[0].cycle_id, {})
     assert ledger.skill_cycles.expire(COMPANY, before=SLOT + 2 * HOUR) == 2
     assert ledger.skill_cycles.page(COMPANY) == (made[3], made[2])
     assert ledger.skill_cycles.expire(COMPANY, before=SLOT + 2 * HOUR) == 0

@@ -1,0 +1,451 @@
+"""Work items: the one durable queue. A row says what must happen; its message is only the signal that it is ready."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
+
+from pydantic import BaseModel, Field
+from sqlalchemy import Column, ColumnElement, Connection, Select, and_, case, delete, func, literal, select, update
+
+from memcore import ids
+from memcore.errors import LeaseLostError, MemoryNotFoundError
+from memcore.jobs import Payload
+from memcore.ledger.database import Row, UtcDateTime, add_new, equals, id_chunks, insert_new, one_record
+from memcore.ledger.rows import Records
+from memcore.ledger.tables import OPEN_WORK, work_items
+from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
+
+
+class WorkState(StrEnum):
+    """The state of a work item; the last four are its ends."""
+
+    #: Ready: a message is on its way, or the sweep sends one.
+    AVAILABLE = "available"
+    #: It waits for a time, an answer or a person.
+    WAITING = "waiting"
+    #: A worker carries it out, and renews its lease.
+    LEASED = "leased"
+    #: The removal guard stopped it, or it proposes something: a person releases or dismisses it.
+    HELD = "held"
+    DONE = "done"
+    SKIPPED = "skipped"
+    #: Nobody tries it again unless a person replays it.
+    FAILED = "failed"
+    DISMISSED = "dismissed"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One arrow of the drawing: the states from which an event leads, and the state to which."""
+
+    sources: tuple[WorkState, ...]
+    target: WorkState
+
+
+_READY = (WorkState.AVAILABLE, WorkState.WAITING)
+_ENDED = (WorkState.DONE, WorkState.SKIPPED, WorkState.FAILED, WorkState.DISMISSED)
+
+#: What may happen to an item.
+WorkEvent = Literal[
+    "claim",
+    "renew",
+    "release",
+    "wait",
+    "postpone",
+    "wake",
+    "finish",
+    "skip",
+    "fail",
+    "hold",
+    "approve",
+    "dismiss",
+    "preempt",
+    "settle",
+    "refuse",
+    "replay",
+]
+
+#: The state machine: every statement that changes a state goes through it, and the picture in the docs is made of it.
+TRANSITIONS: Mapping[WorkEvent, Transition] = {
+    # A leased item is claimed by another worker once its lease has ended.
+    "claim": Transition((*_READY, WorkState.LEASED), WorkState.LEASED),
+    "renew": Transition((WorkState.LEASED,), WorkState.LEASED),
+    "release": Transition((WorkState.LEASED,), WorkState.AVAILABLE),
+    "wait": Transition((WorkState.LEASED,), WorkState.WAITING),
+    "postpone": Transition(_READY, WorkState.WAITING),
+    "wake": Transition((WorkState.WAITING,), WorkState.AVAILABLE),
+    "finish": Transition((WorkState.LEASED,), WorkState.DONE),
+    "skip": Transition((WorkState.LEASED,), WorkState.SKIPPED),
+    "fail": Transition((WorkState.LEASED,), WorkState.FAILED),
+    "hold": Transition((WorkState.LEASED,), WorkState.HELD),
+    "approve": Transition((WorkState.HELD,), WorkState.AVAILABLE),
+    "dismiss": Transition((*_READY, WorkState.HELD), WorkState.DISMISSED),
+    "preempt": Transition(_READY, WorkState.SKIPPED),
+    # Ends that need no lease: another item, or a person, decided them.
+    "settle": Transition(_READY, WorkState.DONE),
+    "refuse": Transition(_READY, WorkState.FAILED),
+    "replay": Transition(_ENDED, WorkState.AVAILABLE),
+}
+
+#: Wait before an item that nobody claimed is dispatched again; it doubles with each message, since messages of items
+#: for which no worker is there would only pile up for the next one.
+REDISPATCH_AFTER = timedelta(minutes=2)
+
+#: How often that wait doubles: to about an hour.
+_DOUBLINGS = 5
+
+
+class WorkKey(NamedTuple):
+    """The name of an item: its kind is the name of the job that carries it out."""
+
+    company: str
+    kind: str
+    key: str
+
+
+class WorkItem(Frozen):
+    """An item's row.
+
+    Attributes:
+        agent_id: the agent whose work it is; None for work of the whole company.
+        lock: at most one open item of a company has it; None for an item that excludes no other.
+        queue: the queue of its messages.
+        payload: the message's JSON; None for an item that no message asks for. It has no text of a memory.
+        attempt: how often it was claimed, without the claims that were released unused.
+        token: the fencing token of the worker that holds it.
+        lease_until: when another worker may claim it.
+        dispatch_after: when the sweep sends its next message; None for never.
+        dispatches: messages that the sweep has sent since it was last claimed or made ready.
+        dispatched_at: when the sweep last sent one.
+        reason: why it waits, is held, was skipped or failed.
+    """
+
+    company: str
+    kind: str
+    key: str
+    agent_id: str | None = None
+    lock: str | None = None
+    state: WorkState = WorkState.AVAILABLE
+    queue: str | None = None
+    payload: str | None = Field(default=None, repr=False)
+    attempt: int = 0
+    token: str | None = None
+    lease_until: BoundedTime | None = None
+    dispatch_after: BoundedTime | None = None
+    dispatches: int = 0
+    dispatched_at: BoundedTime | None = None
+    reason: str | None = None
+    created_at: BoundedTime
+    started_at: BoundedTime | None = None
+    finished_at: BoundedTime | None = None
+
+
+def new_item(
+    name: WorkKey,
+    payload: Payload | None,
+    *,
+    now: datetime,
+    agent_id: str | None = None,
+    lock: str | None = None,
+) -> Row:
+    """Return the row of an item that is ready now; its creator sends the first message, the sweep the next ones."""
+    return {
+        **name._asdict(),
+        "agent_id": agent_id,
+        "lock": lock,
+        "state": WorkState.AVAILABLE.value,
+        "queue": None if payload is None else str(payload.queue),
+        "payload": None if payload is None else payload.model_dump_json(),
+        "attempt": 0,
+        "dispatch_after": None if payload is None else now + REDISPATCH_AFTER,
+        "dispatches": 0,
+        "created_at": now,
+    }
+
+
+def add_items(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:
+    """Insert the items that are new and whose locks are free, and return their keys; of one kind and company."""
+    return insert_new(connection, work_items, sorted(rows, key=lambda row: str(row["key"])), key="key")
+
+
+#: The columns of a lease, as they are while nobody holds it.
+_UNHELD: Row = {"token": None, "lease_until": None}
+
+
+def move(
+    connection: Connection, event: WorkEvent, which: ColumnElement[bool], *, now: datetime, **values: Any
+) -> tuple[str, ...]:
+    """Move the items that meet a condition, if the event leads from their states, and return their keys.
+
+    The values are further columns to set. An item that becomes available counts as dispatched now.
+    """
+    transition = TRANSITIONS[event]
+    row: Row = {"state": transition.target.value}
+    if transition.target is not WorkState.LEASED:
+        row |= {"token": None, "lease_until": None}
+    if transition.target in _ENDED:
+        row |= {"finished_at": now, "dispatch_after": None}
+    elif transition.target is WorkState.AVAILABLE:
+        row |= {"finished_at": None, "dispatches": 0, "dispatch_after": _with_message(now + REDISPATCH_AFTER)}
+    query = update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)
+    return tuple(connection.execute(query.returning(work_items.c.key)).scalars())
+
+
+def _with_message(at: datetime) -> ColumnElement[Any]:
+    return case((work_items.c.payload.is_not(None), literal(at, UtcDateTime())))
+
+
+def is_item(name: WorkKey, *, token: str | None = None) -> ColumnElement[bool]:
+    """Return the condition for one item; with a token, only while a worker holds it with that."""
+    return equals(work_items, **name._asdict(), **({} if token is None else {"token": token}))
+
+
+def claim(connection: Connection, name: WorkKey, *, now: datetime, lease: timedelta) -> bool:
+    """Claim an item under a fresh token; False when it is held or has ended, or another worker has it.
+
+    If its worker dies, the first sweep after the end of the lease dispatches it.
+    """
+    is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)
+    values: Row = {
+        "attempt": work_items.c.attempt + 1,
+        "token": ids.new_id(),
+        "reason": None,
+        "dispatches": 0,
+        "started_at": func.coalesce(work_items.c.started_at, literal(now, UtcDateTime())),
+    }
+    return bool(move(connection, "claim", is_item(name) & is_free, now=now, **values, **_lease(now, lease)))
+
+
+def _lease(now: datetime, lease: timedelta) -> Row:
+    return {"lease_until": now + lease, "dispatch_after": _with_message(now + lease)}
+
+
+def move_leased(
+    connection: Connection, event: WorkEvent, name: WorkKey, token: str, *, now: datetime, **values: Any
+) -> None:
+    """Move an item that this token holds. Raises LeaseLostError, MemoryNotFoundError."""
+    if not move(connection, event, is_item(name, token=token), now=now, **values):
+        raise_lost(connection, name)
+
+
+def renew(connection: Connection, name: WorkKey, token: str, *, now: datetime, lease: timedelta) -> None:
+    """Renew the lease. Raises LeaseLostError, MemoryNotFoundError."""
+    move_leased(connection, "renew", name, token, now=now, **_lease(now, lease))
+
+
+def raise_lost(connection: Connection, name: WorkKey) -> NoReturn:
+    """Raise LeaseLostError for an item that another worker holds or that has ended, MemoryNotFoundError for none."""
+    state = connection.execute(select(work_items.c.state).where(is_item(name))).scalar_one_or_none()
+    if state is None:
+        raise MemoryNotFoundError(f"{name.kind}: {name.key!r} names no work")
+    raise LeaseLostError(f"{name.kind} {name.key} is {state} and no longer held with this token; stop without writing")
+
+
+class WorkItems(Records[WorkItem]):
+    """The work_items table, whatever the kind: what the sweep and people look at."""
+
+    _table = work_items
+    _model = WorkItem
+
+    def get(self, name: WorkKey) -> WorkItem | None:
+        """Return the item, or None."""
+        return self._one(select(work_items).where(is_item(name)))
+
+    def hasten(self, company: str) -> None:
+        """Make the next message of a company's open items due, but for those that a worker holds: after a pause."""
+        ready = equals(work_items, company=company) & work_items.c.state.in_(_READY) & work_items.c.payload.is_not(None)
+        self._update(ready, {"dispatch_after": self._clock(), "dispatches": 0})
+
+    def take_due(
+        self, *, limit: int, company: str | None = None, without: Collection[str] = ()
+    ) -> tuple[WorkItem, ...]:
+        """Return open items, of all companies or of one, whose next message is due, as dispatched now: send those.
+
+        Companies and agents take turns, so that the many items of one do not hold up those of the others. Two sweeps
+        at once dispatch an item once. Kinds in ``without`` are left out.
+        """
+        now = self._clock()
+        due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, work_items.c.kind.not_in(without))
+        if company is not None:
+            due &= work_items.c.company == company
+        if self._database.row(select(work_items.c.key).where(due).limit(1)) is None:
+            return ()  # most sweeps end here, and take no lock
+        with self._database.write() as connection:
+            # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
+            query = select(work_items).where(due).order_by(work_items.c.dispatch_after).limit(_LOOKED_AT)
+            rows = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
+            by_agent = _in_turns(map(self._record, rows), lambda item: (item.company, item.agent_id))
+            taken = _in_turns(by_agent, lambda item: item.company)[:limit]
+            for (whose, kind, dispatches), keys in _grouped(taken).items():
+                values = {
+                    "dispatches": dispatches + 1,
+                    "dispatched_at": now,
+                    "dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),
+                }
+                for part in id_chunks(keys):
+                    these = equals(work_items, company=whose, kind=kind) & work_items.c.key.in_(part)
+                    connection.execute(update(work_items).where(these).values(values))
+        return tuple(taken)
+
+    def count_open(self, company: str, kind: str) -> int:
+        """Return how many items of a kind a company has that have not ended."""
+        return self._database.count(work_items, equals(work_items, company=company, kind=kind), OPEN_WORK)
+
+
+#: Most due items that one sweep looks at to let companies take turns.
+_LOOKED_AT = 5_000
+
+
+def _in_turns(found: Iterable[WorkItem], name: Callable[[WorkItem], object]) -> list[WorkItem]:
+    """Return the first item of each name in their order, then the second of each, and so on."""
+    seen: Counter[object] = Counter()
+    turns = []
+    for item in found:
+        turns.append((seen[name(item)], item))
+        seen[name(item)] += 1
+    return [item for _, item in sorted(turns, key=itemgetter(0))]
+
+
+def _grouped(found: Iterable[WorkItem]) -> dict[tuple[str, str, int], list[str]]:
+    groups: defaultdict[tuple[str, str, int], list[str]] = defaultdict(list)
+    for item in found:
+        groups[item.company, item.kind, item.dispatches].append(item.key)
+    return groups
+
+
+_Record = TypeVar("_Record", bound=BaseModel)
+
+#: What a record of a kind tells of its item, unless its own table has a column of that name.
+_SHOWN = (
+    "state", "reason", "attempt", "token", "lease_until", "dispatch_after", "created_at", "started_at", "finished_at",
+)  # fmt: skip
+
+
+class Work(Records[_Record]):
+    """The base of a repository of one kind of work: its own table says what is particular, keyed by the item.
+
+    A method that changes both does so in one transaction, and one that a worker calls is fenced by the item's token.
+    """
+
+    _kind: str
+
+    @classmethod
+    def _name(cls, company: str, key: str) -> WorkKey:
+        return WorkKey(company, cls._kind, key)
+
+    @property
+    def _key(self) -> Column[Any]:
+        *_, key = self._table.primary_key
+        return key
+
+    def _rows(self) -> Select[*tuple[Any, ...]]:
+        """Return the query of all rows with their items."""
+        own = self._table.c
+        shown = [work_items.c[name] for name in _SHOWN if name not in own]
+        is_its = equals(work_items, kind=self._kind) & (work_items.c.company == own.company)
+        return select(*own, *shown).join(work_items, is_its & (work_items.c.key == self._key))
+
+    def _is(self, company: str, key: str) -> ColumnElement[bool]:
+        return and_(self._table.c.company == company, self._key == key)
+
+    def get(self, company: str, key: str) -> _Record | None:
+        """Return the record of an id, or None when this company has none with it."""
+        return self._one(self._rows().where(self._is(company, key)))
+
+    def claim(self, company: str, key: str, *, lease: timedelta) -> _Record | None:
+        """Claim it under a fresh token; None when it has ended or is held, or another worker has it."""
+        with self._database.write() as connection:
+            if not claim(connection, self._name(company, key), now=self._clock(), lease=lease):
+                return None
+            return self._in(connection, company, key)
+
+    def renew(self, company: str, key: str, token: str, *, lease: timedelta) -> None:
+        """Renew the lease. Raises LeaseLostError: another worker holds it, or it has ended."""
+        with self._database.write() as connection:
+            renew(connection, self._name(company, key), token, now=self._clock(), lease=lease)
+
+    def release(self, company: str, key: str, token: str, *, reason: str | None = None) -> None:
+        """Make a leased item available again, for another attempt. Raises LeaseLostError."""
+        with self._database.write() as connection:
+            move_leased(connection, "release", self._name(company, key), token, now=self._clock(), reason=reason)
+
+    def item(self, company: str, key: str) -> WorkItem:
+        """Return the item, to be dispatched. Raises MemoryNotFoundError."""
+        with self._database.read() as connection:
+            found = one_record(connection, WorkItem, select(work_items).where(is_item(self._name(company, key))))
+        if found is None:
+            raise MemoryNotFoundError(f"{self._kind}: {key!r} names no work")
+        return found
+
+    def _insert(self, connection: Connection, rows: Mapping[str, Row], items: Iterable[Row]) -> frozenset[str]:
+        """Insert new items and their rows by key, in one transaction, and return the keys of those that are new."""
+        added = add_items(connection, items)
+        add_new(connection, self._table, [rows[key] for key in sorted(added)])
+        return added
+
+    def _leased(
+        self,
+        company: str,
+        key: str,
+        token: str,
+        event: WorkEvent = "renew",
+        *,
+        own: Row | None = None,
+        **values: Any,
+    ) -> _Record:
+        """Move the item that this token holds, and change its own row; without an event it stays leased.
+
+        Raises LeaseLostError, MemoryNotFoundError.
+        """
+        with self._database.write() as connection:
+            return self._leased_in(connection, company, key, token, event, own=own, **values)
+
+    def _leased_in(
+        self,
+        connection: Connection,
+        company: str,
+        key: str,
+        token: str,
+        event: WorkEvent,
+        *,
+        own: Row | None,
+        **values: Any,
+    ) -> _Record:
+        move_leased(connection, event, self._name(company, key), token, now=self._clock(), **values)
+        if own:
+            connection.execute(update(self._table).where(self._is(company, key)).values(own))
+        return self._in(connection, company, key)
+
+    def _in(self, connection: Connection, company: str, key: str) -> _Record:
+        return self._record(connection.execute(self._rows().where(self._is(company, key))).mappings().one())
+
+    def _move(
+        self,
+        company: str,
+        key: str,
+        event: WorkEvent,
+        *which: ColumnElement[bool],
+        own: Row | None = None,
+        **values: Any,
+    ) -> _Record | None:
+        """Move the item without a lease, and change its own row; None when the event does not lead from its state."""
+        with self._database.write() as connection:
+            is_it = and_(is_item(self._name(company, key)), *which)
+            if not move(connection, event, is_it, now=self._clock(), **values):
+                return None
+            if own:
+                connection.execute(update(self._table).where(self._is(company, key)).values(own))
+            return self._in(connection, company, key)
+
+    def _drop(self, *which: ColumnElement[bool]) -> int:
+        """Delete rows of this kind with their items, and return how many there were."""
+        gone = select(self._table.c.company, self._key).where(*which).subquery()
+        with self._database.write() as connection:
+            its = select(gone).where(gone.c.company == work_items.c.company, gone.c[self._key.name] == work_items.c.key)
+            connection.execute(delete(work_items).where(equals(work_items, kind=self._kind), its.exists()))
+            return connection.execute(delete(self._table).where(*which)).rowcount
