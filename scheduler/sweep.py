@@ -34,27 +34,17 @@ def expire_cycles(job_context: JobContext) -> None:
     job_context.ledger.skill_cycles.expire(job_context.company, before=before)
 
 
-#: How long a lesson may wait before its message counts as lost; dispatching twice is harmless.
-UNDRAWN_TOO_LONG = timedelta(minutes=2)
-
-#: Lessons dispatched in one sweep at most: a model is slow, and those of a long queue must not be sent over and over.
-LESSONS_REDISPATCHED = 200
-
-
-def sweep_lessons(job_context: JobContext) -> int:
-    """Expire old lessons and their sources, dispatch lost ones, and return how many those were."""
-    config, company = job_context.policy.memory.procedural, job_context.company
-    over = job_context.clock() - timedelta(days=config.evolver.keep_days)
+def expire_lessons(job_context: JobContext) -> None:
+    """Forget the lessons and their sources that are older than the policy keeps."""
+    company = job_context.company
+    over = job_context.clock() - timedelta(days=job_context.policy.memory.procedural.evolver.keep_days)
     job_context.ledger.trajectories.expire(company, before=over)
     job_context.ledger.lessons.expire(company, before=over)
     job_context.ledger.skills.expire_applications(company, before=over)
-    if job_context.model is None or not config.enabled or job_context.ledger.companies.paused(company):
-        return 0  # nobody would extract them
-    lost = job_context.ledger.lessons.waiting(company, dispatched_before=UNDRAWN_TOO_LONG, limit=LESSONS_REDISPATCHED)
-    job_context.dispatcher.dispatch_lessons(
-        LessonPayload(company=company, agent_id=each.agent_id, lesson_id=each.lesson_id) for each in lost
-    )
-    return len(lost)
+
+
+#: Kinds of work that nobody can do without a language model: their messages would only come back.
+ASK_A_MODEL = (LessonPayload.task,)
 
 
 #: How long a run may wait unclaimed before its message counts as lost; dispatching twice is harmless.
@@ -79,10 +69,11 @@ def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
     stale = ledger.runs.stale(company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
     dispatcher.dispatch_runs(stale)
     ledger.runs.mark_dispatched([run.run_id for run in stale])
-    due = ledger.work.take_due(limit=SWEEP_BATCH)
+    due = ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
     dispatcher.dispatch(due)
     expire_cycles(job_context)
-    dispatched = len(stale) + len(due) + sweep_lessons(job_context)
+    expire_lessons(job_context)
+    dispatched = len(stale) + len(due)
     if ledger.reindexes.waiting(company, dispatched_before=REINDEX_REDISPATCH_AFTER):
         dispatcher.dispatch_reindex(company)
     for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from memcore.clock import Clock
 from memcore.config.policy import Policy
 from memcore.ingest import WriteResult
-from memcore.jobs import LessonPayload, Outcome, StoreItem
+from memcore.jobs import Outcome, StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
@@ -40,10 +40,6 @@ class JobDispatcher(Protocol):
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
         """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""
-        ...
-
-    def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
-        """Send the jobs that draw lessons. Raises MemoryConnectionError."""
         ...
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ingest import WriteResult
-from memcore.jobs import DistillPayload, Done, LessonPayload, Outcome, Retry, StoreItem
+from memcore.jobs import DistillPayload, Done, Outcome, Retry, StoreItem
 from tasks.context import JobContext
 from tasks.job import WRITE_LIMITS, job
 
@@ -37,9 +37,8 @@ def distill(payload: DistillPayload, job_context: JobContext) -> Outcome:
     except concurrent.futures.TimeoutError:
         return Retry(reason="the batch writer did not answer in time", delay=_RETRY_DELAY)
     if isinstance(outcome, Done) and outcome.facts.get("lessons"):
-        lesson = LessonPayload(company=payload.company, agent_id=payload.agent_id, lesson_id=payload.trace_id)
         try:
-            job_context.dispatcher.dispatch_lessons([lesson])
+            job_context.dispatcher.dispatch([job_context.ledger.lessons.item(payload.company, payload.trace_id)])
         except MemoryError as error:
             # The sweep dispatches the row.
             _log.warning("distill.lesson_waits", extra={"agent_id": payload.agent_id, "error": type(error).__name__})

@@ -13,7 +13,6 @@ from memcore.client.publisher import Publisher
 from memcore.jobs import (
     CompressPayload,
     FineTunePayload,
-    LessonPayload,
     MaintenancePayload,
     Payload,
     ReindexPayload,
@@ -53,9 +52,6 @@ class BrokerDispatcher:
             for agent_id in agent_ids
         )
         self._dispatch(CompressPayload, jobs)
-
-    def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
-        self._dispatch(LessonPayload, ((ids.new_id(), lesson, f"a lesson of {lesson.agent_id}") for lesson in lessons))
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         for kind, of_kind in groupby(sorted(items, key=attrgetter("kind")), key=attrgetter("kind")):

@@ -329,20 +329,11 @@ lessons = _table(
     *_optional(String, "outcome", "memory_id"),
     Column("confidence", Float),
     Column("created_at", UtcDateTime, nullable=False),
-    # When its message was sent last; in the future while it sleeps.
-    Column("rung_at", UtcDateTime, nullable=False),
-    # How often a model was asked in vain.
-    Column("tries", Integer, nullable=False),
     *_optional(UtcDateTime, "drawn_at", "propagated_at"),
     Column("body", LargeBinary),
     Index("lessons_of_agent", "company", "agent_id", "created_at"),
     Index("lessons_oldest", "company", "created_at"),
 )
-
-#: A lesson that is not drawn yet.
-WAITING = lessons.c.outcome.is_(None)
-
-_partial_index("lessons_waiting", lessons.c.company, lessons.c.rung_at, where=WAITING)
 
 #: A lesson that was stored and not propagated.
 UNPROPAGATED = lessons.c.memory_id.is_not(None) & lessons.c.propagated_at.is_(None)

@@ -369,10 +369,18 @@ class Work(Records[_Record]):
         with self._database.write() as connection:
             renew(connection, self._name(company, key), token, now=self._clock(), lease=lease)
 
-    def release(self, company: str, key: str, token: str, *, reason: str | None = None) -> None:
-        """Make a leased item available again, for another attempt. Raises LeaseLostError."""
-        with self._database.write() as connection:
-            move_leased(connection, "release", self._name(company, key), token, now=self._clock(), reason=reason)
+    def release(
+        self, company: str, key: str, token: str, *, reason: str | None = None, is_unused: bool = False
+    ) -> None:
+        """Make a leased item available again; unused, the attempt does not count. Raises LeaseLostError."""
+        self._leased(company, key, token, "release", reason=reason, attempt=work_items.c.attempt - int(is_unused))
+
+    def wait(
+        self, company: str, key: str, token: str, *, until: datetime, reason: str, is_unused: bool = False
+    ) -> None:
+        """Let a leased item wait until a time; unused, the attempt does not count. Raises LeaseLostError."""
+        attempt = work_items.c.attempt - int(is_unused)
+        self._leased(company, key, token, "wait", reason=reason, dispatch_after=until, attempt=attempt)
 
     def item(self, company: str, key: str) -> WorkItem:
         """Return the item, to be dispatched. Raises MemoryNotFoundError."""

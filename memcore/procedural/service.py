@@ -1,16 +1,26 @@
 """Draws the lesson of one task once, pays for it once, and records its outcome."""
 
 import logging
+import time
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.learning import ProceduralMemoryConfig
-from memcore.errors import AnswerMissingError, BudgetExceededError, MaintenancePausedError
+from memcore.errors import (
+    AnswerMissingError,
+    BudgetExceededError,
+    LeaseLostError,
+    MaintenancePausedError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryNotFoundError,
+)
 from memcore.jobs import Deferred, Done, Outcome, Skipped
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
+from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
 from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
@@ -32,13 +42,13 @@ FIRST_PAUSE = timedelta(minutes=1)
 
 LONGEST_PAUSE = timedelta(hours=6)
 
-#: Failed tries after which a lesson is given up: more than three days.
+#: Attempts after which a lesson is given up: more than three days.
 MAX_TRIES = 21
 
 
-def pause_after(tries: int) -> timedelta | None:
-    """Return the wait after so many failed tries, 1 or more; None when the lesson is given up."""
-    return None if tries >= MAX_TRIES else min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1))
+def pause_after(attempt: int) -> timedelta | None:
+    """Return the wait after so many attempts, 1 or more; None when the lesson is given up."""
+    return None if attempt >= MAX_TRIES else min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1))
 
 
 #: Outcomes that a later try may change: a server that is away, or that refuses until a person sets its key right.
@@ -51,8 +61,7 @@ _log = logging.getLogger(__name__)
 class LearningService:
     """Draws the lessons that wait in the ledger.
 
-    A lesson's row holds its state; messages only dispatch it. So a row that must wait sleeps, its message ends, and the
-    sweep dispatches it when the time has come.
+    A lesson that must wait does so as a work item; its message ends, and the sweep dispatches it in time.
     """
 
     backend: BatchBackend
@@ -64,13 +73,14 @@ class LearningService:
     model: Model | None
     skills: SkillFolders | None = None
     clock: Clock = utc_now
+    renewal: timedelta = LEASE_RENEWAL
 
     async def extract_lesson(self, lesson_id: str) -> Outcome:
         """Draw a lesson that waits; doing it again draws nothing twice.
 
         Returns:
             Done: its row has an outcome, which is the one fact.
-            Deferred: it sleeps, for a budget that is spent, or a model that does not answer or refuses.
+            Deferred: it waits, for a budget, another worker's question, or a model that does not answer or refuses.
             Skipped: nothing to draw now; the sweep dispatches it again where it must.
         """
         lesson = self.ledger.lessons.get(self.company, lesson_id)
@@ -81,16 +91,29 @@ class LearningService:
         try:
             # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
             check_kill_switch(self.ledger, company=self.company, agent_id=lesson.agent_id)
-            captured = await self._captured(lesson, self.model)
-        except (MaintenancePausedError, AnswerMissingError) as error:
+            return await self._claimed(lesson_id, self.model)
+        except (MaintenancePausedError, LeaseLostError) as error:
             return Skipped(reason=str(error))
-        except BudgetExceededError as error:
-            self.ledger.lessons.postpone(self.company, lesson_id, until=error.until)
+
+    async def _claimed(self, lesson_id: str, model: Model) -> Outcome:
+        lessons, since = self.ledger.lessons, time.monotonic()
+        lesson = lessons.claim(self.company, lesson_id, lease=LEASE_LENGTH)
+        if lesson is None or lesson.token is None:
+            return Skipped(reason="another worker draws this lesson, or has drawn it")
+        try:
+            with Lease(lessons, self.company, lesson_id, lesson.token, since=since, renewal=self.renewal):
+                captured = await self._captured(lesson, model)
+            return await self._ended(lesson, lesson.token, captured)
+        except (BudgetExceededError, AnswerMissingError) as error:
+            # Another worker's question is answered by then, or free.
+            until = error.until if isinstance(error, BudgetExceededError) else self.clock() + LEASE_LENGTH
+            lessons.wait(self.company, lesson_id, lesson.token, until=until, reason=str(error), is_unused=True)
             return Deferred(reason=str(error))
-        pause = pause_after(lesson.tries + 1) if captured.outcome in _PASSING else None
-        if pause is not None:
-            return self._slept(lesson, pause, because=captured.outcome)
-        return await self._ended(lesson, captured)
+        except Exception:
+            # The message comes again, and finds it free.
+            with suppress(MemoryError):
+                lessons.release(self.company, lesson_id, lesson.token, is_unused=True)
+            raise
 
     async def _captured(self, lesson: Lesson, model: Model) -> Captured:
         trajectory = self.ledger.trajectories.get(self.company, lesson.lesson_id)
@@ -126,34 +149,35 @@ class LearningService:
             return None
         return CaptureOutcome.BELOW_PERCENTILE
 
-    def _slept(self, lesson: Lesson, pause: timedelta, *, because: CaptureOutcome) -> Outcome:
-        until = self.clock() + pause
-        self.ledger.lessons.postpone(self.company, lesson.lesson_id, until=until, is_failed_attempt=True)
-        facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": lesson.tries + 1}
-        _log.info(ProceduralEvent.POSTPONED, extra=facts)
-        return Deferred(
-            reason=f"the language model: {because.value}; try {lesson.tries + 1}, the next at {until:%H:%M}"
-        )
-
-    async def _ended(self, lesson: Lesson, captured: Captured) -> Outcome:
+    async def _ended(self, lesson: Lesson, token: str, captured: Captured) -> Outcome:
+        pause = pause_after(lesson.attempt) if captured.outcome in _PASSING else None
+        if pause is not None:
+            return self._postponed(lesson, token, pause, because=captured.outcome)
         proposal, is_stored = captured.proposal, captured.memory_id is not None
         # Memory first, then the row: a crash between the two costs one more look, at an answer that is kept.
-        is_ours = self.ledger.lessons.drawn(
-            self.company,
-            lesson.lesson_id,
-            captured.outcome,
-            memory_id=captured.memory_id,
-            confidence=None if proposal is None else proposal.confidence,
-            text=proposal.model_dump_json(include=set(LessonText.model_fields)) if proposal and is_stored else None,
-        )
-        if not is_ours:
-            await self._forget(lesson, captured)
-            return Skipped(reason="this lesson was drawn elsewhere meanwhile, or is forgotten")
+        try:
+            self.ledger.lessons.finish(
+                self.company,
+                lesson.lesson_id,
+                token,
+                captured.outcome,
+                memory_id=captured.memory_id,
+                confidence=None if proposal is None else proposal.confidence,
+                text=proposal.model_dump_json(include=set(LessonText.model_fields)) if proposal and is_stored else None,
+            )
+        except MemoryNotFoundError:
+            if captured.memory_id is not None:
+                # Its agent was erased meanwhile: what was learned goes with it.
+                await self.backend.delete_many(lesson.agent_id, [captured.memory_id])
+            return Skipped(reason="this lesson is forgotten")
         facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "outcome": captured.outcome.value}
         _log.info(ProceduralEvent.DRAWN, extra={**facts, "skill_failures": captured.skill_failures})
         return Done(facts={captured.outcome.value: 1})
 
-    async def _forget(self, lesson: Lesson, captured: Captured) -> None:
-        if captured.memory_id is not None and self.ledger.lessons.get(self.company, lesson.lesson_id) is None:
-            # Its agent was erased meanwhile: what was learned goes with it.
-            await self.backend.delete_many(lesson.agent_id, [captured.memory_id])
+    def _postponed(self, lesson: Lesson, token: str, pause: timedelta, *, because: CaptureOutcome) -> Outcome:
+        until, attempt = self.clock() + pause, lesson.attempt
+        reason = f"the language model: {because.value}; try {attempt}, the next at {until:%H:%M}"
+        self.ledger.lessons.wait(self.company, lesson.lesson_id, token, until=until, reason=reason)
+        facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": attempt}
+        _log.info(ProceduralEvent.POSTPONED, extra=facts)
+        return Deferred(reason=reason)

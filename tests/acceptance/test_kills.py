@@ -31,11 +31,12 @@ from examples.demo.balance import balance, tally_of
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryConnectionError
+from memcore.jobs import LessonPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunState
-from memcore.ledger.tables import WAITING, answers, lessons, reindexes, work_items
+from memcore.ledger.tables import OPEN_WORK, answers, reindexes, work_items
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from ops.cli.session import ledger_of
@@ -77,6 +78,9 @@ EMBEDDER, EMBEDDER_NAME = ("minilm", "all-MiniLM-L6-v2-int8") if THOROUGH else (
 
 #: Before every lease and every message that may still arrive.
 LONG_AGO = NOW - timedelta(hours=2)
+
+#: What the model's worker holds.
+OF_MODEL = work_items.c.kind.in_([LessonPayload.task])
 
 POLICY = f"""\
 memory:
@@ -287,7 +291,7 @@ def _kill_who_asks(stack: StackAddress, model: StubLLM, ledger: Ledger, client: 
     worker.kill()
     _let_time_pass(
         stack,
-        update(lessons).where(WAITING).values(rung_at=LONG_AGO),
+        update(work_items).where(OF_MODEL, OPEN_WORK).values(lease_until=LONG_AGO, dispatch_after=LONG_AGO),
         update(answers).where(answers.c.state == "asking").values(lease_until=LONG_AGO),
     )
     model.order()

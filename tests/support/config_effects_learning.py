@@ -47,7 +47,7 @@ def finished_tasks(place: Place, policy: Policy) -> object:
         for name, more in (("failure", FAILED), ("success", {"quality": 9.0})):
             payload = build_trace_payload(AGENT, trace(name, **more), company=COMPANY, now=START)
             distill(payload.model_dump_json(), made.job_context)
-        waiting = made.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(days=-1), limit=9)
+        waiting = made.ledger.lessons.page(COMPANY, AGENT)
         return sorted(made.ledger.trajectories.get(COMPANY, each.lesson_id).task_id for each in waiting)  # type: ignore[union-attr]  # it was appended with its lesson
 
 

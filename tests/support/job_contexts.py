@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.ingest import WriteResult
-from memcore.jobs import Done, LessonPayload, Outcome, Step, StoreItem
+from memcore.jobs import Done, Outcome, Step, StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
@@ -44,7 +44,6 @@ class RecordingDispatcher:
     dispatched: list[Run] = field(default_factory=list)
     parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
-    lessons: list[LessonPayload] = field(default_factory=list)
     items: list[WorkItem] = field(default_factory=list)
     reindexes: list[str] = field(default_factory=list)
     finetunes: list[tuple[str, str]] = field(default_factory=list)
@@ -64,11 +63,6 @@ class RecordingDispatcher:
         if self.error is not None:
             raise self.error
         self.experience.extend((company, agent_id) for agent_id in agent_ids)
-
-    def dispatch_lessons(self, lessons: Iterable[LessonPayload]) -> None:
-        if self.error is not None:
-            raise self.error
-        self.lessons.extend(lessons)
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         if self.error is not None:

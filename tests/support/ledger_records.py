@@ -19,6 +19,7 @@ from memcore.ledger import tables
 from memcore.ledger.database import record_of
 from memcore.ledger.journal import EntryReason, IncomingKind, JournalEntry
 from memcore.ledger.learning import lessons
+from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.models.archival import ArchivalIndexEntry
@@ -96,6 +97,14 @@ def open_lesson(ledger: Ledger, company: str, agent_id: str, lesson_id: str) -> 
     """Insert the lesson of a task without its trajectory."""
     with ledger.lessons._database.write() as connection:
         return lessons.open_lesson(connection, company, agent_id, lesson_id, at=ledger.lessons._clock())
+
+
+def finish_lesson(ledger: Ledger, company: str, lesson_id: str, outcome: str, **drawn: Any) -> Lesson:
+    """Claim a lesson, and save its outcome."""
+    claimed = ledger.lessons.claim(company, lesson_id, lease=timedelta(minutes=1))
+    assert claimed is not None
+    assert claimed.token is not None
+    return ledger.lessons.finish(company, lesson_id, claimed.token, outcome, **drawn)
 
 
 def make_record(memory_id: str, *, agent_id: str = "ada", at: datetime | None = None) -> MemoryRecord:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.models.execution import ExecutionTrace, TerminationReason, Turn
-from support.ledger_records import open_lesson
+from support.ledger_records import finish_lesson, open_lesson
 from support.lessons import lesson
 
 #: Agents that show each of them.
@@ -71,7 +71,8 @@ def share_failures(ledger: Ledger, company: str, *, at: datetime, failures: Sequ
             trace = _failed(failure, number, at=at - timedelta(seconds=number + 1))
             ledger.trajectories.append(company, Trajectory.of(trace, trace_id=trajectory_id, agent_id=agent_id))
             open_lesson(ledger, company, agent_id, trajectory_id)
-            ledger.lessons.drawn(
+            finish_lesson(
+                ledger,
                 company,
                 trajectory_id,
                 "stored",

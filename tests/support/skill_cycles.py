@@ -17,7 +17,7 @@ from memcore.procedural.records import LessonText
 from memcore.skills.evolver import SkillEvolver
 from memcore.skills.report import EvolverReport
 from support.execution_traces import trajectory
-from support.ledger_records import COMPANY, StoppedClock, open_lesson
+from support.ledger_records import COMPANY, StoppedClock, finish_lesson, open_lesson
 from support.lessons import lesson
 from support.proposals import service_of
 
@@ -82,8 +82,7 @@ class Fleet:
 
     def teach(self, trace_id: str, agent_id: str, text: LessonText) -> None:
         open_lesson(self.ledger, COMPANY, agent_id, trace_id)
-        self.ledger.lessons.drawn(
-            COMPANY, trace_id, "stored", memory_id=f"m-{trace_id}", confidence=text.confidence,
+        finish_lesson(self.ledger, COMPANY, trace_id, "stored", memory_id=f"m-{trace_id}", confidence=text.confidence,
             text=text.model_dump_json(),
         )  # fmt: skip
 

@@ -7,9 +7,10 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
+from memcore.jobs import LessonPayload
 from memcore.ledger.database import Row, checked_key, equals, id_chunks, insert_one, record_of
-from memcore.ledger.rows import CompanyRecords, Work
-from memcore.ledger.tables import UNPROPAGATED, WAITING, lessons, trajectories
+from memcore.ledger.tables import UNPROPAGATED, lessons, trajectories
+from memcore.ledger.work_items import Work, WorkKey, add_items, new_item
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 
@@ -21,7 +22,8 @@ class Lesson(Frozen):
         outcome: one word, such as stored or low_confidence; None while it is not drawn.
         confidence: 0 to 1; None where there is no lesson.
         text: the lesson (memcore.procedural.records) as JSON; None where there is none, and never in a repr.
-        tries: how often a model was asked in vain.
+        attempt: how often it was claimed to be drawn, without the claims that asked no model.
+        token: the fencing token of the worker that draws it.
         task_id: the task that taught it; None where it was not looked up, or is kept no longer.
         propagated_at: when it was propagated to the agent's peers, or found to have none.
     """
@@ -32,7 +34,8 @@ class Lesson(Frozen):
     memory_id: str | None = None
     confidence: float | None = None
     text: str | None = Field(default=None, repr=False)
-    tries: int = Field(default=0, ge=0)
+    attempt: int = 0
+    token: str | None = None
     task_id: str | None = None
     created_at: BoundedTime
     drawn_at: BoundedTime | None = None
@@ -44,15 +47,11 @@ def open_lesson(connection: Connection, company: str, agent_id: str, lesson_id: 
 
     Raises MemoryInputError when a key is too long.
     """
-    row: Row = {
-        "company": checked_key("company", company),
-        "lesson_id": checked_key("lesson_id", lesson_id),
-        "agent_id": checked_key("agent_id", agent_id),
-        "created_at": at,
-        "rung_at": at,
-        "tries": 0,
-    }
-    return insert_one(connection, lessons, row)
+    keys = {"company": company, "lesson_id": lesson_id, "agent_id": agent_id}
+    row: Row = {name: checked_key(name, key) for name, key in keys.items()}
+    name = WorkKey(row["company"], LessonPayload.task, row["lesson_id"])
+    item = new_item(name, LessonPayload(**row), now=at, agent_id=row["agent_id"])
+    return bool(add_items(connection, [item])) and insert_one(connection, lessons, row | {"created_at": at})
 
 
 #: Most lessons of a page.
@@ -62,45 +61,41 @@ MAX_PAGE = 128
 _SAME = and_(lessons.c.company == trajectories.c.company, lessons.c.lesson_id == trajectories.c.trajectory_id)
 
 
-class Lessons(CompanyRecords[Lesson], Work[Lesson]):
-    """The lessons table."""
+class Lessons(Work[Lesson]):
+    """The lessons table and its work items."""
 
+    _kind = LessonPayload.task
     _table = lessons
     _model = Lesson
     _newest_by = (lessons.c.created_at, lessons.c.lesson_id)
     _page_size = MAX_PAGE
-    _open = WAITING
 
-    def drawn(
+    def finish(
         self,
         company: str,
         lesson_id: str,
+        token: str,
         outcome: str,
         *,
         memory_id: str | None = None,
         confidence: float | None = None,
         text: str | None = None,
-    ) -> bool:
-        """Save the outcome of a waiting lesson and return True; False when it has one already."""
-        changes = {
+    ) -> Lesson:
+        """Save the outcome of a leased lesson. Raises LeaseLostError; MemoryNotFoundError when it is forgotten."""
+        own = {
             "outcome": outcome,
             "memory_id": memory_id,
             "confidence": confidence,
             "drawn_at": self._clock(),
             "body": None if text is None else text.encode(),
         }
-        return self._update(self._is(company, lesson_id) & WAITING, changes) > 0
-
-    def postpone(self, company: str, lesson_id: str, *, until: datetime, is_failed_attempt: bool = False) -> None:
-        """Postpone a waiting lesson: no sweep dispatches it before then; a model that did not answer is counted."""
-        changes = {"rung_at": until, "tries": lessons.c.tries + int(is_failed_attempt)}
-        self._update(self._is(company, lesson_id) & WAITING, changes)
+        return self._leased(company, lesson_id, token, "finish", own=own)
 
     def page(
         self, company: str, agent_id: str, *, before: Lesson | None = None, limit: int = MAX_PAGE
     ) -> tuple[Lesson, ...]:
         """Return at most 128 of an agent's lessons with their tasks, newest first, drawn or not."""
-        query = select(lessons, trajectories.c.task_id).outerjoin(trajectories, _SAME)
+        query = self._rows().add_columns(trajectories.c.task_id).outerjoin(trajectories, _SAME)
         query = query.where(equals(lessons, company=company, agent_id=agent_id))
         return self._page(query, before=before, limit=limit)
 
@@ -112,7 +107,7 @@ class Lessons(CompanyRecords[Lesson], Work[Lesson]):
 
     def unpropagated(self, company: str, agent_id: str, *, limit: int) -> tuple[Lesson, ...]:
         """Return an agent's lessons that were stored and not propagated yet."""
-        query = select(lessons).where(equals(lessons, company=company, agent_id=agent_id), UNPROPAGATED)
+        query = self._rows().where(equals(lessons, company=company, agent_id=agent_id), UNPROPAGATED)
         return self._all(query.order_by(lessons.c.created_at, lessons.c.lesson_id).limit(limit))
 
     def propagated(self, company: str, lesson_ids: Iterable[str]) -> None:
@@ -137,7 +132,7 @@ class Lessons(CompanyRecords[Lesson], Work[Lesson]):
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete the lessons that were opened before then, and return how many; their memories stay."""
-        return self._delete(lessons.c.company == company, lessons.c.created_at < before)
+        return self._drop(lessons.c.company == company, lessons.c.created_at < before)
 
     def _of_tasks(
         self, company: str, which: ColumnElement[bool], since: datetime, until: datetime, limit: int
@@ -154,8 +149,8 @@ class Lessons(CompanyRecords[Lesson], Work[Lesson]):
         # The texts are read of those alone that are returned.
         best = select(placed.c.lesson_id).where(placed.c.place == 1)
         best = best.order_by(placed.c.confidence.desc(), placed.c.lesson_id).limit(limit)
-        query = select(lessons).where(lessons.c.company == company, lessons.c.lesson_id.in_(best)).order_by(*surest)
-        return self._all(query)
+        query = self._rows().where(lessons.c.company == company, lessons.c.lesson_id.in_(best))
+        return self._all(query.order_by(*surest))
 
     def _record(self, row: Mapping[Any, Any]) -> Lesson:
         return record_of(Lesson, row, text=None if row["body"] is None else row["body"].decode())

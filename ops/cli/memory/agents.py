@@ -64,7 +64,8 @@ def lessons(
 def _row(lesson: Lesson, counts: Applications | None) -> dict[str, object]:
     # The text of a lesson is the memory's: `memtend search` shows it.
     return {
-        **lesson.model_dump(exclude={"text"}),
+        **lesson.model_dump(exclude={"text", "token", "attempt"}),
+        "tries": lesson.attempt,
         "outcome": lesson.outcome or _WAITING,
         "applications": counts.applications if counts else 0,
         "successes": counts.successes if counts else 0,

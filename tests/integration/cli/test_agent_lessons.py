@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.execution_traces import trajectory
+from support.ledger_records import finish_lesson
 from support.lessons import CANARY
 from typer.testing import CliRunner, Result
 
@@ -41,8 +42,8 @@ def tasks(sqlite_ledger: LedgerUrls) -> Iterator[None]:
     for number in range(3):
         made = trajectory(f"l-{number}", task_id=f"ticket-{number}", task_title=CANARY)
         ledger.trajectories.append("default", made, lesson_at=NOW)
-    ledger.lessons.drawn("default", "l-0", "stored", memory_id="m-0", confidence=0.9, text=f'"{CANARY}"')
-    ledger.lessons.drawn("default", "l-1", "malformed")
+    finish_lesson(ledger, "default", "l-0", "stored", memory_id="m-0", confidence=0.9, text=f'"{CANARY}"')
+    finish_lesson(ledger, "default", "l-1", "malformed")
     ledger.skills.apply(
         AppliedPayload(
             company="default", agent_id="ada", application_id="a", skill_id="m-0", outcome="success", applied_at=NOW

@@ -5,6 +5,7 @@ import inspect
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -33,6 +34,7 @@ from memcore.ledger.llm_answers import Answer, Synthesis
 from memcore.ledger.llm_usage import Caps, NewCall, Spent, UsageBy
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict
 from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import Work
 from memcore.models.approval import ApprovalNeed, ApprovalState
 from memcore.models.archival import ArchivalMode
 from memcore.models.execution import Turn
@@ -106,10 +108,30 @@ def _heard(say: Callable[[], object]) -> object:
         return str(refused)
 
 
-def _token(ledger: Ledger) -> str:
-    """Return the token of the first company's cycle: nobody else may use it."""
-    cycle = ledger.skill_cycles.get(COMPANY, CYCLE_ID)
-    return "none" if cycle is None or cycle.token is None else cycle.token
+def _token(ledger: Ledger, part: str, key: str) -> str:
+    """Return the token of the first company's work: nobody else may use it."""
+    found = getattr(ledger, part).get(COMPANY, key)
+    return "none" if found is None or found.token is None else found.token
+
+
+def _held_calls(part: str, key: str) -> dict[str, Call]:
+    """Return what a worker does with work of a kind."""
+
+    def work(ledger: Ledger) -> Work[Any]:
+        found: Work[Any] = getattr(ledger, part)
+        return found
+
+    def token(ledger: Ledger) -> str:
+        return _token(ledger, part, key)
+
+    return {
+        "claim": lambda ledger, _, c: work(ledger).claim(c, key, lease=DAY),
+        "renew": lambda ledger, _, c: _heard(lambda: work(ledger).renew(c, key, token(ledger), lease=DAY)),
+        "release": lambda ledger, _, c: _heard(lambda: work(ledger).release(c, key, token(ledger))),
+        "wait": lambda ledger, clock, c: _heard(
+            lambda: work(ledger).wait(c, key, token(ledger), until=clock(), reason="later")
+        ),
+    }
 
 
 def _expired(ledger: Ledger, clock: StoppedClock, company: str) -> int:
@@ -197,27 +219,18 @@ WRITES: dict[str, Call] = {
     "syntheses.forget": lambda ledger, _, c: ledger.syntheses.forget(c),
     "experiences.append": lambda ledger, _, c: ledger.experiences.append(c, EXPERIENCE),
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
-    "trajectories.append": lambda ledger, _, c: ledger.trajectories.append(c, TRAJECTORY),
+    "trajectories.append": lambda ledger, clock, c: ledger.trajectories.append(c, TRAJECTORY, lesson_at=clock()),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
-    "lessons.postpone": lambda ledger, clock, c: ledger.lessons.postpone(
-        c, TRAJECTORY.id, until=clock(), is_failed_attempt=True
-    ),
-    "lessons.waiting": lambda ledger, _, c: ledger.lessons.waiting(c, dispatched_before=-DAY, limit=9),
-    "lessons.drawn": lambda ledger, _, c: ledger.lessons.drawn(
-        c, TRAJECTORY.id, "stored", memory_id="m", confidence=0.9, text=f'"{c}"'
+    **{f"lessons.{name}": call for name, call in _held_calls("lessons", TRAJECTORY.id).items()},
+    "lessons.finish": lambda ledger, _, c: _heard(
+        lambda: ledger.lessons.finish(c, TRAJECTORY.id, _token(ledger, "lessons", TRAJECTORY.id), "stored")
     ),
     "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
-    "skill_cycles.claim": lambda ledger, _, c: ledger.skill_cycles.claim(c, CYCLE_ID, lease=DAY),
-    "skill_cycles.renew": lambda ledger, _, c: _heard(
-        lambda: ledger.skill_cycles.renew(c, CYCLE_ID, _token(ledger), lease=DAY)
-    ),
-    "skill_cycles.release": lambda ledger, _, c: _heard(
-        lambda: ledger.skill_cycles.release(c, CYCLE_ID, _token(ledger))
-    ),
+    **{f"skill_cycles.{name}": call for name, call in _held_calls("skill_cycles", CYCLE_ID).items()},
     "skill_cycles.finish": lambda ledger, _, c: _heard(
-        lambda: ledger.skill_cycles.finish(c, CYCLE_ID, _token(ledger), {})
+        lambda: ledger.skill_cycles.finish(c, CYCLE_ID, _token(ledger, "skill_cycles", CYCLE_ID), {})
     ),
     "work.hasten": lambda ledger, _, c: ledger.work.hasten(c),
     "work.take_due": lambda ledger, _, c: ledger.work.take_due(company=c, limit=9),
@@ -309,7 +322,7 @@ VIEWS: dict[str, Call] = {
     "lessons.of_successes": lambda ledger, clock, c: ledger.lessons.of_successes(
         c, str(TRAJECTORY.tools_key), since=FIRST, until=clock() + timedelta(days=400), limit=9
     ),
-    "lessons.count": lambda ledger, _, c: ledger.lessons.count(c),
+    "lessons.item": lambda ledger, _, c: ledger.lessons.item(c, TRAJECTORY.id),
     "finetune_runs.count": lambda ledger, _, c: ledger.finetune_runs.count(c),
     "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),
     "work.count_open": lambda ledger, _, c: ledger.work.count_open(c, EvolvePayload.task),
@@ -385,6 +398,7 @@ def test_what_a_company_does_changes_nothing_of_another(
         "trajectories.append",
         "skill_cycles.plan",
         "skill_cycles.claim",
+        "lessons.claim",
         "spending.reserve",
     ):
         WRITES[name](ledger, clock, COMPANY)

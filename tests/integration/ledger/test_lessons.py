@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from support.execution_traces import trajectory
-from support.ledger_records import COMPANY, StoppedClock, open_lesson
+from support.ledger_records import COMPANY, StoppedClock, finish_lesson, open_lesson
 from support.memories import DAWN
 
-from memcore.errors import MemoryInputError
+from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.work_items import WorkState
 from memcore.models.execution import TerminationReason, Turn
 from memcore.models.memory import MAX_KEY_CHARS
 
@@ -19,22 +20,16 @@ MINUTES = timedelta(minutes=2)
 DAY = timedelta(days=1)
 
 
-def waiting(ledger: Ledger, *, limit: int = 99) -> list[str]:
-    return [each.lesson_id for each in ledger.lessons.waiting(COMPANY, dispatched_before=MINUTES, limit=limit)]
-
-
 def test_a_lesson_is_opened_once_and_drawn_once(ledger: Ledger, clock: StoppedClock) -> None:
     assert open_lesson(ledger, COMPANY, "ada", "l-1")
     assert not open_lesson(ledger, COMPANY, "ada", "l-1")
     opened = ledger.lessons.get(COMPANY, "l-1")
     assert opened is not None
-    assert (opened.outcome, opened.tries, opened.created_at) == (None, 0, clock())
+    assert (opened.outcome, opened.attempt, opened.created_at) == (None, 0, clock())
     clock.advance(DAY)
-    assert ledger.lessons.drawn(COMPANY, "l-1", "stored", memory_id="m", confidence=0.5, text='{"a": "naïve 日本"}')
-    assert not ledger.lessons.drawn(COMPANY, "l-1", "malformed")
-    assert not ledger.lessons.drawn(COMPANY, "unknown", "malformed")
-    drawn = ledger.lessons.get(COMPANY, "l-1")
-    assert drawn is not None
+    drawn = finish_lesson(ledger, COMPANY, "l-1", "stored", memory_id="m", confidence=0.5, text='{"a": "naïve 日本"}')
+    assert ledger.lessons.claim(COMPANY, "l-1", lease=MINUTES) is None
+    assert drawn == ledger.lessons.get(COMPANY, "l-1")
     assert (drawn.outcome, drawn.memory_id, drawn.confidence) == ("stored", "m", 0.5)
     assert (drawn.text, drawn.drawn_at) == ('{"a": "naïve 日本"}', clock())
     assert "日本" not in repr(drawn)
@@ -43,11 +38,14 @@ def test_a_lesson_is_opened_once_and_drawn_once(ledger: Ledger, clock: StoppedCl
 def test_of_many_who_draw_a_lesson_at_once_one_does(ledger: Ledger) -> None:
     open_lesson(ledger, COMPANY, "ada", "l-1")
     with ThreadPoolExecutor(8) as workers:
-        done = list(workers.map(lambda i: ledger.lessons.drawn(COMPANY, "l-1", "stored", memory_id=f"m-{i}"), range(8)))
-    assert done.count(True) == 1
-    kept = ledger.lessons.get(COMPANY, "l-1")
-    assert kept is not None
-    assert kept.memory_id == f"m-{done.index(True)}"
+        claimed = list(workers.map(lambda _: ledger.lessons.claim(COMPANY, "l-1", lease=MINUTES), range(8)))
+    (ours,) = filter(None, claimed)
+    with pytest.raises(LeaseLostError):
+        ledger.lessons.finish(COMPANY, "l-1", "another", "malformed")
+    assert ours.token is not None
+    assert ledger.lessons.finish(COMPANY, "l-1", ours.token, "stored").outcome == "stored"
+    with pytest.raises(MemoryNotFoundError):
+        ledger.lessons.finish(COMPANY, "forgotten", ours.token, "stored")
 
 
 def test_a_key_that_is_too_long_is_refused_by_name(ledger: Ledger) -> None:
@@ -67,54 +65,39 @@ def test_a_trajectory_and_its_lesson_come_together_or_not_at_all(ledger: Ledger,
         ledger.trajectories.append("x" * (MAX_KEY_CHARS + 1), trajectory("other"), lesson_at=clock())
 
 
-def test_a_lost_message_is_found_once_each_time_the_oldest_first(ledger: Ledger, clock: StoppedClock) -> None:
-    for name in ("b", "a", "c"):
-        open_lesson(ledger, COMPANY, "ada", name)
-        clock.advance(timedelta(seconds=1))
-    ledger.lessons.drawn(COMPANY, "c", "stored")
-    assert waiting(ledger) == []
-    clock.advance(MINUTES)
-    assert waiting(ledger, limit=1) == ["b"]
-    assert waiting(ledger) == ["a"]
-    assert waiting(ledger) == []
-    clock.advance(MINUTES + timedelta(seconds=1))
-    assert sorted(waiting(ledger)) == ["a", "b"]
-
-
 def test_two_sweeps_at_once_dispatch_once(ledger: Ledger, clock: StoppedClock) -> None:
     names = [f"l-{number:02}" for number in range(40)]
     for name in names:
         open_lesson(ledger, COMPANY, "ada", name)
-    clock.advance(MINUTES + timedelta(seconds=1))
+    clock.advance(MINUTES)
     with ThreadPoolExecutor(4) as sweeps:
-        dispatched = list(sweeps.map(lambda _: waiting(ledger), range(8)))
-    assert sorted(chain.from_iterable(dispatched)) == names
+        taken = list(sweeps.map(lambda _: ledger.work.take_due(limit=99), range(8)))
+    assert sorted(each.key for each in chain.from_iterable(taken)) == names
 
 
-def test_a_lesson_that_sleeps_is_left_alone_until_its_time(ledger: Ledger, clock: StoppedClock) -> None:
+def test_only_an_attempt_that_was_used_counts(ledger: Ledger, clock: StoppedClock) -> None:
     open_lesson(ledger, COMPANY, "ada", "l-1")
-    ledger.lessons.postpone(COMPANY, "l-1", until=clock() + DAY)
-    clock.advance(DAY + MINUTES)
-    assert waiting(ledger) == []
-    ledger.lessons.postpone(COMPANY, "l-1", until=clock() - DAY, is_failed_attempt=True)
-    found = ledger.lessons.get(COMPANY, "l-1")
-    assert found is not None
-    assert found.tries == 1
-    assert waiting(ledger) == ["l-1"]
-    ledger.lessons.drawn(COMPANY, "l-1", "unavailable")
-    ledger.lessons.postpone(COMPANY, "l-1", until=clock(), is_failed_attempt=True)
-    drawn = ledger.lessons.get(COMPANY, "l-1")
-    assert drawn is not None
-    assert drawn.tries == 1
+    for is_unused, attempt in ((True, 0), (False, 1), (True, 1)):
+        claimed = ledger.lessons.claim(COMPANY, "l-1", lease=MINUTES)
+        assert claimed is not None
+        assert claimed.token is not None
+        until = clock() + DAY
+        ledger.lessons.wait(COMPANY, "l-1", claimed.token, until=until, reason="later", is_unused=is_unused)
+        found = ledger.lessons.item(COMPANY, "l-1")
+        assert (found.state, found.attempt, found.reason) == (WorkState.WAITING, attempt, "later")
+        clock.advance(DAY - MINUTES)
+        assert ledger.work.take_due(limit=9) == ()
+        clock.advance(MINUTES)
+        assert [each.key for each in ledger.work.take_due(limit=9)] == ["l-1"]
 
 
 def test_what_was_stored_is_passed_on_once(ledger: Ledger, clock: StoppedClock) -> None:
     for name, memory_id in (("a", "m-a"), ("b", None), ("c", "m-c")):
         open_lesson(ledger, COMPANY, "ada", name)
-        ledger.lessons.drawn(COMPANY, name, "stored" if memory_id else "malformed", memory_id=memory_id)
+        finish_lesson(ledger, COMPANY, name, "stored" if memory_id else "malformed", memory_id=memory_id)
         clock.advance(MINUTES)
     open_lesson(ledger, COMPANY, "bob", "d")
-    ledger.lessons.drawn(COMPANY, "d", "stored", memory_id="m-d")
+    finish_lesson(ledger, COMPANY, "d", "stored", memory_id="m-d")
     found = ledger.lessons.unpropagated(COMPANY, "ada", limit=9)
     assert [each.memory_id for each in found] == ["m-a", "m-c"]
     assert [each.lesson_id for each in ledger.lessons.unpropagated(COMPANY, "ada", limit=1)] == ["a"]
@@ -141,7 +124,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
     for name, made in tasks.items():
         ledger.trajectories.append(COMPANY, made, lesson_at=clock())
         text = None if name == "mute" else "{}"
-        ledger.lessons.drawn(COMPANY, name, "stored", confidence=sure[name], text=text)
+        finish_lesson(ledger, COMPANY, name, "stored", confidence=sure[name], text=text)
     window = {"since": DAWN, "until": DAWN + DAY}
     failures = ledger.lessons.of_failures(COMPANY, "disk", **window, limit=9)
     assert [each.lesson_id for each in failures] == ["sure", "bad", "unsure"]
@@ -168,7 +151,7 @@ def test_outcomes_are_counted(ledger: Ledger) -> None:
     for number, outcome in enumerate(("stored", "stored", "malformed", None)):
         open_lesson(ledger, COMPANY, "ada" if number else "bob", f"l-{number}")
         if outcome:
-            ledger.lessons.drawn(COMPANY, f"l-{number}", outcome)
+            finish_lesson(ledger, COMPANY, f"l-{number}", outcome)
     assert ledger.lessons.outcomes(COMPANY) == {"stored": 2, "malformed": 1, None: 1}
 
 

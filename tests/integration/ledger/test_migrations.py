@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from support.ledger_records import postgres_database, sqlite_urls
 
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
+from memcore.jobs import LessonPayload
 from memcore.ledger import tables
 from memcore.ledger.companies import CompanyState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
+from memcore.ledger.work_items import WorkState
 
 TREES = {"ledger": tables.metadata, "journal": tables.journal_metadata, "history": tables.history_metadata}
 ROOT = Path(__file__).parents[3]
@@ -92,37 +95,81 @@ def test_migrating_again_changes_nothing_and_keeps_the_rows(fresh: dict[str, str
     assert set(versions) == expected
 
 
-def test_an_upgrade_registers_every_company_that_has_rows_and_keeps_its_pause(
-    fresh: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _upgraded(fresh: dict[str, str], *statements: str, since: str) -> Ledger:
+    """Migrate to a revision, execute the statements, migrate to the newest one, and return the ledger."""
     upgrade = command.upgrade
-    with monkeypatch.context() as old:
-        # The ledger as the last release left it.
+    with pytest.MonkeyPatch.context() as old:
         old.setattr(
             command,
             "upgrade",
-            lambda config, to: upgrade(config, "ledger_10" if config.attributes["tree"] == "ledger" else to),
+            lambda config, to: upgrade(config, since if config.attributes["tree"] == "ledger" else to),
         )
         _migrate(fresh)
     engine = create_engine(fresh["ledger"])
     with engine.begin() as connection:
-        for statement in (
-            "INSERT INTO switches VALUES ('acme', true, '2026-03-01 12:00:00'), ('idle', false, '2026-03-01 12:00:00')",
-            "INSERT INTO ticks VALUES ('acme', '2026-03-01 12:00:00', 0)",
-            f"INSERT INTO agents {NEW_AGENT} VALUES ('globex', 'ada', '{{}}', false, '2026-03-01 12:00:00')",  # noqa: S608  # our own
-        ):
+        for statement in statements:
             connection.execute(text(statement))
+    engine.dispose()
     _migrate(fresh)
-    with closing(Ledger.open(LedgerUrls(ledger=fresh["ledger"], journal=fresh["journal"]))) as ledger:
+    return Ledger.open(LedgerUrls(ledger=fresh["ledger"], journal=fresh["journal"]))
+
+
+def _inserts(table: str, *rows: dict[str, object]) -> list[str]:
+    """Return the statements that insert rows; every text is a value of the test's own."""
+    return [
+        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(map(repr, row.values()))})"  # noqa: S608  # see above
+        for row in rows
+    ]
+
+
+def test_an_upgrade_registers_every_company_that_has_rows_and_keeps_its_pause(fresh: dict[str, str]) -> None:
+    statements = (
+        "INSERT INTO switches VALUES ('acme', true, '2026-03-01 12:00:00'), ('idle', false, '2026-03-01 12:00:00')",
+        "INSERT INTO ticks VALUES ('acme', '2026-03-01 12:00:00', 0)",
+        f"INSERT INTO agents {NEW_AGENT} VALUES ('globex', 'ada', '{{}}', false, '2026-03-01 12:00:00')",  # noqa: S608  # our own
+    )
+    with closing(_upgraded(fresh, *statements, since="ledger_10")) as ledger:
         states = {"acme": CompanyState.PAUSED, "globex": CompanyState.ACTIVE, "idle": CompanyState.ACTIVE}
         assert {each.company: each.state for each in ledger.companies.list()} == states
         ledger.companies.resume("acme")
         ledger.companies.pause("globex")
     # A worker of the last release, which still runs, reads its kill switch there.
+    engine = create_engine(fresh["ledger"])
     with engine.connect() as connection:
         paused = {row.company: bool(row.paused) for row in connection.execute(text("SELECT * FROM switches"))}
     engine.dispose()
     assert paused == {"acme": False, "globex": True, "idle": False}
+
+
+def test_an_upgrade_makes_an_item_of_each_lesson(fresh: dict[str, str]) -> None:
+    row = {"company": "acme", "agent_id": "ada", "created_at": "2026-03-01 12:00:00", "tries": 0}
+    lessons = _inserts(
+        "lessons",
+        row | {"lesson_id": "new", "rung_at": "2026-03-01 12:00:00"},
+        row | {"lesson_id": "asleep", "tries": 3, "rung_at": "2026-03-02 12:00:00.5"},
+        row
+        | {
+            "lesson_id": "drawn",
+            "outcome": "stored",
+            "rung_at": "2026-03-01 12:00:00",
+            "drawn_at": "2026-03-01 12:01:00",
+        },
+    )
+    with closing(_upgraded(fresh, *lessons, since="ledger_12")) as ledger:
+        items = {key: ledger.lessons.item("acme", key) for key in ("new", "asleep", "drawn")}
+        assert {key: (each.state, each.attempt) for key, each in items.items()} == {
+            "new": (WorkState.AVAILABLE, 0),
+            "asleep": (WorkState.WAITING, 3),
+            "drawn": (WorkState.DONE, 0),
+        }
+        until = datetime(2026, 3, 2, 12, 0, 0, 500_000, tzinfo=UTC)
+        assert (items["asleep"].dispatch_after, items["drawn"].dispatch_after) == (until, None)
+        due = ledger.work.take_due(limit=9)
+        payloads = {each.key: LessonPayload.model_validate_json(each.payload or "") for each in due}
+        assert payloads == {
+            key: LessonPayload(company="acme", agent_id="ada", lesson_id=key) for key in ("new", "asleep")
+        }
+        assert {each.queue for each in due} == {LessonPayload.queue}
 
 
 def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 from support.fault_injection import AT_CALLS, Crash, Faults
 from support.hashing_embedder import HashingEmbedder
-from support.ledger_records import open_lesson
+from support.ledger_records import finish_lesson, open_lesson
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.store_servers import store_server
@@ -61,7 +61,7 @@ async def learn(world: MaintenanceFixture, *lessons: MemoryRecord) -> None:
 def record_lesson(world: MaintenanceFixture, lesson: MemoryRecord) -> None:
     entry = lesson.entry
     open_lesson(world.ledger, COMPANY, entry.agent_id, f"row of {entry.id}")
-    assert world.ledger.lessons.drawn(COMPANY, f"row of {entry.id}", "stored", memory_id=entry.id, confidence=0.9)
+    finish_lesson(world.ledger, COMPANY, f"row of {entry.id}", "stored", memory_id=entry.id, confidence=0.9)
 
 
 async def held(world: MaintenanceFixture, agent_id: str) -> list[MemoryRecord]:

@@ -5,7 +5,6 @@ The way begins with a finished task in the store worker's hand, and ends with th
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,8 @@ from memcore.config.learning import ProceduralMemoryConfig
 from memcore.distillation import Capture
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import DistillPayload, Done, StoreItem
-from memcore.llm.answer_cache import QUESTION_LEASE
+from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 
 TRACE_ID = ids.trace_id(company=COMPANY, agent_id="ada", trace="{}")
@@ -65,14 +65,14 @@ async def drawn(school: LearningFixture, model: FakeTeacher, faults: Faults, ski
         ledger=faults.ledger(school.ledger),
         skills=skills,
     )
-    for lesson in school.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(0), limit=9):
-        assert isinstance(await service.extract_lesson(lesson.lesson_id), Done)
+    for item in school.ledger.work.take_due(limit=9):
+        assert isinstance(await service.extract_lesson(item.key), Done)
 
 
 def learned(school: LearningFixture, model: FakeTeacher, faults: Faults, skills: Path) -> None:
     """Carry one task the whole way; messages that were lost are found by their rows, as the sweep finds them."""
     capture(school, faults).take(JOB)
-    school.clock.now += timedelta(seconds=1)
+    school.clock.now += REDISPATCH_AFTER
     asyncio.run(drawn(school, model, faults, skills))
 
 
@@ -93,8 +93,8 @@ def test_after_a_crash_anywhere_the_next_attempt_ends_it(
             is_over = True
         except Crash:
             points += 1
-        # The dead worker's question is free again; its message comes back long after.
-        school.clock.now += QUESTION_LEASE
+        # What the dead worker held is free again; its message comes back long after.
+        school.clock.now += LEASE_LENGTH
         learned(school, model, Faults(), place / "skills")
 
         where = faults.calls[points - 1] if points else ""

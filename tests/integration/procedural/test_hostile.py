@@ -190,7 +190,7 @@ def test_a_server_that_refuses_is_asked_again_when_somebody_may_have_set_it_righ
     refused = learning_agents.extract_lesson()
     assert isinstance(refused, Deferred)
     assert "refused; try 1" in refused.reason
-    assert learning_agents.school.lesson().tries == 1
+    assert learning_agents.school.lesson().attempt == 1
     assert learning_agents.extract_lesson() == Done(facts={"stored": 1})
 
 
@@ -199,7 +199,7 @@ def test_a_server_in_trouble_is_asked_later_under_the_same_key(learning_agents: 
     learning_agents.school.reported(**FAILED)
     learning_agents.stub.order(Scripted(fault=fault, status=503, times=2))
     assert isinstance(learning_agents.extract_lesson(), Deferred)
-    assert learning_agents.school.lesson().tries == 1
+    assert learning_agents.school.lesson().attempt == 1
     assert learning_agents.extract_lesson() == Done(facts={"stored": 1})
     assert len(set(learning_agents.stub.keys())) == 1
 
@@ -208,5 +208,5 @@ def test_a_budget_of_nothing_sleeps_and_asks_nobody(learning_agents: LearningAge
     learning_agents.school.reported(**FAILED)
     assert isinstance(learning_agents.extract_lesson(budgets=BudgetsConfig(tokens_per_agent_per_day=0)), Deferred)
     assert learning_agents.stub.log() == []
-    assert learning_agents.school.lesson().tries == 0
+    assert learning_agents.school.lesson().attempt == 0
     assert learning_agents.extract_lesson() == Done(facts={"stored": 1})

@@ -182,12 +182,12 @@ async def test_a_spent_budget_lets_the_lesson_sleep_until_the_next_day(school: L
     until = school.clock() + timedelta(hours=5)
     broke = FakeTeacher(always=BudgetExceededError("nothing left today", until=until))
     assert await school.extract_lesson(broke) == Deferred(reason="nothing left today")
-    assert (school.lesson().outcome, school.lesson().tries) == (None, 0)
+    assert (school.lesson().outcome, school.lesson().attempt) == (None, 0)
+    school.clock.now = until - timedelta(seconds=1)
+    assert school.ledger.work.take_due(limit=9) == ()
     school.clock.now = until
-    assert school.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(0), limit=9) == ()
-    school.clock.now += timedelta(seconds=1)
-    (woken,) = school.ledger.lessons.waiting(COMPANY, dispatched_before=timedelta(0), limit=9)
-    assert await school.extract_lesson(lesson_id=woken.lesson_id) == Done(facts={"stored": 1})
+    (woken,) = school.ledger.work.take_due(limit=9)
+    assert await school.extract_lesson(lesson_id=woken.key) == Done(facts={"stored": 1})
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ async def test_a_model_that_is_away_or_refuses_is_asked_later_and_not_for_ever(
     away = FakeTeacher(always=trouble)
     for tries in range(1, MAX_TRIES):
         assert isinstance(await school.extract_lesson(away), Deferred), tries
-        assert school.lesson().tries == tries
+        assert school.lesson().attempt == tries
         pause = pause_after(tries)
         assert pause is not None
         school.clock.now += pause
@@ -256,7 +256,7 @@ async def test_who_is_paused_learns_later(school: LearningFixture, whose: str) -
         school.ledger.agents.pause(COMPANY, "ada")
     assert isinstance(await school.extract_lesson(model), Skipped)
     assert model.asked == []
-    assert school.lesson().outcome is None
+    assert (school.lesson().outcome, school.lesson().attempt) == (None, 0)
     school.ledger.companies.resume(COMPANY)
     school.ledger.agents.resume(COMPANY, "ada")
     assert await school.extract_lesson(model) == Done(facts={"stored": 1})
@@ -281,7 +281,7 @@ async def test_trouble_of_the_store_comes_back_to_an_answer_that_is_kept(
         patched.setattr(school.library.backend, "store_many", full)
         with pytest.raises(MemoryStoreError):
             await school.extract_lesson(model)
-    assert school.lesson().outcome is None
+    assert (school.lesson().outcome, school.lesson().attempt) == (None, 0)
     assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     assert len(model.asked) == 1
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.ledger_records import COMPANY, open_lesson
+from support.ledger_records import COMPANY, finish_lesson, open_lesson
 from support.lessons import lesson
 from support.skill_cycles import CHAIN, DISK, Fleet, accounted, pattern_of
 
@@ -116,7 +116,7 @@ async def test_without_a_lesson_nothing_is_made_up(fleet: Fleet) -> None:
     for agent in "abcd":
         fleet.execute(f"t-{agent}", agent, category="disk", task_title=DISK)
     open_lesson(fleet.ledger, COMPANY, "a", "t-a")
-    fleet.ledger.lessons.drawn(COMPANY, "t-a", "stored", confidence=0.9, text='{"unknown": "form"}')
+    finish_lesson(fleet.ledger, COMPANY, "t-a", "stored", confidence=0.9, text='{"unknown": "form"}')
     report = await fleet.run()
     assert (report.skipped_without_lesson, report.proposals_emitted) == (1, 0)
 

@@ -43,6 +43,10 @@ def learning(job_context: ScriptedContext, level: str = "persistent", **procedur
     job_context.policy = Policy.model_validate({"memory": {"level": level, "procedural": procedural}})
 
 
+def dispatched(job_context: ScriptedContext) -> list[LessonPayload]:
+    return [LessonPayload.model_validate_json(each.payload or "") for each in job_context.dispatcher.items]
+
+
 def test_the_lesson_of_the_message_is_drawn(job_context: ScriptedContext) -> None:
     asked: list[str] = []
 
@@ -99,11 +103,11 @@ def test_a_task_that_teaches_dispatches_its_lesson(
     assert isinstance(outcome, Done)
     assert outcome.facts.get("lessons") == (1 if teaches else None)
     expected = [LessonPayload(company="acme", agent_id="ada", lesson_id="trace-1")] if teaches else []
-    assert job_context.dispatcher.lessons == expected
+    assert dispatched(job_context) == expected
     assert (job_context.ledger.lessons.get("acme", "trace-1") is not None) == teaches
     # Sent again, it dispatches nothing: the row is there, and the sweep takes care of it.
     assert distill(trace_payload(**more), job_context) == Done(facts={"known": 1})
-    assert job_context.dispatcher.lessons == expected
+    assert dispatched(job_context) == expected
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT, MemoryLevel.NONE])
@@ -112,7 +116,7 @@ def test_what_would_outlive_a_session_or_a_project_teaches_nothing(
 ) -> None:
     learning(job_context, level=level.value)
     distill(trace_payload(**FAILED), job_context)
-    assert job_context.dispatcher.lessons == []
+    assert dispatched(job_context) == []
     assert job_context.ledger.lessons.outcomes("acme") == {}
 
 
