@@ -1,10 +1,13 @@
-"""The sweep: dispatches again what was lost with a message or a worker, and deletes what has expired."""
+"""The sweep: dispatches lost work again, plans the skill evolver's cycles, and deletes what has expired."""
 
 from datetime import timedelta
 
+from memcore.config.policy import Policy
 from memcore.jobs import Done, LessonPayload, Outcome, SweepPayload
 from memcore.ledger.agents import last_slot
+from memcore.ledger.companies import CompanyState
 from memcore.models.memory import ConsolidationInterval
+from scheduler.companies import served_companies
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
 
@@ -12,13 +15,18 @@ from tasks.job import CONTROL_LIMITS, job
 KEPT_AT_LEAST = timedelta(weeks=2)
 
 
-def plan_cycle(job_context: JobContext) -> None:
-    """Plan the current slot's cycle, once, and dispatch it.
+def plan_cycles(job_context: JobContext) -> None:
+    """Plan the cycle of each active company's current slot, once, and dispatch it.
 
     After a long downtime that is one cycle, not one for each slot that was missed.
     """
-    company, memory = job_context.company, job_context.policy.memory
-    config, interval = memory.procedural.evolver, memory.consolidation.interval
+    for company, policy in served_companies(job_context):
+        if company.state is CompanyState.ACTIVE:
+            _plan_cycle(job_context, company.company, policy)
+
+
+def _plan_cycle(job_context: JobContext, company: str, policy: Policy) -> None:
+    config, interval = policy.memory.procedural.evolver, policy.memory.consolidation.interval
     if not config.enabled or interval is ConsolidationInterval.NEVER:
         return
     slot, window = last_slot(company, interval, job_context.clock()), timedelta(days=config.window_days)
@@ -64,6 +72,7 @@ SWEEP_BATCH = 1_000
 def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
     """Dispatch stale runs and expire old rows; while a worker holds a run, a second message does nothing."""
     company, ledger, dispatcher = job_context.company, job_context.ledger, job_context.dispatcher
+    plan_cycles(job_context)
     for run_id in ledger.syntheses.revive(company):
         ledger.runs.wake(run_id)
     stale = ledger.runs.stale(company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
@@ -79,11 +88,11 @@ def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
     for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
         dispatcher.dispatch_finetune(company, run.run_id)
     ledger.syntheses.forget(company)
-    policy, now = job_context.policy.memory.consolidation, job_context.clock()
-    over = now - timedelta(days=policy.journal_days)
+    consolidation, now = job_context.policy.memory.consolidation, job_context.clock()
+    over = now - timedelta(days=consolidation.journal_days)
     ledger.answers.expire(company, before=over)
     expired = ledger.journal.expire(company, before=over)
-    keep_days = policy.archival.keep_days
+    keep_days = consolidation.archival.keep_days
     archived_before = None if keep_days is None else now - timedelta(days=keep_days)
     # A restored memory's copy is kept as long as its restore can be undone.
     unarchived = ledger.archive.expire(company, returned_before=over, before=archived_before)

@@ -1,10 +1,10 @@
-"""The tick: claims due agents, commits, then dispatches their runs; once a slot it plans the skill evolver's cycle.
+"""The tick: claims due agents, commits, then dispatches their runs.
 
 Its cost grows with the agents that are due, not with those that exist.
 """
 
-from memcore.jobs import Done, Outcome, Skipped, TickPayload
-from scheduler.sweep import plan_cycle
+from memcore.jobs import Done, Outcome, TickPayload
+from scheduler.companies import served_companies
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
 
@@ -18,25 +18,26 @@ CLAIM_CAP = 20_000
 
 @job(TickPayload, CONTROL_LIMITS, is_repeated=True)
 def tick(_payload: TickPayload, job_context: JobContext) -> Outcome:
-    """Dispatch the runs of due agents, the longest due first; any number of ticks may run at once."""
-    outcome = _send(job_context)
+    """Dispatch the runs of all companies' due agents, the longest due first; any number of ticks may run at once."""
+    sent = _send(job_context)
     # Recorded at the end, and while all is paused too: the doctor checks that ticks run.
-    job_context.ledger.ticks.note(job_context.company, sent=outcome.facts["sent"] if isinstance(outcome, Done) else 0)
-    return outcome
-
-
-def _send(job_context: JobContext) -> Done | Skipped:
-    if job_context.ledger.companies.paused(job_context.company):
-        # Due agents stay due: queued now, their runs would only be dispatched again and again until a resume.
-        return Skipped(reason="maintenance is paused")
-    interval = job_context.policy.memory.consolidation.interval
-    sent = 0
-    while sent < CLAIM_CAP:
-        runs = job_context.ledger.agents.claim_due(job_context.company, interval=interval, limit=CLAIM_BATCH)
-        if runs:  # committed by now: a message lost from here on is found by the sweep
-            job_context.dispatcher.dispatch_runs(runs)
-        sent += len(runs)
-        if len(runs) < CLAIM_BATCH:
-            break
-    plan_cycle(job_context)
+    job_context.ledger.ticks.note(job_context.company, sent=sent)
     return Done(facts={"sent": sent})
+
+
+def _send(job_context: JobContext) -> int:
+    agents, sent = job_context.ledger.agents, 0
+    due = agents.due(default=job_context.policies.policy.memory.consolidation.interval)
+    if not due:
+        return 0  # most ticks end here, and read no policy
+    served = [company.company for company, _ in served_companies(job_context) if company.company in due]
+    waiting = {interval: [each for each in served if due[each] is interval] for interval in set(due.values())}
+    while waiting and sent < CLAIM_CAP:
+        for interval, companies in tuple(waiting.items()):
+            runs = agents.claim_due(companies, interval=interval, limit=CLAIM_BATCH)
+            if runs:  # committed by now: a message lost from here on is found by the sweep
+                job_context.dispatcher.dispatch_runs(runs)
+            sent += len(runs)
+            if len(runs) < CLAIM_BATCH:
+                del waiting[interval]
+    return sent

@@ -8,6 +8,7 @@ from memcore.clock import Clock
 from memcore.config.policy import Policy
 from memcore.ingest import WriteResult
 from memcore.jobs import Outcome, StoreItem
+from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
@@ -61,11 +62,13 @@ class JobContext(Protocol):
     Attributes:
         company: the company this process serves.
         policy: the memory policy in force.
+        policies: the policies of all companies.
         ledger: companies, agents, runs, journal.
     """
 
     company: str
     policy: Policy
+    policies: CompanyPolicies
     ledger: Ledger
 
     @property

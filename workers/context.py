@@ -21,6 +21,7 @@ from memcore.finetune.run_folder import RUNS, SCRATCH
 from memcore.finetune.service import FineTuneService, StageLease, hostname
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import Outcome, ProgressCallback, Step, StoreItem, no_progress
+from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_model
 from memcore.maintenance.consolidation.answers import QuestionOutcome, SynthesisService
@@ -58,6 +59,7 @@ class WorkerContext:
         """Open every connection; raises MemoryConfigError or MemoryConnectionError in one sentence."""
         self.company = settings.company
         self.policy = policy
+        self.policies = CompanyPolicies(settings, policy)
         self.dispatcher = dispatcher
         self.clock = clock
         self._progress_of = progress_of

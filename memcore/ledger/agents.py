@@ -1,14 +1,15 @@
 """Agents, their slots, the claim of the agents that are due, and the scheduler's ticks."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, literal, or_, select, update
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger.companies import CompanyState
 from memcore.ledger.database import (
     Row,
     UtcDateTime,
@@ -22,7 +23,7 @@ from memcore.ledger.database import (
 )
 from memcore.ledger.rows import CompanyRecords, Records
 from memcore.ledger.runs import NewRun, Run, new_row
-from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, runs, ticks
+from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, companies, runs, ticks
 from memcore.models.base import Frozen, ValidatedModel
 from memcore.models.memory import AgentId, BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
 
@@ -142,31 +143,36 @@ def first_due(company: str, agent_id: str, interval: ConsolidationInterval, now:
 OWN = OWN_INTERVAL & (agents.c.interval != ConsolidationInterval.NEVER)
 
 
-def _any_due(company: str, *, interval: ConsolidationInterval, now: datetime) -> Select[*tuple[Any, ...]]:
-    scopes = [(OWN, agents.c.next_due_at <= now)]
-    if interval is not ConsolidationInterval.NEVER:
-        scopes += [(COMPANY_INTERVAL, due) for due in (agents.c.next_due_at <= now, *_misplaced(interval, now))]
-    found = [exists().where(agents.c.company == company, which, due) for which, due in scopes]
-    return select(or_(*found))
+def _companies_with_due(default: ConsolidationInterval, now: datetime) -> Select[*tuple[Any, ...]]:
+    interval = func.coalesce(companies.c.interval, str(default))
+    times = {str(each): literal(now + length, UtcDateTime()) for each, length in LENGTHS.items()}
+    # Each condition is one step into an index for each company, however many agents it has.
+    slot = agents.c.next_due_at
+    waits = (slot <= now, slot.is_(None), slot > case(times, value=interval))
+    of_company = exists().where(agents.c.company == companies.c.company)
+    follows = or_(*(of_company.where(COMPANY_INTERVAL, wait) for wait in waits))
+    is_due = or_(of_company.where(OWN, waits[0]), (interval != str(ConsolidationInterval.NEVER)) & follows)
+    query = select(companies.c.company, interval.label("interval")).order_by(companies.c.company)
+    return query.where(companies.c.state == CompanyState.ACTIVE, is_due)
 
 
 def _claim_due(
-    connection: Connection, company: str, *, interval: ConsolidationInterval, limit: int, now: datetime
+    connection: Connection, names: Collection[str], *, interval: ConsolidationInterval, limit: int, now: datetime
 ) -> tuple[Run, ...]:
     is_due = agents.c.next_due_at <= now
-    due = _claimed(connection, company, OWN, is_due, limit)
+    due = _claimed(connection, names, OWN, is_due, limit)
     if interval is not ConsolidationInterval.NEVER:
         for misplaced in _misplaced(interval, now):
-            planned = _claimed(connection, company, COMPANY_INTERVAL, misplaced, limit)
-            _advance(connection, company, planned, interval=interval, now=now)
-        due += _claimed(connection, company, COMPANY_INTERVAL, is_due, limit)
-    due = sorted(due, key=lambda row: (row["next_due_at"], row["agent_id"]))[:limit]
+            planned = _claimed(connection, names, COMPANY_INTERVAL, misplaced, limit)
+            _advance(connection, planned, interval=interval, now=now)
+        due += _claimed(connection, names, COMPANY_INTERVAL, is_due, limit)
+    due = sorted(due, key=lambda row: (row["turn"], row["next_due_at"], row["agent_id"]))[:limit]
     if not due:
         return ()
     # The slot after now, not the one after the last: an agent that slept through ten slots gets one run.
-    _advance(connection, company, due, interval=interval, now=now)
+    _advance(connection, due, interval=interval, now=now)
     rows = [
-        new_row(NewRun(company=company, agent_id=row["agent_id"], planned_at=row["next_due_at"]), now=now)
+        new_row(NewRun(company=row["company"], agent_id=row["agent_id"], planned_at=row["next_due_at"]), now=now)
         for row in due
     ]
     # An agent whose run is active keeps that one: the insert skips it, and its slot has moved on all the same, or else
@@ -182,31 +188,43 @@ def _misplaced(interval: ConsolidationInterval, now: datetime) -> tuple[ColumnEl
 
 
 def _claimed(
-    connection: Connection, company: str, which: ColumnElement[bool], due: ColumnElement[bool], limit: int
+    connection: Connection,
+    names: Collection[str],
+    which: ColumnElement[bool],
+    due: ColumnElement[bool],
+    limit: int,
 ) -> list[Row]:
-    query = select(agents.c.agent_id, agents.c.interval, agents.c.next_due_at).order_by(agents.c.next_due_at)
-    query = query.where(agents.c.company == company, which, due).limit(limit).with_for_update(skip_locked=True)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    # The companies take turns: each one's longest due agent, then each one's next.
+    in_company = func.row_number().over(partition_by=agents.c.company, order_by=agents.c.next_due_at)
+    ranked = select(agents.c.company, agents.c.agent_id, agents.c.next_due_at, in_company.label("turn"))
+    turns = ranked.where(agents.c.company.in_(names), which, due).subquery()
+    first = select(turns).order_by(turns.c.turn, turns.c.next_due_at).limit(limit).subquery()
+    found = select(agents.c.company, agents.c.agent_id, agents.c.interval, agents.c.next_due_at, first.c.turn)
+    found = found.join(first, (agents.c.company == first.c.company) & (agents.c.agent_id == first.c.agent_id))
+    # The conditions once more: while the lock was waited for, another tick may have claimed the agent.
+    locked = found.where(which, due).with_for_update(skip_locked=True, of=agents)
+    return [dict(row) for row in connection.execute(locked).mappings()]
 
 
-def _advance(
-    connection: Connection, company: str, rows: list[Row], *, interval: ConsolidationInterval, now: datetime
-) -> None:
+def _advance(connection: Connection, rows: list[Row], *, interval: ConsolidationInterval, now: datetime) -> None:
     if not rows:
         return
     values = [
         {
+            "of_company": row["company"],
             "of_agent": row["agent_id"],
-            "slot": first_due(company, row["agent_id"], ConsolidationInterval(row["interval"] or interval), now),
+            "slot": first_due(row["company"], row["agent_id"], ConsolidationInterval(row["interval"] or interval), now),
         }
         for row in rows
     ]
-    query = update(agents).where(agents.c.company == company)
+    query = update(agents)
     if connection.dialect.name == "postgresql":
-        given = unnest_values({"of_agent": agents.c.agent_id, "slot": agents.c.next_due_at}, values)
-        connection.execute(query.where(agents.c.agent_id == given.c.of_agent).values(next_due_at=given.c.slot))
+        real = {"of_company": agents.c.company, "of_agent": agents.c.agent_id, "slot": agents.c.next_due_at}
+        given = unnest_values(real, values)
+        query = query.where(agents.c.company == given.c.of_company, agents.c.agent_id == given.c.of_agent)
+        connection.execute(query.values(next_due_at=given.c.slot))
     else:
-        query = query.where(agents.c.agent_id == bindparam("of_agent"))
+        query = query.where(agents.c.company == bindparam("of_company"), agents.c.agent_id == bindparam("of_agent"))
         connection.execute(query.values(next_due_at=bindparam("slot")), values)
 
 
@@ -305,21 +323,28 @@ class Agents(CompanyRecords[Agent]):
         """Plan the agent for a time, at most one interval ahead; MemoryNotFoundError when it is unknown."""
         self._change(company, agent_id, next_due_at=checked_time("at", at))
 
-    def claim_due(self, company: str, *, interval: ConsolidationInterval, limit: int) -> tuple[Run, ...]:
-        """Claim the agents that are due, oldest first, plan their next slots, and return the runs to dispatch.
+    def due(self, *, default: ConsolidationInterval) -> dict[str, ConsolidationInterval]:
+        """Return the active companies that have due agents, in the order of their names, with their intervals.
+
+        It is one read whatever the number of companies, and takes no lock: most ticks end here. ``default`` is the
+        interval of companies that have none of their own.
+        """
+        rows = self._database.rows(_companies_with_due(default, self._clock()))
+        return {row["company"]: ConsolidationInterval(row["interval"]) for row in rows}
+
+    def claim_due(self, names: Collection[str], *, interval: ConsolidationInterval, limit: int) -> tuple[Run, ...]:
+        """Claim companies' due agents, plan their next slots, and return the runs to dispatch.
+
+        Each company's agents come oldest first, and the companies take turns. ``interval`` is that of all of these
+        companies, for agents that have none of their own.
 
         The runs are committed when this returns: dispatch them then; the sweep dispatches what a crash left unsent.
         Of concurrent calls, one claims each due agent. An agent whose run is still active gets no second one.
-        ``interval`` is the company's, for agents that have none of their own.
         """
         if limit < 1:
             raise MemoryInputError("limit", f"is {limit}; it must be at least 1")
-        now = self._clock()
-        # Without a lock, because most ticks find none.
-        if not self._database.value(_any_due(company, interval=interval, now=now)):
-            return ()
         with self._database.write() as connection:
-            return _claim_due(connection, company, interval=interval, limit=limit, now=now)
+            return _claim_due(connection, names, interval=interval, limit=limit, now=self._clock())
 
     def _change(self, company: str, agent_id: str, **values: Any) -> None:
         if not self._update(self._is(company, agent_id), values):

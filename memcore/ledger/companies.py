@@ -1,6 +1,7 @@
 """The companies that an installation serves: their state, which is the kill switch of all their agents, and policy."""
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,12 @@ class Companies(Records[Company]):
             query = query.where(companies.c.state == state)
         return self._all(query)
 
+    def note_intervals(self, intervals: Mapping[str, ConsolidationInterval | None]) -> None:
+        """Save the intervals of companies' own policies, so that one query finds whose agents are due."""
+        with self._database.write() as connection:
+            for company, interval in sorted(intervals.items()):
+                connection.execute(update(companies).where(companies.c.company == company).values(interval=interval))
+
     def paused(self, company: str) -> bool:
         """Return whether the company's maintenance must not run; an unreadable row raises, and then nothing may."""
         state = self._database.value(select(companies.c.state).where(companies.c.company == company))
@@ -148,7 +155,9 @@ class CompanyPolicies:
     """
 
     def __init__(self, settings: Settings, policy: Policy) -> None:
-        self._settings, self._policy = settings, policy
+        #: The installation's.
+        self.policy = policy
+        self._settings = settings
         self._folder = (settings.home if settings.policy_path is None else settings.policy_path.parent) / "policies"
         # What each was made from, and what it became. Two threads that miss at once both read: that harms nothing.
         self._known: dict[str, tuple[_Source, Settings, Policy]] = {}
@@ -161,11 +170,6 @@ class CompanyPolicies:
             settings = self._settings.model_copy(update={"company": company.company})
             known = self._known[company.company] = source, settings, self._read(company, source)
         return known[1:]
-
-    def own_interval(self, company: Company) -> ConsolidationInterval | None:
-        """Return the interval of the company's own policy; None where it has none and follows the installation's."""
-        file, document = self._source(company)
-        return None if file is None and document is None else self.of(company)[1].memory.consolidation.interval
 
     def _source(self, company: Company) -> "_Source":
         try:
@@ -183,10 +187,10 @@ class CompanyPolicies:
     def _read(self, company: Company, source: "_Source") -> Policy:
         file, document = source
         if file is None and document is None:
-            return self._policy
+            return self.policy
         try:
             given = (document or {}) if file is None else read_document(Path(self._file(company.company)))
-            return build_policy(given, base=self._policy)
+            return build_policy(given, base=self.policy)
         except MemoryConfigError as error:
             raise MemoryConfigError(f"company {company.company}: {error}") from None
 

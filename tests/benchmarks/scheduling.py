@@ -1,4 +1,4 @@
-"""The cost of a tick with a hundred thousand agents: ``python tests/benchmarks/scheduling.py [known] [due]``.
+"""The cost of a tick with 100,000 agents of 200 companies: ``python tests/benchmarks/scheduling.py [known] [due]``.
 
 A real ledger (SQLite, and PostgreSQL where its wheel is installed), a real broker, the scheduler's own tick; the clock
 alone is moved, so that agents come due. Memory is the peak of a fresh process that does nothing but tick.
@@ -33,6 +33,7 @@ from memcore.config.policy import Policy  # noqa: E402
 from memcore.config.settings import Settings  # noqa: E402
 from memcore.config.urls import LedgerUrls  # noqa: E402
 from memcore.jobs import Done, Queue  # noqa: E402
+from memcore.ledger.companies import CompanyPolicies  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
 from scheduler.tick import tick  # noqa: E402
@@ -51,8 +52,8 @@ IDLE_TICKS = 30
 #: Times that a part of the agents comes due, each time another one.
 DUE_TICKS = 3
 
-#: Agents made known in one call; bounds the memory of the bench itself.
-_PAGE = 10_000
+#: Companies that the agents belong to, each with a policy file of its own.
+COMPANIES = 200
 
 
 @dataclass(kw_only=True)
@@ -76,7 +77,12 @@ def scheduling(*, known: int, due: int) -> tuple[list[Figure], list[Target]]:
         for name, urls in _databases(Path(folder)):
             seen = _measure(urls, broker, Path(folder), known=known, due=due)
             rows = (
-                (f"{known:,} known, none due", "ms", seen.idle_ms, f"{seen.idle_cpu_ms:.2f} ms of CPU here"),
+                (
+                    f"{known:,} known of {COMPANIES} companies, none due",
+                    "ms",
+                    seen.idle_ms,
+                    f"{seen.idle_cpu_ms:.2f} ms of CPU here",
+                ),
                 (
                     f"{seen.due_count:,} due, claimed and sent",
                     "s",
@@ -112,10 +118,12 @@ def _measure(urls: LedgerUrls, broker: BrokerAddress, home: Path, *, known: int,
     migrate(urls)
     clock, seen = StoppedClock(), Samples()
     with _context(urls, broker, home, clock) as job_context:
+        for company in _companies():
+            job_context.ledger.companies.register(company)
         _register(job_context, range(FEW))
-        seen.few_mib = _peak_of_a_child(urls)
+        seen.few_mib = _peak_of_a_child(urls, home)
         _register(job_context, range(FEW, known))
-        seen.many_mib = _peak_of_a_child(urls)
+        seen.many_mib = _peak_of_a_child(urls, home)
         cpu = process_time()
         for _ in range(IDLE_TICKS):
             begun = perf_counter()
@@ -156,29 +164,52 @@ def _context(urls: LedgerUrls, broker: BrokerAddress, home: Path, clock: Stopped
         ledger = opened.enter_context(closing(Ledger.open(urls, clock=clock)))
         app = opened.enter_context(closing(create_app(settings)))
         made = SimpleNamespace(
-            company=COMPANY, ledger=ledger, policy=Policy(), dispatcher=BrokerDispatcher(app), clock=clock
+            company=COMPANY, ledger=ledger, policies=_policies(home), dispatcher=BrokerDispatcher(app), clock=clock
         )
         yield cast("JobContext", made)
 
 
 def _register(job_context: "JobContext", numbers: range) -> None:
-    for start in range(numbers.start, numbers.stop, _PAGE):
-        names = [f"agent-{number}" for number in range(start, min(start + _PAGE, numbers.stop))]
-        job_context.ledger.agents.register(COMPANY, names, interval=job_context.policy.memory.consolidation.interval)
+    interval = job_context.policies.policy.memory.consolidation.interval
+    for place, company in enumerate(_companies()):
+        names = [f"agent-{number}" for number in numbers[place::COMPANIES]]
+        job_context.ledger.agents.register(company, names, interval=interval)
 
 
-def _peak_of_a_child(urls: LedgerUrls) -> float:
+def _companies() -> list[str]:
+    return [COMPANY, *(f"company-{number}" for number in range(1, COMPANIES))]
+
+
+def _policies(home: Path) -> CompanyPolicies:
+    """Give each company a policy file, and return what reads them."""
+    folder = home / "policies"
+    folder.mkdir(exist_ok=True)
+    for company in _companies():
+        (folder / f"{company}.yaml").write_text("memory: {consolidation: {max_memories_per_agent: 5000}}")
+    settings = Settings(
+        broker_url="redis://127.0.0.1:9",
+        database_url="postgresql://127.0.0.1:9/none",
+        qdrant_url="http://127.0.0.1:9",
+        home=home,
+    )
+    return CompanyPolicies(settings, Policy())
+
+
+def _peak_of_a_child(urls: LedgerUrls, home: Path) -> float:
     answer = subprocess.run(
-        [sys.executable, __file__, "ticking", urls.ledger, urls.journal], check=True, capture_output=True, text=True
+        [sys.executable, __file__, "ticking", urls.ledger, urls.journal, str(home)],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return float(answer.stdout)
 
 
-def _ticking(ledger_url: str, journal_url: str) -> None:
+def _ticking(ledger_url: str, journal_url: str, home: str) -> None:
     """Tick as the child of a measurement, and print this process's peak in MiB."""
     clock = StoppedClock()
     with closing(Ledger.open(LedgerUrls(ledger=ledger_url, journal=journal_url), clock=clock)) as ledger:
-        made = SimpleNamespace(company=COMPANY, ledger=ledger, policy=Policy(), clock=clock)
+        made = SimpleNamespace(company=COMPANY, ledger=ledger, policies=_policies(Path(home)), clock=clock)
         for _ in range(IDLE_TICKS):
             tick("{}", cast("JobContext", made))
     print(psutil.Process().memory_info().rss / 2**20)  # noqa: T201  # its answer

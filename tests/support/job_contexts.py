@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.ingest import WriteResult
 from memcore.jobs import Done, Outcome, Step, StoreItem
+from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
@@ -80,6 +83,16 @@ class RecordingDispatcher:
         self.finetunes.append((company, run_id))
 
 
+#: Settings of an installation whose servers no test asks, and whose folder is not there.
+PLACELESS = Settings(
+    broker_url="redis://127.0.0.1:9",
+    database_url="postgresql://127.0.0.1:9/none",
+    qdrant_url="http://127.0.0.1:9",
+    home=Path("/nowhere"),
+    company="acme",
+)
+
+
 @dataclass
 class ScriptedContext:
     """See tasks.context.JobContext."""
@@ -105,6 +118,11 @@ class ScriptedContext:
     asking: Callable[[str, int], QuestionOutcome] = lambda _run_id, _place: QuestionOutcome(
         outcome=Done(facts={"asked": 1})
     )
+
+    @property
+    def policies(self) -> CompanyPolicies:
+        """Read anew: a test changes the policy."""
+        return CompanyPolicies(PLACELESS, self.policy)
 
     def maintain(self, run_id: str) -> Outcome:
         return self.maintenance_run(run_id)

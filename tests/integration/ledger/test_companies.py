@@ -168,7 +168,7 @@ WRITES: dict[str, Call] = {
     "agents.pause": lambda ledger, _, c: ledger.agents.pause(c, AGENT),
     "agents.resume": lambda ledger, _, c: ledger.agents.resume(c, AGENT),
     "agents.set_due": lambda ledger, clock, c: ledger.agents.set_due(c, AGENT, clock()),
-    "agents.claim_due": lambda ledger, _, c: ledger.agents.claim_due(c, interval=DAILY, limit=9),
+    "agents.claim_due": lambda ledger, _, c: ledger.agents.claim_due([c], interval=DAILY, limit=9),
     "runs.create": lambda ledger, clock, c: ledger.runs.create(NewRun(company=c, agent_id=AGENT, planned_at=clock())),
     "runs.claim": lambda ledger, _, c: [
         ledger.runs.claim(c, run.run_id, lease=DAY) for run in ledger.runs.list(COMPANY)
@@ -266,6 +266,7 @@ VIEWS: dict[str, Call] = {
     "runs.list": lambda ledger, _, c: ledger.runs.list(c),
     "runs.stale": lambda ledger, _, c: ledger.runs.stale(c, queued_for=timedelta(days=-1), limit=99),
     "companies.get": lambda ledger, _, c: ledger.companies.get(c),
+    "companies.served": lambda ledger, _, c: _heard(lambda: ledger.companies.served(c)),
     "companies.paused": lambda ledger, _, c: ledger.companies.paused(c),
     "ticks.last": lambda ledger, _, c: ledger.ticks.last(c),
     "dead_letters.count": lambda ledger, _, c: ledger.dead_letters.count(c),
@@ -348,7 +349,15 @@ VIEWS: dict[str, Call] = {
 }
 
 #: Calls whose company stands in what they are given.
-INSIDE = {"agents.put", "runs.create", "dead_letters.put", "journal.prepare", "spending.reserve", "skills.apply"}
+INSIDE = {
+    "agents.claim_due",
+    "agents.put",
+    "runs.create",
+    "dead_letters.put",
+    "journal.prepare",
+    "spending.reserve",
+    "skills.apply",
+}
 
 #: Writes after which every view is looked at: one by one that takes half a minute, and one company's rows do not heal.
 TOGETHER = sized(25, thorough=1)

@@ -8,13 +8,23 @@ from support.ledger_records import StoppedClock
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import NewRun, RunState
+from memcore.ledger.runs import NewRun, Run, RunState
 from memcore.models.memory import ConsolidationInterval
 
 DAILY = ConsolidationInterval.DAILY
 HOURLY = ConsolidationInterval.HOURLY
 WEEKLY = ConsolidationInterval.WEEKLY
 NEVER = ConsolidationInterval.NEVER
+
+
+def _claimed(ledger: Ledger, interval: ConsolidationInterval, *, limit: int) -> tuple[Run, ...]:
+    """Claim as a tick does: only where a company has somebody due."""
+    ledger.companies.register("acme")
+    due = ledger.agents.due(default=interval)
+    assert set(due.values()) <= {interval}
+    claimed = ledger.agents.claim_due(["acme"], interval=interval, limit=limit)
+    assert due or not claimed
+    return claimed
 
 
 def _due_at(ledger: Ledger, agent_id: str) -> datetime:
@@ -28,21 +38,21 @@ def test_due_agents_are_taken_oldest_first_and_their_slots_move_on(ledger: Ledge
     ledger.agents.register("acme", ["ada", "bob", "cy"], interval=DAILY)
     for hours, agent_id in ((1, "ada"), (3, "bob"), (2, "cy")):
         ledger.agents.set_due("acme", agent_id, clock() - timedelta(hours=hours))
-    first = ledger.agents.claim_due("acme", interval=DAILY, limit=2)
+    first = _claimed(ledger, DAILY, limit=2)
     assert [run.agent_id for run in first] == ["bob", "cy"]
     assert first[0].planned_at == clock() - timedelta(hours=3)
     assert (first[0].state, first[0].origin, first[0].attempt) == (RunState.QUEUED, "scheduled", 0)
     assert ledger.runs.get(first[0].run_id) == first[0]
     assert clock() < _due_at(ledger, "bob") <= clock() + timedelta(days=1)
-    assert [run.agent_id for run in ledger.agents.claim_due("acme", interval=DAILY, limit=9)] == ["ada"]
-    assert ledger.agents.claim_due("acme", interval=DAILY, limit=9) == ()
+    assert [run.agent_id for run in _claimed(ledger, DAILY, limit=9)] == ["ada"]
+    assert _claimed(ledger, DAILY, limit=9) == ()
 
 
 def test_an_agent_that_slept_through_many_slots_gets_one_run(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.agents.register("acme", ["ada"], interval=HOURLY)
     slot = _due_at(ledger, "ada")
     clock.advance(timedelta(days=10))
-    (run,) = ledger.agents.claim_due("acme", interval=HOURLY, limit=9)
+    (run,) = _claimed(ledger, HOURLY, limit=9)
     assert run.planned_at == slot
     assert clock() < _due_at(ledger, "ada") <= clock() + timedelta(hours=1)
 
@@ -53,8 +63,8 @@ def test_an_agent_with_an_active_run_gets_no_second_one_and_blocks_nobody(ledger
     assert asked is not None
     ledger.agents.set_due("acme", "ada", clock() - timedelta(hours=2))
     ledger.agents.set_due("acme", "bob", clock() - timedelta(hours=1))
-    assert ledger.agents.claim_due("acme", interval=HOURLY, limit=1) == ()
-    assert [run.agent_id for run in ledger.agents.claim_due("acme", interval=HOURLY, limit=1)] == ["bob"]
+    assert _claimed(ledger, HOURLY, limit=1) == ()
+    assert [run.agent_id for run in _claimed(ledger, HOURLY, limit=1)] == ["bob"]
     assert _due_at(ledger, "ada") > clock()
 
 
@@ -63,9 +73,9 @@ def test_paused_agents_and_agents_that_are_never_due_are_left_alone(ledger: Ledg
     ledger.agents.pause("acme", "ada")
     ledger.agents.put(AgentSpec(company="acme", agent_id="bob", interval=NEVER))
     clock.advance(timedelta(days=30))
-    assert ledger.agents.claim_due("acme", interval=DAILY, limit=9) == ()
+    assert _claimed(ledger, DAILY, limit=9) == ()
     ledger.agents.resume("acme", "ada")
-    assert [run.agent_id for run in ledger.agents.claim_due("acme", interval=DAILY, limit=9)] == ["ada"]
+    assert [run.agent_id for run in _claimed(ledger, DAILY, limit=9)] == ["ada"]
 
 
 def test_a_company_that_is_never_due_still_serves_agents_with_an_interval_of_their_own(
@@ -74,23 +84,23 @@ def test_a_company_that_is_never_due_still_serves_agents_with_an_interval_of_the
     ledger.agents.register("acme", ["ada"], interval=DAILY)
     ledger.agents.put(AgentSpec(company="acme", agent_id="own", interval=HOURLY))
     clock.advance(timedelta(days=2))
-    assert [run.agent_id for run in ledger.agents.claim_due("acme", interval=NEVER, limit=9)] == ["own"]
+    assert [run.agent_id for run in _claimed(ledger, NEVER, limit=9)] == ["own"]
 
 
 def test_agents_without_a_slot_are_planned_by_the_next_tick(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.agents.put(AgentSpec(company="acme", agent_id="put"))
     ledger.agents.register("acme", ["registered"], interval=NEVER)
-    assert ledger.agents.claim_due("acme", interval=NEVER, limit=9) == ()
-    assert ledger.agents.claim_due("acme", interval=DAILY, limit=9) == ()
+    assert _claimed(ledger, NEVER, limit=9) == ()
+    assert _claimed(ledger, DAILY, limit=9) == ()
     for agent_id in ("put", "registered"):
         assert clock() < _due_at(ledger, agent_id) <= clock() + timedelta(days=1)
     clock.advance(timedelta(days=1))
-    assert len(ledger.agents.claim_due("acme", interval=DAILY, limit=9)) == 2
+    assert len(_claimed(ledger, DAILY, limit=9)) == 2
 
 
 def test_a_company_that_shortens_its_interval_is_heard_at_once(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.agents.register("acme", [f"agent-{number}" for number in range(20)], interval=WEEKLY)
-    assert ledger.agents.claim_due("acme", interval=HOURLY, limit=99) == ()
+    assert _claimed(ledger, HOURLY, limit=99) == ()
     assert all(_due_at(ledger, f"agent-{number}") <= clock() + timedelta(hours=1) for number in range(20))
 
 
@@ -98,15 +108,15 @@ def test_the_same_slot_makes_one_run_however_often_it_is_due(ledger: Ledger, clo
     ledger.agents.register("acme", ["ada"], interval=DAILY)
     slot = clock() - timedelta(minutes=1)
     ledger.agents.set_due("acme", "ada", slot)
-    (run,) = ledger.agents.claim_due("acme", interval=DAILY, limit=9)
+    (run,) = _claimed(ledger, DAILY, limit=9)
     claimed = ledger.runs.claim(run.company, run.run_id, lease=timedelta(seconds=45))
     assert claimed is not None
     assert claimed.token is not None
     ledger.runs.finish(run.run_id, claimed.token, state=RunState.DONE, counts={})
     ledger.agents.set_due("acme", "ada", slot)
-    assert ledger.agents.claim_due("acme", interval=DAILY, limit=9) == ()
+    assert _claimed(ledger, DAILY, limit=9) == ()
 
 
 def test_a_limit_below_one_is_refused(ledger: Ledger) -> None:
     with pytest.raises(MemoryInputError, match="limit"):
-        ledger.agents.claim_due("acme", interval=DAILY, limit=0)
+        _claimed(ledger, DAILY, limit=0)

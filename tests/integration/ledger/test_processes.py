@@ -50,7 +50,7 @@ def _race(urls: LedgerUrls, what: str) -> list[str]:
 
 def _claimed(ledger: Ledger, what: str) -> Iterator[str]:
     if what == "due":
-        while runs := ledger.agents.claim_due(COMPANY, interval=ConsolidationInterval.DAILY, limit=7):
+        while runs := ledger.agents.claim_due([COMPANY], interval=ConsolidationInterval.DAILY, limit=7):
             yield from (run.run_id for run in runs)
             # Let the others have the write lock: whoever keeps asking keeps it.
             time.sleep(0)

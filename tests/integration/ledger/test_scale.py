@@ -46,7 +46,9 @@ def _instructions_of_a_tick(
     database = Database(urls.ledger, name="ledger")
     metered = Agents(database, clock=clock)
     meter = Meter(database)
-    taken = metered.claim_due(COMPANY, interval=interval, limit=500)
+    ledger.companies.register(COMPANY)
+    assert metered.due(default=interval) == ({COMPANY: interval} if due and interval is WEEKLY else {})
+    taken = metered.claim_due([COMPANY], interval=interval, limit=500)
     assert len(taken) == (0 if interval is ConsolidationInterval.NEVER else due)
     return meter.instructions
 

@@ -38,7 +38,7 @@ def test_a_company_without_a_policy_follows_the_installation(policies: CompanyPo
     settings, policy = policies.of(company())
     assert settings.company == "globex"
     assert policy.memory.consolidation.interval is ConsolidationInterval.WEEKLY
-    assert policies.own_interval(company()) is None
+    assert policy is policies.policy
 
 
 def test_the_file_wins_over_the_row_and_each_keeps_what_it_leaves_out(
@@ -53,7 +53,7 @@ def test_the_file_wins_over_the_row_and_each_keeps_what_it_leaves_out(
     file.write_text("memory: {level: persistent}")
     assert policies.of(company())[1].memory.level is MemoryLevel.PERSISTENT
     file.unlink()
-    assert policies.own_interval(company(policy=HOURLY)) is ConsolidationInterval.HOURLY
+    assert policies.of(company(policy=HOURLY))[1].memory.consolidation.interval is ConsolidationInterval.HOURLY
 
 
 def test_a_policy_is_read_once_until_it_changes(policies: CompanyPolicies) -> None:

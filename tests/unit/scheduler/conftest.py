@@ -16,5 +16,6 @@ def clock() -> StoppedClock:
 @pytest.fixture
 def job_context(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[ScriptedContext]:
     ledger = Ledger.open(sqlite_ledger, clock=clock)
+    ledger.companies.register("acme")
     yield ScriptedContext(ledger=ledger, clock=clock)
     ledger.close()

@@ -1,4 +1,4 @@
-"""The evolver's cycles in tick and sweep: one a slot, whoever ticks, and none is lost with a message."""
+"""The evolver's cycles in the sweep: one a slot, however often it runs, and none is lost with a message."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -10,11 +10,10 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock, finish_cycle
 
 from memcore.config.policy import Policy
-from memcore.jobs import Done, Skipped
+from memcore.jobs import Done
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.work_items import REDISPATCH_AFTER
-from scheduler.sweep import KEPT_AT_LEAST, sweep
-from scheduler.tick import tick
+from scheduler.sweep import KEPT_AT_LEAST, plan_cycles, sweep
 
 
 def cycles(job_context: ScriptedContext) -> list[Cycle]:
@@ -34,13 +33,13 @@ def policy(interval: str = "hourly", *, enabled: bool = True) -> Policy:
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
-def test_the_first_tick_plans_a_cycle_and_then_there_is_one_for_each_slot(
+def test_the_first_sweep_plans_a_cycle_and_then_there_is_one_for_each_slot(
     job_context: ScriptedContext, clock: StoppedClock, interval: str
 ) -> None:
     job_context.policy, length = policy(interval), INTERVALS[interval]
     started = clock()
     for _ in range(40):
-        assert tick("{}", job_context) == Done(facts={"sent": 0})
+        plan_cycles(job_context)
         clock.advance(length / 10)
     slots = [each.planned_at for each in cycles(job_context)]
     assert len(slots) in {4, 5}
@@ -53,15 +52,15 @@ def test_the_first_tick_plans_a_cycle_and_then_there_is_one_for_each_slot(
 
 def test_a_long_downtime_brings_one_cycle(job_context: ScriptedContext, clock: StoppedClock) -> None:
     job_context.policy = policy()
-    tick("{}", job_context)
+    plan_cycles(job_context)
     clock.advance(timedelta(days=3))
-    tick("{}", job_context)
-    tick("{}", job_context)
+    plan_cycles(job_context)
+    plan_cycles(job_context)
     assert len(cycles(job_context)) == 2
 
 
 @pytest.mark.parametrize("asleep", [policy("never"), policy(enabled=False)])
-def test_an_evolver_that_is_off_costs_a_tick_nothing(job_context: ScriptedContext, asleep: Policy) -> None:
+def test_an_evolver_that_is_off_costs_a_sweep_nothing(job_context: ScriptedContext, asleep: Policy) -> None:
     assert cycle_statements(job_context, policy()) == 2
     assert cycle_statements(job_context, policy()) == 1, "the slot is planned"
     assert cycle_statements(job_context, asleep) == 0
@@ -75,7 +74,7 @@ def cycle_statements(job_context: ScriptedContext, chosen: Policy) -> int:
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        tick("{}", job_context)
+        plan_cycles(job_context)
     finally:
         event.remove(Engine, "before_cursor_execute", note)
     assert seen
@@ -84,10 +83,10 @@ def cycle_statements(job_context: ScriptedContext, chosen: Policy) -> int:
 
 def test_while_all_is_paused_no_cycle_is_planned(job_context: ScriptedContext, clock: StoppedClock) -> None:
     job_context.policy = policy()
-    tick("{}", job_context)
+    plan_cycles(job_context)
     job_context.ledger.companies.pause("acme")
     clock.advance(timedelta(days=1))
-    assert isinstance(tick("{}", job_context), Skipped)
+    plan_cycles(job_context)
     assert len(job_context.ledger.skill_cycles.page("acme")) == 1
 
 
@@ -97,9 +96,9 @@ def test_a_cycle_whose_message_was_lost_is_dispatched_for_until_it_is_finished(
     job_context.policy = policy("daily")
     job_context.dispatcher.error = OSError("the broker is away")
     with pytest.raises(OSError, match="away"):
-        tick("{}", job_context)
+        plan_cycles(job_context)
     job_context.dispatcher.error = None
-    tick("{}", job_context)
+    plan_cycles(job_context)
     assert cycles(job_context) == [], "its row is there, and the sweep has it"
     for dispatched, wait in enumerate((REDISPATCH_AFTER, REDISPATCH_AFTER, 2 * REDISPATCH_AFTER), start=1):
         clock.advance(wait)
@@ -120,12 +119,12 @@ def test_an_old_cycle_goes_and_its_slot_is_not_planned_again(job_context: Script
             }
         }
     )
-    tick("{}", job_context)
+    plan_cycles(job_context)
     (first,) = cycles(job_context)
     finish_cycle(job_context.ledger, "acme", first.cycle_id, {})
     clock.advance(timedelta(days=6))
     sweep("{}", job_context)
-    tick("{}", job_context)
+    plan_cycles(job_context)
     assert job_context.ledger.skill_cycles.get("acme", first.cycle_id) is not None
     clock.advance(KEPT_AT_LEAST)
     sweep("{}", job_context)

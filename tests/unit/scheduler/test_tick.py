@@ -7,7 +7,7 @@ from support.ledger_records import StoppedClock, make_record
 
 from memcore.config.policy import Policy
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
-from memcore.jobs import Done, Queue, Skipped
+from memcore.jobs import Done, Queue
 from memcore.ledger.agents import AgentSpec, Tick
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import RunState
@@ -18,12 +18,13 @@ from scheduler.sweep import QUEUED_TOO_LONG, sweep
 from scheduler.tick import tick
 
 
-def due(job_context: ScriptedContext, count: int) -> list[str]:
+def due(job_context: ScriptedContext, count: int, company: str = "acme") -> list[str]:
     """Make agents known, each due one second after the one before, all of them now."""
     names = [f"agent-{number:03}" for number in range(count)]
-    job_context.ledger.agents.register("acme", names, interval=ConsolidationInterval.DAILY)
+    job_context.ledger.companies.register(company)
+    job_context.ledger.agents.register(company, names, interval=ConsolidationInterval.DAILY)
     for number, name in enumerate(names):
-        job_context.ledger.agents.set_due("acme", name, job_context.clock() - timedelta(seconds=count - number))
+        job_context.ledger.agents.set_due(company, name, job_context.clock() - timedelta(seconds=count - number))
     return names
 
 
@@ -43,6 +44,50 @@ def test_a_tick_goes_on_in_batches_up_to_its_cap(job_context: ScriptedContext, m
     assert [run.agent_id for run in job_context.dispatcher.dispatched] == names
 
 
+def test_companies_take_turns_whoever_has_most_due(
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticking, "CLAIM_BATCH", 4)
+    monkeypatch.setattr(ticking, "CLAIM_CAP", 6)
+    due(job_context, 20, "acme")
+    due(job_context, 2, "globex")
+    due(job_context, 1, "initech")
+    job_context.ledger.companies.register("hooli")
+    assert tick("{}", job_context) == Done(facts={"sent": 8})
+    companies = [run.company for run in job_context.dispatcher.dispatched]
+    assert sorted(companies[:3]) == ["acme", "globex", "initech"]
+    assert companies[3:6].count("globex") == 1
+
+
+def test_a_company_that_is_paused_removed_or_wrongly_configured_delays_no_other(
+    job_context: ScriptedContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    for company in ("acme", "broken", "globex", "paused", "removed"):
+        due(job_context, 1, company)
+    job_context.ledger.companies.pause("paused")
+    job_context.ledger.companies.remove("removed")
+    job_context.ledger.companies.add("broken", policy={"memory": {"levle": "none"}})
+    assert tick("{}", job_context) == Done(facts={"sent": 2})
+    assert [run.company for run in job_context.dispatcher.dispatched] == ["acme", "globex"]
+    assert [vars(each)["company"] for each in caplog.records] == ["broken"]
+    assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
+
+
+def test_agents_follow_the_interval_of_their_companys_own_policy(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    for company, interval in (("often", "hourly"), ("never", "never")):
+        job_context.ledger.companies.add(company, policy={"memory": {"consolidation": {"interval": interval}}})
+        due(job_context, 1, company)
+    sweep("{}", job_context)
+    assert tick("{}", job_context) == Done(facts={"sent": 1})
+    clock.advance(timedelta(hours=1))
+    assert job_context.ledger.agents.due(default=ConsolidationInterval.DAILY) == {"often": "hourly"}
+    job_context.ledger.companies.add("often", policy={})
+    sweep("{}", job_context)
+    assert job_context.ledger.companies.list()[-1].interval is ConsolidationInterval.DAILY
+
+
 def test_paused_agents_and_those_that_never_want_a_run_are_left_alone(job_context: ScriptedContext) -> None:
     due(job_context, 2)
     job_context.ledger.agents.pause("acme", "agent-000")
@@ -53,7 +98,7 @@ def test_paused_agents_and_those_that_never_want_a_run_are_left_alone(job_contex
 def test_while_all_is_paused_nobody_is_claimed_and_the_due_stay_due(job_context: ScriptedContext) -> None:
     names = due(job_context, 2)
     job_context.ledger.companies.pause("acme")
-    assert isinstance(tick("{}", job_context), Skipped)
+    assert tick("{}", job_context) == Done(facts={"sent": 0})
     job_context.ledger.companies.resume("acme")
     assert tick("{}", job_context) == Done(facts={"sent": 2})
     assert [run.agent_id for run in job_context.dispatcher.dispatched] == names
