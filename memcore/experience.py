@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, Self
 
 from pydantic import Field, ValidationError
 
 from memcore import ids
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig, ExperienceCompressorConfig
 from memcore.errors import (
     AnswerMissingError,
@@ -291,6 +292,20 @@ class CompressionService:
     model: Model | None
     clock: Clock = utc_now
     monotonic: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        memory = context.policy.memory
+        return cls(
+            context.backend,
+            context.ledger,
+            memory.consolidation,
+            company=context.company,
+            level=memory.level,
+            model=context.model,
+            clock=context.clock,
+        )
 
     async def run(self, agent_id: str) -> Outcome:
         """Compress what is raw; whatever happens, calling it again goes on where it stopped.

@@ -8,9 +8,10 @@ then its agent is known to the scheduler.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, Self
 
 from memcore.backends.protocol import BatchBackend
+from memcore.company import CompanyContext
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, missing_id
@@ -113,6 +114,19 @@ class Ingestor:
     level: MemoryLevel
     guard: StoreGuard | None = None
     _known: set[str] = field(default_factory=set, init=False)
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        memory = context.policy.memory
+        return cls(
+            context.backend,
+            context.ledger,
+            company=context.company,
+            interval=memory.consolidation.interval,
+            level=memory.level,
+            guard=StoreGuard() if memory.retrieval.non_inferable_only else None,
+        )
 
     async def write(self, items: Sequence[StoreItem]) -> WriteResult:
         """Write the items; when this returns, they are durable and can be found.

@@ -194,7 +194,7 @@ class Payload(BasePayload):
     """The base of the payloads of one company's jobs.
 
     Attributes:
-        company: whose job.
+        company: whose job; the worker serves it with that company's context.
     """
 
     company: Key
@@ -251,6 +251,19 @@ def is_newer(payload: str) -> bool:
         return _Envelope.model_validate_json(payload).version > VERSION
     except ValidationError:
         return False
+
+
+class _Owned(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    company: Key
+
+
+def company_of(payload: str) -> str | None:
+    """Return the company that the payload names; None where it names none, as beat's do."""
+    try:
+        return _Owned.model_validate_json(payload).company
+    except ValidationError:
+        return None
 
 
 def _require_small(name: str, value: BaseModel) -> None:

@@ -12,13 +12,12 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
+from typing import TYPE_CHECKING, Self
 
 from memcore import errors
 from memcore.backends.factory import followed_row, mem0_config_of
-from memcore.backends.mem0.collection import READ_AGE
-from memcore.backends.mem0.reindex_target import ReindexTarget
-from memcore.backends.mem0.writer import IndexedText, Indexing
 from memcore.clock import Clock
+from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.bm25 import Bm25Encoder
@@ -26,15 +25,26 @@ from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
 from memcore.jobs import Deferred, Done, ProgressCallback, Skipped, Step, no_progress
-from memcore.ledger.collections import CollectionPointer, Phase, Reindex, ReindexKind, ReindexStage, ServedCollection
+from memcore.ledger.collections import (
+    READ_AGE,
+    CollectionPointer,
+    Phase,
+    Reindex,
+    ReindexKind,
+    ReindexStage,
+    ServedCollection,
+)
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
+
+if TYPE_CHECKING:
+    from memcore.backends.mem0.reindex_target import ReindexTarget
 
 
 class ReindexPlanning:
     """Changes the pointer's row on a person's command; the worker does the rest."""
 
-    def __init__(self, reindex_target: ReindexTarget, ledger: Ledger, *, company: str) -> None:
+    def __init__(self, reindex_target: "ReindexTarget", ledger: Ledger, *, company: str) -> None:
         self._reindex_target = reindex_target
         self._ledger = ledger
         self._company = company
@@ -70,6 +80,8 @@ class ReindexPlanning:
             MemoryInputError: as ``ready``; or this embedder serves already, or somebody was quicker.
             CheckpointNotFoundError: the checkpoint was deleted.
         """
+        from memcore.backends.mem0.writer import IndexedText, Indexing  # noqa: PLC0415  # see create_reindex_target
+
         pointer = self.ready()
         target = ServedCollection(
             # No company's name has a dot, so that no other company's collection has this name; and no two
@@ -141,10 +153,13 @@ class ReindexPlanning:
             raise MemoryInputError("reindex", "one is under way: see `memtend reindex --status`")
 
 
-def create_reindex_target(settings: Settings, policy: Policy) -> ReindexTarget:
+def create_reindex_target(settings: Settings, policy: Policy) -> "ReindexTarget":
     """Return the reindex target of the company's collections; MemoryBackendUnsupportedError where none has vectors."""
     if "mem0" not in policy.memory.backends.values():
         raise MemoryBackendUnsupportedError("reindex: no backend of this policy embeds anything")
+    # The store's client takes 50 MB and a second, and every worker knows this job.
+    from memcore.backends.mem0.reindex_target import ReindexTarget  # noqa: PLC0415  # see above
+
     return ReindexTarget(mem0_config_of(settings), followed=followed_row(settings, policy))
 
 
@@ -208,12 +223,22 @@ class _LeasedReindex:
 class ReindexService:
     """Carries a company's reindex on."""
 
-    reindex_target: ReindexTarget
+    reindex_target: "ReindexTarget"
     ledger: Ledger
     _: KW_ONLY
     company: str
     clock: Clock
     rest: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company, and open the store for it.
+
+        It is opened by the first slice: a reindex is rare, and its embedder may take as much memory as the rest.
+        """
+        target = create_reindex_target(context.settings, context.policy)
+        context.opened.callback(lambda: context.loop.run(target.close()))
+        return cls(target, context.ledger, company=context.company, clock=context.clock)
 
     async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Step:
         """Work for a while; does nothing when the reindex is over or another worker has its lease."""

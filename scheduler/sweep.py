@@ -7,6 +7,8 @@ from memcore.jobs import Done, LessonPayload, Outcome, SweepPayload
 from memcore.ledger.agents import last_slot
 from memcore.ledger.companies import CompanyState
 from memcore.models.memory import ConsolidationInterval
+from memcore.org.sync import OrgSync
+from memcore.skills.publication import SkillApprovals
 from scheduler.companies import served_companies
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
@@ -97,6 +99,8 @@ def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
     # A restored memory's copy is kept as long as its restore can be undone.
     unarchived = ledger.archive.expire(company, returned_before=over, before=archived_before)
     # Last: it calls the store, and a failure there must not delay lost runs.
-    job_context.sweep_approvals()
-    job_context.sweep_organization()
+    approvals = job_context.service(SkillApprovals)
+    approvals.expire()
+    job_context.run(approvals.finish())
+    job_context.run(job_context.service(OrgSync).tend())
     return Done(facts={"rung": dispatched, "expired": expired, "unarchived": unarchived})

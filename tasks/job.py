@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from pydantic import ValidationError
 
+from memcore.company import CompanyService
 from memcore.errors import (
     MemoryConfigError,
     MemoryDiskFullError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
 )
-from memcore.jobs import BasePayload, Dead, Outcome, Payload, Queue, Retry, Snooze, is_newer
-from tasks.context import JobContext
+from memcore.jobs import BasePayload, Dead, Outcome, Queue, Retry, Snooze, is_newer
+from tasks.context import JobContext, Service
 
 #: Workers that may die while they run a job. One more than a chain of accidents: a harmless job may die with one that
 #: kills its worker, then beside it again, then by an operator's kill.
@@ -120,34 +121,56 @@ def all_jobs(packages: Iterable[str] = PACKAGES) -> tuple[Job, ...]:
 P = TypeVar("P", bound=BasePayload)
 
 
+@overload
+def job(
+    model: type[P],
+    limits: Limits,
+    *,
+    needs: type[Service],
+    retry_after: timedelta = RETRY_DELAY,
+    is_repeated: bool = False,
+) -> Callable[[Callable[[P, Service, JobContext], Outcome]], Job]: ...
+
+
+@overload
 def job(
     model: type[P], limits: Limits, *, retry_after: timedelta = RETRY_DELAY, is_repeated: bool = False
-) -> Callable[[Callable[[P, JobContext], Outcome]], Job]:
-    """Make a job of a function of its validated payload.
+) -> Callable[[Callable[[P, JobContext], Outcome]], Job]: ...
 
-    A payload of newer code waits for a newer worker; one that breaks a limit, or is another company's, becomes a
-    dead letter that names the field. On a full disk a job waits. Other memory errors become a retry where it may help,
-    else a dead letter that says why.
+
+def job(
+    model: type[P],
+    limits: Limits,
+    *,
+    needs: type[CompanyService] | None = None,
+    retry_after: timedelta = RETRY_DELAY,
+    is_repeated: bool = False,
+) -> Callable[[Callable[..., Outcome]], Job]:
+    """Make a job of a function of its validated payload, of the company's service that it needs, and of the context.
+
+    A payload of newer code waits for a newer worker; one that breaks a limit becomes a dead letter that names the
+    field. On a full disk a job waits. Other memory errors become a retry where it may help, else a dead letter that
+    says why.
     """
 
-    def around(work: Callable[[P, JobContext], Outcome]) -> Job:
-        def run(payload: str, job_context: JobContext) -> Outcome:
+    def declare(work: Callable[..., Outcome]) -> Job:
+        def run(text: str, job_context: JobContext) -> Outcome:
             try:
-                read = model.model_validate_json(payload)
+                payload = model.model_validate_json(text)
             except ValidationError as error:
-                if is_newer(payload):
+                if is_newer(text):
                     return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
                 return Dead(reason=str(MemoryInputError.of(error)))
-            if isinstance(read, Payload) and read.company != job_context.company:
-                return Dead(reason="company: this worker serves another company")
             try:
-                return work(read, job_context)
+                if needs is None:
+                    return work(payload, job_context)
+                return work(payload, job_context.service(needs), job_context)
             except MemoryError as error:
                 return _after(error, retry_after)
 
         return Job(payload=model, limits=limits, is_repeated=is_repeated, run=run)
 
-    return around
+    return declare
 
 
 def _after(error: MemoryError, retry_after: timedelta) -> Outcome:

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 from memcore.errors import FineTuneRunActiveError
+from memcore.experience import CompressionService
+from memcore.finetune.service import FineTuneService
 from memcore.jobs import (
     AppliedPayload,
     CompressPayload,
@@ -20,7 +22,11 @@ from memcore.jobs import (
 )
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import MemoryLevel, experience_refusal
+from memcore.procedural.service import LearningService
+from memcore.reindex import ReindexService
+from memcore.skills.evolver import CycleService
 from memcore.skills.publication import count_application
+from memcore.wiki import WikiExporter
 from tasks.context import JobContext
 from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, LONG_LIMITS, WRITE_LIMITS, Limits, job
 
@@ -42,29 +48,29 @@ def record(payload: ExperiencePayload, job_context: JobContext) -> Outcome:
     return Done(facts={"recorded": int(is_new), "known": int(not is_new)})
 
 
-@job(CompressPayload, LONG_LIMITS, is_repeated=True)
-def compress(payload: CompressPayload, job_context: JobContext) -> Outcome:
+@job(CompressPayload, LONG_LIMITS, needs=CompressionService, is_repeated=True)
+def compress(payload: CompressPayload, service: CompressionService, job_context: JobContext) -> Outcome:
     """Compress raw experience for one slice of time; the ledger's rows say what is left."""
-    outcome = job_context.compress(payload.agent_id)
+    outcome = job_context.run(service.run(payload.agent_id))
     if isinstance(outcome, Done) and outcome.facts.get("compressed"):
-        job_context.export_wiki(payload.agent_id)
+        job_context.run(job_context.service(WikiExporter).export_after_run(payload.agent_id))
     return outcome
 
 
-@job(LessonPayload, LONG_LIMITS, is_repeated=True)
-def extract_lesson(payload: LessonPayload, job_context: JobContext) -> Outcome:
+@job(LessonPayload, LONG_LIMITS, needs=LearningService, is_repeated=True)
+def extract_lesson(payload: LessonPayload, service: LearningService, job_context: JobContext) -> Outcome:
     """Extract the lesson, unless its row in the ledger says that it is done."""
-    return job_context.extract_lesson(payload.lesson_id)
+    return job_context.run(service.extract_lesson(payload.lesson_id))
 
 
-@job(EvolvePayload, LONG_LIMITS, is_repeated=True)
-def evolve(payload: EvolvePayload, job_context: JobContext) -> Outcome:
+@job(EvolvePayload, LONG_LIMITS, needs=CycleService, is_repeated=True)
+def evolve(payload: EvolvePayload, service: CycleService, job_context: JobContext) -> Outcome:
     """Create the cycle's row if it is missing, then carry it out; the row decides, the message only triggers."""
     window = timedelta(days=job_context.policy.memory.procedural.evolver.window_days)
     job_context.ledger.skill_cycles.plan(
         payload.company, origin=payload.origin, planned_at=payload.planned_at, window=window
     )
-    outcome = job_context.evolve(payload.cycle_id)
+    outcome = job_context.run(service.run(payload.cycle_id, on_progress=job_context.on_progress))
     # The sweep dispatches the row once maintenance goes on.
     return Deferred(reason=outcome.reason) if isinstance(outcome, Snooze) else outcome
 
@@ -83,17 +89,17 @@ _SLICE_LIMITS = Limits(soft=timedelta(minutes=10), hard=timedelta(minutes=11), a
 _STAGE_LIMITS = Limits(soft=timedelta(hours=12), hard=timedelta(hours=12, minutes=5), attempts=5)
 
 
-@job(ReindexPayload, _SLICE_LIMITS, is_repeated=True)
-def reindex(_job: ReindexPayload, job_context: JobContext) -> Outcome:
+@job(ReindexPayload, _SLICE_LIMITS, needs=ReindexService, is_repeated=True)
+def reindex(payload: ReindexPayload, service: ReindexService, job_context: JobContext) -> Outcome:
     """Reindex for one slice of time, and dispatch the next slice behind whatever else waits."""
-    done = job_context.reindex()
+    done = job_context.run(service.run(on_progress=job_context.on_progress))
     if done.goes_on:
-        job_context.dispatcher.dispatch_reindex(job_context.company)
+        job_context.dispatcher.dispatch_reindex(payload.company)
     return done.outcome
 
 
-@job(FineTunePayload, _STAGE_LIMITS, is_repeated=True)
-def finetune(payload: FineTunePayload, job_context: JobContext) -> Outcome:
+@job(FineTunePayload, _STAGE_LIMITS, needs=FineTuneService, is_repeated=True)
+def finetune(payload: FineTunePayload, service: FineTuneService, job_context: JobContext) -> Outcome:
     """Create the run's row if it is missing, carry out its next stage, and dispatch the following one."""
     if payload.plan is not None:
         plan = FineTunePlan.model_validate(payload.plan).model_dump(mode="json")
@@ -101,7 +107,7 @@ def finetune(payload: FineTunePayload, job_context: JobContext) -> Outcome:
             job_context.ledger.finetune_runs.start(payload.company, plan, run_id=payload.run_id)
         except FineTuneRunActiveError as error:
             return Skipped(reason=str(error))
-    step = job_context.finetune(payload.run_id)
+    step = service.run(payload.run_id, on_progress=job_context.on_progress)
     if step.goes_on:
-        job_context.dispatcher.dispatch_finetune(job_context.company, payload.run_id)
+        job_context.dispatcher.dispatch_finetune(payload.company, payload.run_id)
     return step.outcome

@@ -7,7 +7,11 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
+from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
+from memcore.maintenance.service import MaintenanceService
+from memcore.procedural.propagation import Propagation
+from memcore.wiki import WikiExporter
 from tasks.context import JobContext
 from tasks.job import LONG_LIMITS, job
 
@@ -27,11 +31,11 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
         # The raw rows stay, and the agent's next run dispatches them.
         _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
     try:
-        job_context.propagate(agent_id)
+        job_context.run(job_context.service(Propagation).run(agent_id))
     except MemoryError as error:
         # They stay unmarked, and the agent's next run propagates them.
         _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
-    job_context.export_wiki(agent_id)
+    job_context.run(job_context.service(WikiExporter).export_after_run(agent_id))
 
 
 #: Delay of an end or a restore while another run of its agent is active.
@@ -44,14 +48,14 @@ _MOMENT = timedelta(microseconds=1)
 _ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 
-@job(MaintenancePayload, LONG_LIMITS, is_repeated=True)
-def maintain(payload: MaintenancePayload, job_context: JobContext) -> Outcome:
+@job(MaintenancePayload, LONG_LIMITS, needs=MaintenanceService, is_repeated=True)
+def maintain(payload: MaintenancePayload, service: MaintenanceService, job_context: JobContext) -> Outcome:
     """Create the run's row if it is missing, then carry it out; the row decides, the message only triggers."""
     if not _has_row(payload, job_context):
         reason = "another run of this agent is under way"
         # A run is scheduled again by itself. An end or a restore is requested once, and waits as long as it takes.
         return Snooze(reason=reason, delay=_BUSY_DELAY) if payload.kind in SCOPED_KINDS else Skipped(reason=reason)
-    outcome = job_context.maintain(payload.run_id)
+    outcome = job_context.run(service.run(payload.run_id))
     if isinstance(outcome, Snooze):
         _dispatch_questions(payload.run_id, job_context)
     if isinstance(outcome, Done) and payload.kind == "maintenance":
@@ -97,9 +101,9 @@ def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
             return outcome
 
 
-@job(SynthesisPayload, LONG_LIMITS, is_repeated=True)
-def synthesize(payload: SynthesisPayload, job_context: JobContext) -> Outcome:
+@job(SynthesisPayload, LONG_LIMITS, needs=SynthesisService, is_repeated=True)
+def synthesize(payload: SynthesisPayload, service: SynthesisService, job_context: JobContext) -> Outcome:
     """Ask the model, and dispatch the run when no question is left open."""
-    asked = job_context.synthesize(payload.run_id, payload.place)
+    asked = job_context.run(service.ask(payload.run_id, payload.place))
     job_context.dispatcher.dispatch_runs([asked.maintenance_run] if asked.maintenance_run else [])
     return asked.outcome

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +25,7 @@ from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
 from tasks.store import write
 from workers import app as assembling
-from workers import broker, context, transport
+from workers import broker, transport
 from workers.groups import STORE
 from workers.run import work as run_worker
 
@@ -84,14 +85,15 @@ def main(folder: Path, pool: str, deed: str) -> None:
     def run(payload: str, _context: JobContext) -> Outcome:
         return work(folder, payload, deed)
 
-    def open_context(*_: object, **__: object) -> Any:
-        ledger = Ledger.open(settings.ledger_urls)
-        return SimpleNamespace(company=settings.company, ledger=ledger, close=ledger.close)
+    def open_contexts(*_: object, **__: object) -> Any:
+        shared = SimpleNamespace(settings=settings, ledger=Ledger.open(settings.ledger_urls))
+        context = SimpleNamespace(company=settings.company, ledger=shared.ledger)
+        return SimpleNamespace(shared=shared, of=lambda _company: nullcontext(context))
 
     replacing: Any = assembling
     replacing.all_jobs = lambda: (replace(write, limits=LIMITS, run=run),)
-    opening: Any = context
-    opening.WorkerContext = open_context
+    replacing.SharedConnections = SimpleNamespace(open=lambda *_, **__: None)
+    replacing.WorkerContexts = open_contexts
     replacing.watch_pool = lambda *_, **__: None
     embedding: Any = factory
     embedding.create_configured_embedder = lambda *_: None

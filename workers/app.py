@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 
+from memcore.company import SharedConnections
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
@@ -12,6 +13,7 @@ from tasks.job import all_jobs
 from workers.broker import broker_app
 from workers.celery_task import build_tasks
 from workers.consumer import refuse_compressed
+from workers.context import WorkerContexts
 from workers.dispatcher import BrokerDispatcher
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import ContextHolder, watch_heartbeat, watch_pool
@@ -20,7 +22,6 @@ from workers.unreadable import unreadable_step
 
 if TYPE_CHECKING:
     from memcore.embedding.protocol import Embedder
-    from workers.context import WorkerContext
 
 
 def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
@@ -46,15 +47,13 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
 
         return create_configured_embedder(settings, policy)
 
-    def open_context() -> "WorkerContext":
-        # What the jobs need takes a second to import: a group that opens late never pays it without a job.
-        from workers.context import WorkerContext  # noqa: PLC0415  # see above
+    def open_contexts() -> WorkerContexts:
+        shared = SharedConnections.open(settings, policy, dispatcher, embedder=embedder())
+        return WorkerContexts(shared, progress_of=progress_of)
 
-        return WorkerContext(settings, policy, dispatcher, embedder=embedder(), progress_of=progress_of)
-
-    job_context = ContextHolder(open_context)
-    build_tasks(app, jobs, job_context)
-    watch_pool(job_context, group, share=embedder)
+    contexts = ContextHolder(open_contexts)
+    build_tasks(app, jobs, contexts)
+    watch_pool(contexts, group, share=embedder)
     watch_heartbeat(app, settings, group)
     steps: Any = app.steps
     steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company))

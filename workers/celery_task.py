@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from heapq import heappop, heappush
 from traceback import extract_tb
@@ -21,8 +21,9 @@ from celery.result import denied_join_result
 from memcore import errors
 from memcore.client.publisher import SNOOZED
 from memcore.free_space import is_disk_full
-from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze
+from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, company_of
 from memcore.ledger.dead_letters import Attempts, NewDeadLetter
+from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
 from tasks.job import Job, refuse_when_full
 from workers.lifecycle import ContextHolder
@@ -97,24 +98,30 @@ class SerialGate:
             return run(attempts.begin(job_id))
 
 
-def build_tasks(app: Celery, jobs: Iterable[Job], job_context: ContextHolder) -> None:
+def build_tasks(app: Celery, jobs: Iterable[Job], contexts: ContextHolder) -> None:
     """Register the jobs with the app under their names and limits."""
     gate = SerialGate()
     for job in jobs:
-        _build_task(app, job, job_context, gate)
+        _build_task(app, job, contexts, gate)
 
 
-def _build_task(app: Celery, job: Job, job_context: ContextHolder, gate: SerialGate) -> None:
+def _build_task(app: Celery, job: Job, contexts: ContextHolder, gate: SerialGate) -> None:
     def run(self: Task, payload: str = "{}") -> dict[str, Any]:
-        try:
-            current = job_context.get()
-        except errors.MemoryError as error:
-            # Store or ledger did not answer when the process opened its connections: this job is not to blame.
-            log.warning("crew.absent", extra={"job_id": self.request.id, "error": type(error).__name__})
-            _requeue(self, FAILED_DELAY, attempt=self.request.retries)
-        if job.is_repeated or not is_redelivered(self):
-            return apply_outcome(self, job, run_job(job, payload, current), payload=payload, job_context=current)
-        return run_guarded(self, job, gate, payload=payload, job_context=current)
+        with ExitStack() as held:
+            try:
+                opened = contexts.get()
+                company = company_of(payload) or opened.shared.settings.company
+                current = held.enter_context(opened.of(company))
+            except errors.MemoryNotFoundError as error:
+                letter = _new_letter(self, job, str(error), payload=payload, company=company)
+                return _dead_letter(self, letter, opened.shared.ledger)
+            except errors.MemoryError as error:
+                # Store or ledger did not answer when the connections were opened: this job is not to blame.
+                log.warning("crew.absent", extra={"job_id": self.request.id, "error": type(error).__name__})
+                _requeue(self, FAILED_DELAY, attempt=self.request.retries)
+            if job.is_repeated or not is_redelivered(self):
+                return apply_outcome(self, job, run_job(job, payload, current), payload=payload, job_context=current)
+            return run_guarded(self, job, gate, payload=payload, job_context=current)
 
     app.task(
         run,
@@ -177,7 +184,7 @@ def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
         return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
 
 
-def apply_outcome(  # noqa: RET503  # the cases are all there are
+def apply_outcome(  # the cases are all there are
     task: Task, job: Job, outcome: Outcome, *, payload: str, job_context: JobContext
 ) -> dict[str, Any]:
     """Return the outcome as the job's result, requeue the job, or keep it as a dead letter."""
@@ -199,30 +206,35 @@ def apply_outcome(  # noqa: RET503  # the cases are all there are
                 log.warning("job.retry", extra={**about, "reason": reason, "attempt": attempt})
                 _requeue(task, delay, attempt=attempt)
             reason = f"gave up after {attempt} attempts: {reason}"
-            return _dead_letter(task, job, reason, payload=payload, job_context=job_context)
         case Dead(reason=reason):
-            return _dead_letter(task, job, reason, payload=payload, job_context=job_context)
+            pass
+    letter = _new_letter(task, job, reason, payload=payload, company=job_context.company)
+    return _dead_letter(task, letter, None if job.is_repeated else job_context.ledger)
 
 
-def _dead_letter(task: Task, job: Job, reason: str, *, payload: str, job_context: JobContext) -> dict[str, Any]:
-    log.error("job.dead", extra={"job": job.name, "job_id": task.request.id, "reason": reason})
-    if not job.is_repeated:
-        letter = NewDeadLetter(
-            job_id=task.request.id,
-            company=job_context.company,
-            job=job.name,
-            # Where it came from: a bulk load that is replayed must not stand before the engines.
-            queue=(task.request.delivery_info or {}).get("routing_key") or str(job.queue),
-            payload=payload,
-            reason=reason,
-            attempts=task.request.retries + 1,
-        )
+def _new_letter(task: Task, job: Job, reason: str, *, payload: str, company: str) -> NewDeadLetter:
+    return NewDeadLetter(
+        job_id=task.request.id,
+        company=company,
+        job=job.name,
+        # Where it came from: a bulk load that is replayed must not stand before the engines.
+        queue=(task.request.delivery_info or {}).get("routing_key") or str(job.queue),
+        payload=payload,
+        reason=reason,
+        attempts=task.request.retries + 1,
+    )
+
+
+def _dead_letter(task: Task, letter: NewDeadLetter, ledger: Ledger | None) -> dict[str, Any]:
+    """Give the job up; without a ledger nothing is kept, because a row or beat sends it again."""
+    log.error("job.dead", extra={"job": letter.job, "job_id": letter.job_id, "reason": letter.reason})
+    if ledger is not None:
         try:
-            job_context.ledger.dead_letters.put(letter)
+            ledger.dead_letters.put(letter)
         except errors.MemoryError:
             # Nobody keeps it but the broker: giving it up now would lose it.
             _requeue(task, FAILED_DELAY, attempt=task.request.retries)
-    return {"outcome": "dead", "reason": reason}
+    return {"outcome": "dead", "reason": letter.reason}
 
 
 def _requeue(task: Task, delay: timedelta, *, attempt: int) -> Never:

@@ -20,7 +20,7 @@ from workers.groups import WorkerGroup
 from workers.health import BEAT_SECONDS, Heartbeat
 
 if TYPE_CHECKING:
-    from workers.context import WorkerContext
+    from workers.context import WorkerContexts
 
 # Celery runs the whole cold shutdown inside the signal handler, wherever the signal interrupted the main process. Half
 # way through handing a job to a child, it waits for a child that waits for the rest of that job: the worker hangs until
@@ -126,33 +126,33 @@ def _end_after(heard: int, seconds: float) -> None:
 
 
 class ContextHolder:
-    """Holds the context of this process; opened by the pool's start signal, or by the first job."""
+    """Holds the contexts of this process; opened by the pool's start signal, or by the first job."""
 
-    def __init__(self, open_context: "Callable[[], WorkerContext]") -> None:
-        self._open = open_context
+    def __init__(self, open_contexts: "Callable[[], WorkerContexts]") -> None:
+        self._open = open_contexts
         self._lock = threading.Lock()
-        self._context: WorkerContext | None = None
+        self._contexts: WorkerContexts | None = None
 
-    def get(self) -> "WorkerContext":
-        """Return the context, opening it when this process has none yet."""
+    def get(self) -> "WorkerContexts":
+        """Return the contexts, opening what they share when this process has none yet."""
         with self._lock:
-            if self._context is None:
-                self._context = self._open()
-            return self._context
+            if self._contexts is None:
+                self._contexts = self._open()
+            return self._contexts
 
-    def close_context(self) -> None:
-        """Close the context, if there is one."""
+    def close(self) -> None:
+        """Close the contexts, if there are any."""
         with self._lock:
-            if self._context is not None:
-                self._context.close()
-                self._context = None
+            if self._contexts is not None:
+                self._contexts.close()
+                self._contexts = None
 
 
-def watch_pool(job_context: ContextHolder, group: WorkerGroup, *, share: Callable[[], object]) -> None:
+def watch_pool(contexts: ContextHolder, group: WorkerGroup, *, share: Callable[[], object]) -> None:
     """Open the context where jobs will run, before the first job comes, and close it at the end.
 
     Args:
-        job_context: the context of the process.
+        contexts: of the process.
         group: how this worker runs.
         share: loads what children of one parent can share; it must open no connection and start no thread.
     """
@@ -167,10 +167,10 @@ def watch_pool(job_context: ContextHolder, group: WorkerGroup, *, share: Callabl
         gc.freeze()
 
     def arrive(**_: Any) -> None:
-        job_context.get()
+        contexts.get().connect()
 
     def leave(**_: Any) -> None:
-        job_context.close_context()
+        contexts.close()
 
     # weak=False: the signal would otherwise forget these closures as soon as this function returns.
     if group.pool == "prefork":

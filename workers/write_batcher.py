@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, Self
 
+from memcore.company import CompanyContext
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
-from memcore.ingest import WriteResult
+from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import BULK_ABOVE, StoreItem
 
 #: Share of the written memories that bulk loads keep while engines wait too, so that they never stop.
@@ -168,6 +169,15 @@ class BatchWriter:
         self._collecting = threading.Lock()
         self._is_closed = False
         self._threads = [threading.Thread(target=self._work, name=f"writer-{n}", daemon=True) for n in range(writers)]
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build and start the batch writer of a worker's company; it closes with the context."""
+        ingestor = Ingestor.of(context)
+        writer = cls(lambda items: context.loop.run(ingestor.write(items)))
+        writer.start()
+        context.opened.callback(writer.close)
+        return writer
 
     def start(self) -> None:
         """Start the writer threads."""

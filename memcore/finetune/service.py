@@ -8,12 +8,15 @@ import logging
 import socket
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Self
 
 from pydantic import ValidationError
 
 from memcore import errors, ids
 from memcore.clock import Clock
+from memcore.company import CompanyContext
 from memcore.errors import (
     FineTuneCancelledError,
     FineTuneStageError,
@@ -22,10 +25,13 @@ from memcore.errors import (
     MemoryStoreError,
 )
 from memcore.finetune.checkpoint import read_manifest
+from memcore.finetune.dataset import gather
 from memcore.finetune.evaluate import REPORT_FILE, EvalReport
+from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
-from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RunFolder, checkpoint_of, config_of
+from memcore.finetune.questions import QuestionWriter
+from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RUNS, SCRATCH, RunFolder, checkpoint_of, config_of
 from memcore.jobs import Deferred, Done, ProgressCallback, Skipped, Step, no_progress
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
@@ -184,6 +190,22 @@ class FineTuneService:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
 
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        settings, execution = context.settings, execution_of(context.settings, context.policy)
+        return cls(
+            context.ledger,
+            create_executor(execution, settings.home / SCRATCH),
+            gather=partial(_gather, context),
+            reap=end_by_name,
+            company=context.company,
+            folder=settings.home / RUNS,
+            host=hostname(),
+            timeout_seconds=execution.timeout_seconds,
+            clock=context.clock,
+        )
+
     def run(self, run_id: str, *, on_progress: ProgressCallback = no_progress) -> Step:
         """Carry out the run's next stage; does nothing when the run has ended or another worker has it.
 
@@ -308,6 +330,22 @@ class FineTuneService:
         event = FineTuneEvent.FAILED if is_failed else FineTuneEvent.CANCELLED
         _log.log(logging.WARNING if is_failed else logging.INFO, event, extra={"run_id": run.run_id})
         return Step(outcome=Done(facts={str(stage): 1}))
+
+
+def _gather(context: CompanyContext, plan: FineTunePlan, path: Path, stage_lease: StageLease) -> None:
+    alive, company = stage_lease.check, context.company
+    writer = QuestionWriter(
+        context.model,
+        context.ledger,
+        company=company,
+        run_id=stage_lease.run_id,
+        model_name=context.policy.memory.llm.model,
+        count=plan.queries_per_passage,
+        alive=alive,
+        clock=context.clock,
+    )
+    work = gather(context.backend, context.ledger, path, company=company, plan=plan, writer=writer, alive=alive)
+    context.loop.run(work)
 
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

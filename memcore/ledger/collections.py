@@ -28,6 +28,9 @@ from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, 
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import BoundedTime
 
+#: How long a reader uses a cached pointer. A switch delays writers for as long, so that no reader misses a write.
+READ_AGE = timedelta(seconds=2)
+
 
 class Verdict(StrEnum):
     """The verdict of the promotion gate."""

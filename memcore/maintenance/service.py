@@ -10,6 +10,7 @@ from typing import Self
 
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -83,6 +84,14 @@ class MaintenanceService:
     monotonic: Callable[[], float] = time.monotonic
 
     @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        settings, policy, has_model = context.settings, context.policy, context.model is not None
+        return cls.configured(
+            settings, policy, context.backend, context.ledger, has_model=has_model, clock=context.clock
+        )
+
+    @classmethod
     def configured(
         cls,
         settings: Settings,
@@ -93,7 +102,7 @@ class MaintenanceService:
         has_model: bool,
         clock: Clock = utc_now,
     ) -> Self:
-        """Build the service of these settings and this policy, for a worker or for a plan."""
+        """Build the service of these settings and this policy."""
         memory = policy.memory
         return cls(
             backend,

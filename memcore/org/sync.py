@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from typing import Self
 
 from memcore import errors, ids
-from memcore.backends.protocol import FactStore
+from memcore.backends.protocol import FactStore, facts_of
+from memcore.company import CompanyContext
 from memcore.ledger.organization.facts import OrgLog
 from memcore.models.organization import OperationLogEntry
 from memcore.org.protocol import OrgEvent
@@ -26,10 +28,15 @@ class OrgSync:
     time, and a version that was hidden never comes back, so processes may follow at once, and slow ones late.
     """
 
-    def __init__(self, log: OrgLog, facts: FactStore, *, company: str) -> None:
+    def __init__(self, log: OrgLog, facts: FactStore | None, *, company: str) -> None:
         self._log = log
         self._facts = facts
         self._company = company
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company; it shows nothing where the store keeps no facts."""
+        return cls(context.ledger.org, facts_of(context.backend), company=context.company)
 
     async def follow(self, *, fact_id: str | None = None) -> int:
         """Show what waits, of all facts or of one, and return how many lines were shown.
@@ -38,13 +45,15 @@ class OrgSync:
         as shown: it is found by words. An event reports either. Raises MemoryConnectionError when the store or the
         ledger is away.
         """
+        if self._facts is None:
+            return 0
         stuck: set[str] = set()
         after: OperationLogEntry | None = None
         shown = seen = 0
         while seen < AT_A_TIME and len(stuck) < _MOST_STUCK and (lines := await self._pending(fact_id, after)):
             for line in lines:
                 if line.fact_id not in stuck:
-                    if await self._shows(line):
+                    if await self._shows(line, self._facts):
                         shown += 1
                     else:
                         stuck.add(line.fact_id)
@@ -58,11 +67,11 @@ class OrgSync:
         except errors.MemoryError as error:
             _log.warning(OrgEvent.SHOW_DEFERRED, extra={"fact_id": None, "error": type(error).__name__})
 
-    async def _shows(self, line: OperationLogEntry) -> bool:
+    async def _shows(self, line: OperationLogEntry, facts: FactStore) -> bool:
         try:
             if line.content is not None:
                 try:
-                    await self._facts.show(record_of(self._company, line))
+                    await facts.show(record_of(self._company, line))
                 except errors.MemoryError as error:
                     if error.is_retryable:
                         raise
@@ -70,7 +79,7 @@ class OrgSync:
                     _failed(line, error)
             if line.version > 1:
                 old = line.version - 1
-                await self._facts.hide(ids.shown_fact_id(company=self._company, fact_id=line.fact_id, version=old))
+                await facts.hide(ids.shown_fact_id(company=self._company, fact_id=line.fact_id, version=old))
         except errors.MemoryConnectionError:
             raise
         except errors.MemoryError as error:

@@ -5,9 +5,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
+from typing import Self
 
 from memcore import ids
 from memcore.backends.protocol import BatchBackend, pages
+from memcore.company import CompanyContext
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import (
     MaintenancePausedError,
@@ -104,6 +106,12 @@ class Propagation:
     _: KW_ONLY
     company: str
     level: MemoryLevel
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        memory = context.policy.memory
+        return cls(context.backend, context.ledger, memory.procedural, company=context.company, level=memory.level)
 
     async def run(self, agent_id: str) -> int:
         """Copy what the agent has learned since, at most 100 lessons, and return how many copies were written.

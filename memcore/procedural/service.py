@@ -5,9 +5,11 @@ import time
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from typing import Self
 
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import (
     AnswerMissingError,
@@ -74,6 +76,21 @@ class LearningService:
     skills: SkillFolders | None = None
     clock: Clock = utc_now
     renewal: timedelta = LEASE_RENEWAL
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        memory, skills = context.policy.memory, context.policy.memory.procedural.skill_md_directory
+        return cls(
+            context.backend,
+            context.ledger,
+            memory.procedural,
+            company=context.company,
+            level=memory.level,
+            model=context.model,
+            skills=None if skills is None else SkillFolders((context.settings.home / skills).resolve()),
+            clock=context.clock,
+        )
 
     async def extract_lesson(self, lesson_id: str) -> Outcome:
         """Draw a lesson that waits; doing it again draws nothing twice.

@@ -6,9 +6,10 @@ import time
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, Self
 
 from memcore.clock import Clock
+from memcore.company import CompanyContext
 from memcore.config.learning import EvolverConfig
 from memcore.errors import (
     LeaseLostError,
@@ -22,7 +23,7 @@ from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
 from memcore.skills.candidates import BacktestResult
-from memcore.skills.publication import promotion, superseded_skill
+from memcore.skills.publication import SkillApprovals, promotion, superseded_skill
 from memcore.skills.report import MAX_LISTED, Conflict, CycleStage, EvolverReport, SkillEvent
 from memcore.skills.supersession import CandidateStanding
 from memcore.skills.survey import Findings, PatternMining
@@ -187,6 +188,13 @@ class CycleService:
     _: KW_ONLY
     company: str
     renewal: timedelta = LEASE_RENEWAL
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        config, approvals = context.policy.memory.procedural.evolver, SkillApprovals.of(context)
+        evolver = SkillEvolver(context.ledger, approvals, config, company=context.company, clock=context.clock)
+        return cls(context.ledger, evolver, company=context.company)
 
     async def run(self, cycle_id: str, *, on_progress: ProgressCallback = no_progress) -> Outcome:
         """Carry out a cycle; whatever happens, calling it again finishes it.

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Self
 
 from pydantic import ValidationError
 
@@ -24,6 +25,7 @@ from memcore.approvals import (
 )
 from memcore.backends.protocol import MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
 from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError, MemoryNotFoundError
@@ -233,27 +235,39 @@ def count_application(ledger: Ledger, payload: AppliedPayload) -> bool:
     return ledger.skills.apply(payload, skill_id=lines[0].memory_id if lines else payload.skill_id)
 
 
-def create_approvals(
-    settings: Settings,
-    policy: Policy,
-    ledger: Ledger,
-    *,
-    backend: MemoryBackend | None = None,
-    clock: Clock = utc_now,
-) -> ApprovalService:
-    """Return the approvals of the company."""
-    store: object = backend
-    effects: Iterable[ApprovalEffects] = ()
-    if isinstance(store, SharedKnowledgeStore) and _shares(backend):
-        effects = _publications(settings, policy, ledger, store, clock=clock)
-    webhook = settings.approvals_webhook
-    return ApprovalService(
-        ledger.approvals,
-        EffectRegistry(effects),
-        company=settings.company,
-        lasts=policy.memory.approvals.lasts,
-        notice=None if webhook is None else Webhook(webhook.get_secret_value()),
-    )
+class SkillApprovals(ApprovalService):
+    """The approvals of a company; one that is approved publishes its skill."""
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        return cls.configured(
+            context.settings, context.policy, context.ledger, backend=context.backend, clock=context.clock
+        )
+
+    @classmethod
+    def configured(
+        cls,
+        settings: Settings,
+        policy: Policy,
+        ledger: Ledger,
+        *,
+        backend: MemoryBackend | None = None,
+        clock: Clock = utc_now,
+    ) -> Self:
+        """Build the service of these settings and this policy; without a backend nothing can be approved."""
+        store: object = backend
+        effects: Iterable[ApprovalEffects] = ()
+        if isinstance(store, SharedKnowledgeStore) and _shares(backend):
+            effects = _publications(settings, policy, ledger, store, clock=clock)
+        webhook = settings.approvals_webhook
+        return cls(
+            ledger.approvals,
+            EffectRegistry(effects),
+            company=settings.company,
+            lasts=policy.memory.approvals.lasts,
+            notice=None if webhook is None else Webhook(webhook.get_secret_value()),
+        )
 
 
 def _publications(

@@ -1,6 +1,6 @@
 """The wiki: experience as folders of Markdown files for people, raw and compressed."""
 
-from memcore.wiki.exporter import WikiExporter, export_after_run
+from memcore.wiki.exporter import WikiExporter
 from memcore.wiki.pages import WikiExport
 
-__all__ = ["WikiExport", "WikiExporter", "export_after_run"]
+__all__ = ["WikiExport", "WikiExporter"]

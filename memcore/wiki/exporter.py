@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 from memcore.backends.protocol import MAX_PAGE, BatchBackend
 from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
 from memcore.config.maintenance import WikiExportConfig
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.ledger import Ledger
@@ -78,6 +80,33 @@ class WikiExporter:
         self._front = CompanyIndex(self._root, company)
         self._company = company
         self._clock = clock
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        wiki = context.policy.memory.consolidation.wiki_export
+        return cls(
+            context.backend,
+            context.ledger,
+            wiki,
+            home=context.settings.home,
+            company=context.company,
+            clock=context.clock,
+        )
+
+    async def export_after_run(self, agent_id: str) -> WikiExport | None:
+        """Export the agent whose run has just ended, if the policy says ``trigger: on_consolidation``; None otherwise.
+
+        It raises no memory error: the run is over, and a failed export must not make it look undone.
+        """
+        if not self._config.enabled or self._config.trigger != "on_consolidation":
+            return None
+        try:
+            (export,) = await self.export([agent_id])
+        except MemoryError as error:
+            _log.warning(WikiEvent.FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
+            return WikiExport(agent_id=agent_id, reason=str(error))
+        return export
 
     async def plan(self, agent_id: str) -> WikiExport:
         """Return how many files an export would write now; nothing is written.
@@ -269,28 +298,3 @@ def _compressed(agent_id: str) -> Where:
 
 def _disabled(agent_id: str) -> WikiExport:
     return WikiExport(agent_id=agent_id, reason="memory.consolidation.wiki_export.enabled is false")
-
-
-async def export_after_run(
-    backend: BatchBackend,
-    ledger: Ledger,
-    config: WikiExportConfig,
-    agent_id: str,
-    *,
-    home: Path,
-    company: str,
-    clock: Clock = utc_now,
-) -> WikiExport | None:
-    """Export the agent whose run has just ended, if the policy says ``trigger: on_consolidation``; None otherwise.
-
-    It raises no memory error: the run is over, and a failed export must not make it look undone.
-    """
-    if not config.enabled or config.trigger != "on_consolidation":
-        return None
-    try:
-        exporter = WikiExporter(backend, ledger, config, home=home, company=company, clock=clock)
-        (export,) = await exporter.export([agent_id])
-    except MemoryError as error:
-        _log.warning(WikiEvent.FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
-        return WikiExport(agent_id=agent_id, reason=str(error))
-    return export

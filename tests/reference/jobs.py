@@ -58,7 +58,8 @@ def _jobs() -> str:
 def _sizes() -> str:
     return (
         f"A payload has at most {MAX_PAYLOAD_BYTES // _MIB} MiB, a message on the broker at most "
-        f"{MAX_MESSAGE_BYTES // _MIB} MiB. `company` is part of every payload; a worker refuses another company's."
+        f"{MAX_MESSAGE_BYTES // _MIB} MiB. `company` is part of every payload: the job of a company "
+        "that is not registered becomes a dead letter, to be replayed once it is."
     )
 
 

@@ -6,7 +6,7 @@ result twice.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from memcore.backends.inmemory import InMemoryBackend
+from memcore.company import SharedConnections
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -23,7 +24,7 @@ from memcore.records import MemoryRecord
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import copied_urls
 from support.maintenance_fixture import TurnedClock
-from workers.context import WorkerContext
+from workers.context import WorkerContext, WorkerContexts
 
 COMPANY = "acme"
 AGENT = "ada"
@@ -119,9 +120,10 @@ def context_fixture(place: Place, policy: Policy, *, model: object = None) -> It
     settings, clock, dispatcher = place.settings(), TurnedClock(), RecordingDispatcher()
     backend = InMemoryBackend(company=COMPANY, clock=clock)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workers.context.create_worker_backend", lambda *_args, **_given: backend)
-        patch.setattr("workers.context.create_model", lambda *_args, **_given: model)
-        with WorkerContext(settings, policy, dispatcher, clock=clock) as job_context:
+        patch.setattr("memcore.company.create_worker_backend", lambda *_args, **_given: backend)
+        patch.setattr("memcore.company.create_model", lambda *_args, **_given: model)
+        shared = SharedConnections.open(settings, policy, dispatcher, clock=clock)
+        with closing(WorkerContexts(shared)) as contexts, contexts.of(settings.company) as job_context:
             yield ContextFixture(
                 job_context=job_context, backend=backend, clock=clock, dispatcher=dispatcher, folder=place.folder
             )

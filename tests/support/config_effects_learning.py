@@ -12,14 +12,18 @@ from memcore.client.envelopes import build_trace_payload
 from memcore.config.policy import Policy
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.execution.factory import create_executor, execution_of
+from memcore.jobs import Outcome
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.models.execution import ChatMessage, MessageRole
+from memcore.procedural.propagation import Propagation
+from memcore.procedural.service import LearningService
 from memcore.records import Where
-from memcore.skills.publication import create_approvals
-from scheduler.sweep import plan_cycle, sweep
+from memcore.skills.evolver import CycleService
+from memcore.skills.publication import SkillApprovals
+from scheduler.sweep import plan_cycles, sweep
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.config_effects_maintenance import Teacher
 from support.embedding_server import embedding_server
@@ -39,6 +43,11 @@ ASKED = CompletionRequest(messages=(ChatMessage(role=MessageRole.USER, content="
 def _memories(made: ContextFixture, agent_id: str = AGENT) -> list[str]:
     found = asyncio.run(made.backend.scan(Where(agent_id=agent_id), limit=256)).records
     return sorted(each.entry.content for each in found)
+
+
+def extract_lesson(made: ContextFixture, lesson_id: str) -> Outcome:
+    """Draw one lesson as its job does."""
+    return made.job_context.run(made.job_context.service(LearningService).extract_lesson(lesson_id))
 
 
 def finished_tasks(place: Place, policy: Policy) -> object:
@@ -62,7 +71,7 @@ def lessons_drawn(place: Place, policy: Policy) -> object:
         ]
         for name, more in tasks:
             made.ledger.trajectories.append(COMPANY, trajectory(name, **more), lesson_at=made.clock())
-        outcomes = [str(made.job_context.extract_lesson(name)) for name, _ in tasks]
+        outcomes = [str(extract_lesson(made, name)) for name, _ in tasks]
         files = sorted(str(path.relative_to(place.folder).parent) for path in place.folder.rglob("SKILL.md"))
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
         return outcomes, _memories(made), files, asked
@@ -75,8 +84,8 @@ def lessons_passed_on(place: Place, policy: Policy) -> object:
         for agent_id, (role, department) in peers.items():
             made.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=agent_id, role=role, department=department))
         made.ledger.trajectories.append(COMPANY, trajectory("failure", **FAILED), lesson_at=made.clock())
-        made.job_context.extract_lesson("failure")
-        made.job_context.propagate(AGENT)
+        extract_lesson(made, "failure")
+        made.job_context.run(made.job_context.service(Propagation).run(AGENT))
         return {agent_id: len(_memories(made, agent_id)) for agent_id in peers}
 
 
@@ -92,9 +101,9 @@ def evolution(place: Place, policy: Policy) -> object:
         fleet.succeed("abc", "well-beta", task_type="beta")
         fleet.fail("abcd")
         fleet.succeed("abcdef", "well", task_type="import", task_title=DISK)
-        plan_cycle(made.job_context)
-        for cycle in made.dispatcher.cycles:
-            made.job_context.evolve(cycle.cycle_id)
+        plan_cycles(made.job_context)
+        for item in made.dispatcher.items:
+            made.job_context.run(made.job_context.service(CycleService).run(item.key))
         cycles = made.ledger.skill_cycles.page(COMPANY)
         proposed = sorted(each.proposal.content for each in made.ledger.approvals.page(COMPANY))
         return [each.report for each in cycles], proposed
@@ -114,7 +123,9 @@ def skills_approved(place: Place, policy: Policy) -> object:
     """How many proposed skills can be approved, and until when a proposal waits."""
     with context_fixture(place, policy) as made:
         fleet = Fleet(made.ledger, made.clock)  # type: ignore[arg-type]  # as above
-        service = create_approvals(place.settings(), policy, made.ledger, backend=made.backend, clock=made.clock)
+        service = SkillApprovals.configured(
+            place.settings(), policy, made.ledger, backend=made.backend, clock=made.clock
+        )
         fleet.service = service
         for number, category in enumerate(("disk", "net")):
             words = {"discovery": f"Number {number}.", "condition": f"Case {number} of {category}."}

@@ -8,12 +8,16 @@ from memcore import ids
 from memcore.client.envelopes import Scope, build_payload
 from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
+from memcore.experience import CompressionService
 from memcore.jobs import Outcome, Retry, Snooze
 from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import NewRun, RunKind
+from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
+from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
+from memcore.wiki import WikiExporter
 from scheduler.sweep import sweep
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.experiences import experience
@@ -104,7 +108,7 @@ def _run(made: ContextFixture, *, kind: RunKind = "maintenance", undo_of: str | 
         assert seen is not None
         if seen.lease_until is not None and seen.lease_until > made.clock.at:
             made.clock.at = seen.lease_until
-        outcome = made.job_context.maintain(run.run_id)
+        outcome = made.job_context.run(made.job_context.service(MaintenanceService).run(run.run_id))
         if isinstance(outcome, Snooze) and _ask(made, run.run_id):
             continue
         if not isinstance(outcome, Retry):
@@ -117,9 +121,10 @@ def _ask(made: ContextFixture, run_id: str) -> int:
     made.ledger.syntheses.mark_dispatched(
         run_id, [part.place for part in parts], again_at=made.clock() + REDISPATCH_AFTER
     )
-    return len(
-        [made.job_context.synthesize(run_id, part.place) for part in parts if part.state is SynthesisState.WANTED]
-    )
+    wanted = [part.place for part in parts if part.state is SynthesisState.WANTED]
+    for place in wanted:
+        made.job_context.run(made.job_context.service(SynthesisService).ask(run_id, place))
+    return len(wanted)
 
 
 def _left(made: ContextFixture, outcome: Outcome) -> object:
@@ -188,7 +193,7 @@ def compression(place: Place, policy: Policy) -> object:
     model = Teacher()
     with context_fixture(place, policy, model=model) as made:
         made.ledger.experiences.append(COMPANY, experience("e", output="The disk was full. " * 40))
-        outcome = made.job_context.compress(AGENT)
+        outcome = made.job_context.run(made.job_context.service(CompressionService).run(AGENT))
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
         return _left(made, outcome), asked
 
@@ -200,7 +205,7 @@ def wiki(place: Place, policy: Policy) -> object:
         for number in range(3):
             made.ledger.experiences.append(COMPANY, experience(f"e{number}", younger=timedelta(seconds=number)))
         asyncio.run(made.keep(*(lesson_of_experience(number) for number in range(3))))
-        made.job_context.export_wiki(AGENT)
+        made.job_context.run(made.job_context.service(WikiExporter).export_after_run(AGENT))
     files = (path.relative_to(place.folder) for path in place.folder.rglob("*.md"))
     return sorted(map(str, files))
 

@@ -22,7 +22,7 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_provider
-from memcore.skills.publication import create_approvals
+from memcore.skills.publication import SkillApprovals
 from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder
 from support.proposals import proposal
@@ -152,7 +152,7 @@ def webhook(_folder: Path, environ: Mapping[str, str]) -> object:
         settings = Settings.load({name: value.replace("{server}", server.url) for name, value in environ.items()})
         opened = Ledger.open(settings.ledger_urls)
         try:
-            asyncio.run(create_approvals(settings, Policy(), opened).propose("one", proposal()))
+            asyncio.run(SkillApprovals.configured(settings, Policy(), opened).propose("one", proposal()))
         finally:
             opened.close()
         return [each.path for each in server.requests]
@@ -163,7 +163,7 @@ def company(_folder: Path, environ: Mapping[str, str]) -> object:
     settings = Settings.load(environ)
     opened = Ledger.open(settings.ledger_urls)
     try:
-        asyncio.run(create_approvals(settings, Policy(), opened).propose("one", proposal()))
+        asyncio.run(SkillApprovals.configured(settings, Policy(), opened).propose("one", proposal()))
         return [len(opened.approvals.page(each)) for each in ("default", "other")]
     finally:
         opened.close()

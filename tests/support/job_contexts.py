@@ -1,15 +1,20 @@
 """A context for jobs under test: a real ledger; batch writer, dispatcher and runs follow the test's script."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.experience import CompressionService
+from memcore.finetune.service import FineTuneService
 from memcore.ingest import WriteResult
-from memcore.jobs import Done, Outcome, Step, StoreItem
+from memcore.jobs import Done, Outcome, ProgressCallback, Step, StoreItem, no_progress
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
@@ -17,6 +22,12 @@ from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import QuestionOutcome
+from memcore.maintenance.service import MaintenanceService
+from memcore.procedural.propagation import Propagation
+from memcore.reindex import ReindexService
+from memcore.skills.evolver import CycleService
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -94,6 +105,55 @@ PLACELESS = Settings(
 
 
 @dataclass
+class ScriptedService:
+    """Stands for every service of a job: each call is answered by the context's script."""
+
+    script: "ScriptedContext"
+    kind: type
+
+    async def run(self, key: str = "", *, on_progress: ProgressCallback = no_progress) -> Any:
+        on_progress(self.kind.__name__, 0.5)
+        if self.kind is ReindexService:
+            return self.script.slice
+        answers: dict[type, Callable[[str], Any]] = {
+            MaintenanceService: self.script.maintenance_run,
+            CompressionService: self.script.compressing,
+            CycleService: self.script.evolving,
+            Propagation: self.script.passing_on,
+        }
+        return answers[self.kind](key)
+
+    async def ask(self, run_id: str, place: int) -> QuestionOutcome:
+        return self.script.asking(run_id, place)
+
+    async def extract_lesson(self, lesson_id: str) -> Outcome:
+        return self.script.drawing(lesson_id)
+
+    async def export_after_run(self, agent_id: str) -> None:
+        self.script.exported.append(agent_id)
+
+    def expire(self) -> None:
+        self.script.swept += 1
+
+    async def finish(self) -> None:
+        self.script.swept += 1
+
+    async def tend(self) -> None:
+        self.script.swept_organization += 1
+
+
+@dataclass
+class ScriptedStages:
+    """Stands for the service of fine-tune runs, which needs no loop."""
+
+    script: "ScriptedContext"
+
+    def run(self, _run_id: str, *, on_progress: ProgressCallback) -> Step:
+        on_progress("FineTuneService", 0.5)
+        return self.script.step
+
+
+@dataclass
 class ScriptedContext:
     """See tasks.context.JobContext."""
 
@@ -118,42 +178,47 @@ class ScriptedContext:
     asking: Callable[[str, int], QuestionOutcome] = lambda _run_id, _place: QuestionOutcome(
         outcome=Done(facts={"asked": 1})
     )
+    on_progress: ProgressCallback = no_progress
+    #: Services that the test has built itself.
+    services: dict[type, Any] = field(default_factory=dict)
 
     @property
     def policies(self) -> CompanyPolicies:
         """Read anew: a test changes the policy."""
         return CompanyPolicies(PLACELESS, self.policy)
 
-    def maintain(self, run_id: str) -> Outcome:
-        return self.maintenance_run(run_id)
+    def service(self, kind: type) -> Any:
+        scripted = ScriptedStages(self) if kind is FineTuneService else ScriptedService(self, kind)
+        return self.services.get(kind, scripted)
 
-    def synthesize(self, run_id: str, place: int) -> QuestionOutcome:
-        return self.asking(run_id, place)
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        # A script awaits nothing: one step ends it, also in a thread whose loop runs.
+        try:
+            work.send(None)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        raise AssertionError("a scripted service awaits nothing")
 
-    def compress(self, agent_id: str) -> Outcome:
-        return self.compressing(agent_id)
 
-    def extract_lesson(self, lesson_id: str) -> Outcome:
-        return self.drawing(lesson_id)
+@dataclass
+class ScriptedContexts:
+    """See workers.context.WorkerContexts: one company's context, and every other company is unknown."""
 
-    def evolve(self, cycle_id: str) -> Outcome:
-        return self.evolving(cycle_id)
+    context: ScriptedContext
 
-    def propagate(self, agent_id: str) -> int:
-        return self.passing_on(agent_id)
+    @property
+    def shared(self) -> Any:
+        return SimpleNamespace(settings=SimpleNamespace(company=self.context.company), ledger=self.context.ledger)
 
-    def reindex(self) -> Step:
-        return self.slice
+    def connect(self) -> None:
+        """Nothing is to be opened."""
 
-    def finetune(self, run_id: str) -> Step:
-        del run_id
-        return self.step
+    @contextmanager
+    def of(self, company: str) -> Iterator[ScriptedContext]:
+        if company != self.context.company:
+            self.context.ledger.companies.served(company)
+        yield self.context
 
-    def sweep_approvals(self) -> None:
-        self.swept += 1
-
-    def sweep_organization(self) -> None:
-        self.swept_organization += 1
-
-    def export_wiki(self, agent_id: str) -> None:
-        self.exported.append(agent_id)
+    def close(self) -> None:
+        self.context.ledger.close()

@@ -30,6 +30,7 @@ from memcore.errors import (
     MemoryStoreError,
 )
 from memcore.ledger.collections import (
+    READ_AGE,
     CollectionPointer,
     CollectionPointers,
     Phase,
@@ -143,9 +144,6 @@ class ActiveCollection:
     reader: Reader
     writer: Writer
 
-
-#: How long a reader uses a cached pointer. A switch delays writers for as long, so that no reader misses a write.
-READ_AGE = timedelta(seconds=2)
 
 #: Pause between two reads of a row that keeps writes waiting; they wait for seconds.
 _POLL_INTERVAL = timedelta(milliseconds=50)

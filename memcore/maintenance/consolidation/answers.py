@@ -4,10 +4,12 @@ import builtins
 import logging
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from typing import Self
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig, LLMConsolidationConfig
 from memcore.errors import (
     AnswerMissingError,
@@ -191,6 +193,18 @@ class SynthesisService:
     clock: Clock = utc_now
     build_strategy: StrategyBuilder = build_consolidation_strategy
     renewal: timedelta = QUESTION_RENEWAL
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        return cls(
+            context.backend,
+            context.ledger,
+            context.policy.memory.consolidation,
+            company=context.company,
+            model=context.model,
+            clock=context.clock,
+        )
 
     async def ask(self, run_id: str, place: int) -> QuestionOutcome:
         """Ask the questions of one part; a second call asks none twice.

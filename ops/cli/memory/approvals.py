@@ -10,7 +10,7 @@ from memcore import ids
 from memcore.approvals import ApprovalService, diff_of, shared_proposal, superseded_by_id, visible
 from memcore.errors import MemoryNotFoundError
 from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Decision
-from memcore.skills.publication import create_approvals
+from memcore.skills.publication import SkillApprovals
 from ops.cli.console import draw, plain, show_json
 from ops.cli.memory.memories import CategoryOption, Tags, standard_input, store_request
 from ops.cli.session import Commands, JsonCommand
@@ -48,7 +48,7 @@ def propose(
         proposal = shared_proposal(
             request, title=title or "A text for all agents", proposed_by=by, risk=risk, supersedes=old
         )
-        service = create_approvals(command.settings, command.policy, ledger)
+        service = SkillApprovals.configured(command.settings, command.policy, ledger)
         approval = asyncio.run(service.propose(ids.new_id(), proposal))
     command.show_facts(_facts(approval))
 
@@ -95,7 +95,7 @@ def reject(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: 
     """Reject a proposal; nothing is published."""
     word = Decision(by=by, reason=reason)
     with command.ledger() as ledger:
-        service = create_approvals(command.settings, command.policy, ledger)
+        service = SkillApprovals.configured(command.settings, command.policy, ledger)
         approval = asyncio.run(service.reject(approval_id, word))
     command.show_facts(_facts(approval))
 
@@ -126,6 +126,6 @@ def _facts(approval: Approval) -> dict[str, Any]:
 
 def _execute(command: JsonCommand, deed: Callable[[ApprovalService], Coroutine[Any, Any, Approval]]) -> None:
     with command.ledger() as ledger, command.backend() as (backend, runner):
-        service = create_approvals(command.settings, command.policy, ledger, backend=backend)
+        service = SkillApprovals.configured(command.settings, command.policy, ledger, backend=backend)
         approval = runner.run(deed(service))
     command.show_facts(_facts(approval))

@@ -14,7 +14,7 @@ from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from memcore.procedural.records import ProceduralEvent
-from memcore.skills.publication import create_approvals
+from memcore.skills.publication import SkillApprovals
 
 
 async def test_an_installation_writes_its_skills_into_its_data_folder(
@@ -29,7 +29,7 @@ async def test_an_installation_writes_its_skills_into_its_data_folder(
     )
     policy = Policy.model_validate({"memory": {"procedural": {"skill_md_directory": "skills/org"}}})
     world = SkillWorld(backend, ledger, tmp_path / "skills" / "org", clock)
-    service = create_approvals(settings, policy, ledger, backend=backend, clock=clock)
+    service = SkillApprovals.configured(settings, policy, ledger, backend=backend, clock=clock)
     await service.propose("one", world.proposal("one"))
     await service.approve("one", ADA)
     (folder,) = world.root.iterdir()

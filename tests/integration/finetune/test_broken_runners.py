@@ -17,7 +17,7 @@ from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, RunnerEvent
 from memcore.finetune.service import BEAT, FineTuneService
-from memcore.jobs import FineTunePayload, Step
+from memcore.jobs import FineTunePayload
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
 from tasks.learn import finetune
@@ -87,16 +87,6 @@ class Broken:
         return outcome
 
 
-@dataclass
-class JobContext(ScriptedContext):
-    """Has one worker."""
-
-    worker: FineTuneService = field(init=False)
-
-    def finetune(self, run_id: str) -> Step:
-        return self.worker.run(run_id)
-
-
 @pytest.mark.parametrize(("runner", "stage", "reason"), BROKEN, ids=[each[0] for each in BROKEN])
 def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_finishes_the_run(
     fleet: FineTuneFleet, tmp_path: Path, runner: str, stage: FineTuneStage, reason: str | None
@@ -109,8 +99,8 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
         leaves=manner == "leaves",
         cancels=(lambda: runs.cancel(COMPANY)) if manner == "cancelled" else None,
     )
-    job_context: Any = JobContext(ledger=fleet.ledger, company=COMPANY, clock=fleet.clock)
-    job_context.worker = FineTuneService(
+    job_context = ScriptedContext(ledger=fleet.ledger, company=COMPANY, clock=fleet.clock)
+    job_context.services[FineTuneService] = FineTuneService(
         fleet.ledger,
         broken,
         gather=fleet._gather,
@@ -137,7 +127,7 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
     assert all(map(is_gone, broken.pids))
     assert len(job_context.dispatcher.finetunes) == (3 if reason is None else 2)
 
-    job_context.worker = fleet.worker()
+    job_context.services[FineTuneService] = fleet.worker()
     if reason is not None:
         assert job() == run
         runs.resume(COMPANY, run_id)

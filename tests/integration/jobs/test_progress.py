@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from celery.contrib.testing.worker import start_worker
-from support.job_contexts import ScriptedContext
+from support.job_contexts import ScriptedContext, ScriptedContexts
 from support.running_stack import wait_until
 from support.valkey_servers import valkey_server
 
 from memcore.client import JobState, MemoryClient
 from memcore.client.results import JobStatus
+from memcore.company import SharedConnections
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, ProgressCallback, Queue
@@ -42,11 +43,12 @@ def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
     seen: list[JobStatus] = []
     opened_context: dict[str, Any] = {}
 
-    def open_context(*_: object, **options: Any) -> ScriptedContext:
+    def open_contexts(_shared: object, **options: Any) -> ScriptedContexts:
         opened_context.update(options)
-        return job_context
+        return ScriptedContexts(job_context)
 
-    monkeypatch.setattr("workers.context.WorkerContext", open_context)
+    monkeypatch.setattr(SharedConnections, "open", lambda *_, **__: None)
+    monkeypatch.setattr(assembling, "WorkerContexts", open_contexts)
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
     monkeypatch.setattr("memcore.backends.factory.create_configured_embedder", lambda *_: None)
     app = create_app(settings, group=MAINTENANCE_RUN)

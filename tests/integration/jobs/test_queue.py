@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
-from support.job_contexts import ScriptedContext
+from support.job_contexts import ScriptedContext, ScriptedContexts
 from support.running_stack import wait_until
 from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.client import JobState, MemoryClient
 from memcore.client.envelopes import ImportRecord, OutgoingJob
+from memcore.company import SharedConnections
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
@@ -82,11 +83,8 @@ def published() -> Iterator[list[dict[str, Any]]]:
 
 @pytest.fixture
 def app_of(settings: Settings, job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch) -> Any:
-    class OpenedContext:
-        def __new__(cls, *_: object, **__: object) -> Any:
-            return job_context
-
-    monkeypatch.setattr("workers.context.WorkerContext", OpenedContext)
+    monkeypatch.setattr(SharedConnections, "open", lambda *_, **__: None)
+    monkeypatch.setattr(assembling, "WorkerContexts", lambda *_, **__: ScriptedContexts(job_context))
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
     monkeypatch.setattr("memcore.backends.factory.create_configured_embedder", lambda *_: None)
 
@@ -242,6 +240,29 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
         assert redis.llen(str(Queue.STORE)) + redis.hlen("unacked.store") == 1
     assert newest(broker, Queue.STORE)["headers"]["id"] == "job-3"
     assert WORD not in caplog.text
+
+
+def test_an_unknown_companys_job_is_kept_until_the_company_is_registered_and_it_is_replayed(
+    settings: Settings, job_context: ScriptedContext, app_of: Any
+) -> None:
+    letters = job_context.ledger.dead_letters
+    engine = MemoryClient.from_settings(settings.model_copy(update={"company": "globex"}))
+    with engine as client, working(app_of(STORE), SHARD):
+        (job_id,) = client.store("ada", REQUEST).job_ids
+        (refused,) = client.wait([job_id], timeout_seconds=60)
+        assert refused.state is JobState.DEAD
+        assert "'globex' is not registered; `memtend companies add`" in (refused.reason or "")
+        assert (letters.ids("globex"), letters.ids("acme")) == ((job_id,), ())
+        assert job_context.batch_writer.taken == []
+
+        job_context.ledger.companies.add("globex")
+        letter = letters.get(job_id)
+        assert letter is not None
+        client._sender.forget(job_id)
+        job = OutgoingJob(job_id=job_id, queue=letter.queue, payload=letter.payload, summary="replayed")
+        client._sender.publish(letter.job, [job], track=True)
+        (written,) = client.wait([job_id], timeout_seconds=60)
+    assert written.state is JobState.DONE
 
 
 def test_a_run_that_is_snoozed_still_reports_its_end(

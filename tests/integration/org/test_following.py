@@ -142,7 +142,7 @@ async def test_a_slow_process_brings_nothing_back(
     await follower.follow()
     straggler = OrgSync(ledger.org, store_of(slow), company=company)
     for line in late:
-        assert await straggler._shows(line)
+        assert await straggler._shows(line, store_of(slow))
     assert list((await shown(backend)).values()) == ["tea at five"]
     await slow.disconnect()
 

@@ -5,16 +5,16 @@ import os
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.experiences import experience
 from support.memories import DAWN, NOW, record
 from support.wiki_fixture import COMPANY, WikiFixture, compressed, head_of, lesson_id
 
-from memcore.config.maintenance import WikiExportConfig
 from memcore.errors import MemoryConfigError, MemoryRetrievalError
 from memcore.models.memory import COMPRESSED_TAG
-from memcore.wiki import WikiExport, export_after_run
+from memcore.wiki import WikiExport
 from memcore.wiki.folders import slug
 
 
@@ -224,11 +224,8 @@ async def test_a_root_of_another_company_is_refused(library: WikiFixture) -> Non
 async def test_after_a_run_only_where_the_policy_says_so(library: WikiFixture) -> None:
     await library.fill()
 
-    async def after(**config: object) -> WikiExport | None:
-        policy = WikiExportConfig.model_validate({"enabled": True, "export_root": "wiki", **config})
-        return await export_after_run(
-            library.backend, library.ledger, policy, "ada", home=library.home, company=COMPANY
-        )
+    async def after(**config: Any) -> WikiExport | None:
+        return await library.exporter(**config).export_after_run("ada")
 
     assert await after() is None
     assert await after(trigger="on_consolidation", enabled=False) is None
@@ -247,8 +244,7 @@ async def test_a_store_that_is_away_fails_no_run(library: WikiFixture, monkeypat
         raise MemoryRetrievalError("gone")
 
     monkeypatch.setattr(library.backend, "count_where", away)
-    policy = WikiExportConfig(enabled=True, export_root="wiki", trigger="on_consolidation")
-    done = await export_after_run(library.backend, library.ledger, policy, "ada", home=library.home, company=COMPANY)
+    done = await library.exporter(trigger="on_consolidation").export_after_run("ada")
     assert done is not None
     assert not done.is_published
     assert library.files() == before

@@ -152,7 +152,7 @@ def test_the_scheduler_is_two_entries_that_do_not_pile_up() -> None:
 
 def test_a_sweep_tends_approvals_and_facts(job_context: ScriptedContext) -> None:
     sweep("{}", job_context)
-    assert (job_context.swept, job_context.swept_organization) == (1, 1)
+    assert (job_context.swept, job_context.swept_organization) == (2, 1)
 
 
 @pytest.mark.parametrize(("keep_days", "unarchived"), [(None, 0), (30, 1)])

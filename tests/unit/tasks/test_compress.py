@@ -26,7 +26,7 @@ def test_the_agent_of_the_message_is_compressed(job_context: ScriptedContext) ->
     assert asked == ["ada"]
 
 
-@pytest.mark.parametrize("changed", [{"agent_id": " "}, {"company": "other"}, {"extra": 1}])
+@pytest.mark.parametrize("changed", [{"agent_id": " "}, {"extra": 1}])
 def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
     assert isinstance(compress(payload(**changed), job_context), Dead)
 

@@ -121,10 +121,6 @@ def test_what_breaks_a_limit_is_dead_and_named(job_context: ScriptedContext) -> 
     assert left(job_context) == (0, 0, 0)
 
 
-def test_another_companys_is_dead(job_context: ScriptedContext) -> None:
-    assert distill(payload(company="globex"), job_context) == Dead(reason="company: this worker serves another company")
-
-
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
     assert isinstance(distill(payload(version=99), job_context), Snooze)
 

@@ -69,10 +69,6 @@ def test_what_breaks_a_limit_is_dead_and_named(
     assert job_context.ledger.experiences.page("acme", "ada") == ()
 
 
-def test_another_companys_is_dead(job_context: ScriptedContext) -> None:
-    assert record(payload(company="globex"), job_context) == Dead(reason="company: this worker serves another company")
-
-
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
     assert isinstance(record(payload(version=99), job_context), Snooze)
 

@@ -109,11 +109,6 @@ def test_a_message_that_nobody_can_read_is_given_up(job_context: ScriptedContext
     assert isinstance(maintain(broken, job_context), Dead)
 
 
-def test_another_companys_run_is_refused(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload(company="other"), job_context), Dead)
-    assert job_context.ledger.runs.get("run-1") is None
-
-
 def end(scope_id: str, run_id: str | None = None, *, agent_id: str = "ada") -> str:
     return MaintenancePayload(
         company="acme",

@@ -90,12 +90,6 @@ def test_a_payload_that_nobody_can_read_is_given_up_without_quoting_it(
     assert "acme" not in outcome.reason
 
 
-def test_another_companys_memories_are_refused(job_context: ScriptedContext) -> None:
-    outcome = store.write(payload("a", company="other"), job_context)
-    assert isinstance(outcome, Dead)
-    assert job_context.batch_writer.taken == []
-
-
 def ids(body: str) -> list[str]:
     return [each["id"] for each in json.loads(body)["items"]]
 

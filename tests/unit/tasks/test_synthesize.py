@@ -18,8 +18,8 @@ from memcore.models.memory import MemoryCategory
 from tasks.maintain import maintain, synthesize
 
 
-def payload(*, company: str = "acme", place: int = 0) -> str:
-    return SynthesisPayload(company=company, agent_id="ada", run_id="run-1", place=place).model_dump_json()
+def payload(*, place: int = 0) -> str:
+    return SynthesisPayload(company="acme", agent_id="ada", run_id="run-1", place=place).model_dump_json()
 
 
 def queued(job_context: ScriptedContext) -> Run:
@@ -128,8 +128,7 @@ def test_passing_trouble_is_retried_and_other_trouble_is_dead(
     assert isinstance(synthesize(payload(), job_context), kind)
 
 
-def test_another_company_s_job_and_a_broken_one_are_dead_and_a_newer_one_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(synthesize(payload(company="other"), job_context), Dead)
+def test_a_broken_job_is_dead_and_a_newer_one_waits(job_context: ScriptedContext) -> None:
     assert isinstance(synthesize("{", job_context), Dead)
     assert isinstance(synthesize(payload().replace('"place":0', '"place":-1'), job_context), Dead)
     newer = json.loads(payload()) | {"version": 9, "new": True}

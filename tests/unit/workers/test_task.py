@@ -13,7 +13,7 @@ from celery import Celery
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as Requeued
 from kombu.exceptions import OperationalError
-from support.job_contexts import ScriptedContext
+from support.job_contexts import ScriptedContext, ScriptedContexts
 
 from memcore.client.publisher import SNOOZED
 from memcore.config.urls import LedgerUrls
@@ -302,6 +302,22 @@ def deliver_again(app: Celery, job: Job, job_id: str) -> threading.Thread:
     return thread
 
 
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_an_unknown_companys_job_is_kept_even_where_others_of_its_kind_come_again(
+    job_context: ScriptedContext, *, is_repeated: bool
+) -> None:
+    job = Job(payload=MaintenancePayload, limits=LIMITS, is_repeated=is_repeated, run=JOB.run)
+    app = Celery(set_as_current=False)
+    current: Any = SimpleNamespace(get=lambda: ScriptedContexts(job_context))
+    build_tasks(app, [job], current)
+    text = '{"company": "globex", "secret": "a memory"}'
+    answer = app.tasks[job.name].apply((text,), task_id="job-1").get()
+    assert answer["outcome"] == "dead"
+    letter = job_context.ledger.dead_letters.get("job-1")
+    assert letter is not None
+    assert (letter.company, letter.payload, letter.reason) == ("globex", text, answer["reason"])
+
+
 def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
     job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,7 +332,7 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
         Job(payload=MaintenancePayload, limits=LIMITS, run=innocent),
     )
     app = Celery(set_as_current=False)
-    current: Any = SimpleNamespace(get=lambda: job_context)
+    current: Any = SimpleNamespace(get=lambda: ScriptedContexts(job_context))
     build_tasks(app, jobs, current)
     for job_id in ("culprit", "innocent"):
         job_context.ledger.attempts.begin(job_id)
