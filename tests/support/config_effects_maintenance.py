@@ -184,7 +184,7 @@ def later(place: Place, policy: Policy) -> object:
         asyncio.run(made.keep(*month()))
         _run(made)
         made.clock.turn(timedelta(days=20))
-        swept = sweep("", made.job_context)
+        swept = sweep("{}", made.job_context)
         return getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
 
 

@@ -29,8 +29,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.skills.evolver import CycleService, SkillEvolver
 from memcore.skills.report import CycleStage, EvolverReport
-from scheduler.sweep import sweep
-from scheduler.tick import tick
+from scheduler.sweep import plan_cycles, sweep
 from tasks.learn import evolve
 
 ON = EvolverConfig(enabled=True)
@@ -230,14 +229,14 @@ def test_a_second_worker_anywhere_in_the_middle_changes_nothing(
     assert points > 10
 
 
-def test_a_tick_that_dies_before_it_dispatches_loses_no_cycle(ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_sweep_that_dies_before_it_dispatches_loses_no_cycle(ledger: Ledger, clock: StoppedClock) -> None:
     job_context = ScriptedContext(ledger=ledger, clock=clock)
     job_context.policy = Policy.model_validate({"memory": {"procedural": {"evolver": {"enabled": True}}}})
     job_context.evolving = lambda cycle_id: asyncio.run(service(ledger, clock).run(cycle_id))
     share_failures(ledger, COMPANY, at=clock() - timedelta(days=2))
     job_context.dispatcher.error = OSError("killed")
     with pytest.raises(OSError, match="killed"):
-        tick("{}", job_context)
+        plan_cycles(job_context)
     job_context.dispatcher.error = None
     assert job_context.dispatcher.items == []
     clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
