@@ -51,6 +51,7 @@ TESTS = {
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
     ),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
+    "work items": (f"{LEDGER}/test_work_dispatch.py", f"{LEDGER}/test_work_items.py"),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
 }  # fmt: skip
 
@@ -176,6 +177,61 @@ MUTANTS: tuple[Mutant, ...] = (
             "is_bulk = pending.count > self._bulk_above or pending.size > BULK_BYTES",
             "is_bulk = pending.count > self._bulk_above",
         ),
+    ),
+    *_of(
+        "work items",
+        (
+            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)",
+            "is_free = work_items.c.key != ''",
+        ),
+        (
+            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)",
+            "is_free = work_items.c.token.is_(None)",
+        ),
+        ('"attempt": work_items.c.attempt + 1,', '"attempt": work_items.c.attempt,'),
+        ('"token": ids.new_id(),', '"token": "the token",'),
+        (
+            'return equals(work_items, **name._asdict(), **({} if token is None else {"token": token}))',
+            "return equals(work_items, **name._asdict())",
+        ),
+        ("if transition.target is not WorkState.LEASED:", "if False:"),
+        ('row |= {"finished_at": now, "dispatch_after": None}', 'row |= {"finished_at": now}'),
+        (
+            'return {"lease_until": now + lease, "dispatch_after": _with_message(now + lease)}',
+            'return {"lease_until": now + lease}',
+        ),
+        (
+            "query = update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)",
+            "query = update(work_items).where(which).values(row | values)",
+        ),
+        (
+            '"replay": Transition(_ENDED, WorkState.AVAILABLE),',
+            '"replay": Transition((*_ENDED, *_READY), WorkState.AVAILABLE),',
+        ),
+        (
+            '"dismiss": Transition((*_READY, WorkState.HELD), WorkState.DISMISSED),',
+            '"dismiss": Transition((WorkState.LEASED, *_READY, WorkState.HELD), WorkState.DISMISSED),',
+        ),
+        (
+            "rows = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()",
+            "rows = connection.execute(query).mappings().all()",
+        ),
+        (
+            "by_agent = _in_turns(map(self._record, rows), lambda item: (item.company, item.agent_id))",
+            "by_agent = map(self._record, rows)",
+        ),
+        ("taken = _in_turns(by_agent, lambda item: item.company)[:limit]", "taken = list(by_agent)[:limit]"),
+        (
+            '"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),',
+            '"dispatch_after": now + REDISPATCH_AFTER * 2**dispatches,',
+        ),
+        ('"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),', '"dispatch_after": None,'),
+        (
+            "due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, work_items.c.kind.not_in(without))",
+            "due = and_(work_items.c.dispatch_after <= now, work_items.c.kind.not_in(without))",
+        ),
+        ("add_new(connection, self._table, [rows[key] for key in sorted(added)])", "pass"),
+        ("connection.execute(delete(work_items).where(equals(work_items, kind=self._kind), its.exists()))", "pass"),
     ),
     *_of(
         "transport",

@@ -3,8 +3,11 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
+
+from sqlalchemy import event
 
 from memcore.backends.factory import WorkerBackend
 from memcore.ledger.ledger import Ledger
@@ -172,3 +175,36 @@ class _WatchedLedger:
         self.shared_log = _Watched(inner.shared_log, "shared_log", faults)
         self.finetune_runs = _Watched(inner.finetune_runs, "finetune_runs", faults)
         self.checkpoints = _Watched(inner.checkpoints, "checkpoints", faults)
+
+
+class Crashes:
+    """Kills a process before one of the statements of a transaction; BEGIN is the first, the commit the last."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def count(self, *_args: object) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise Crash
+
+    @contextmanager
+    def at(self, statement: int | None) -> Iterator[None]:
+        self.left = statement
+        try:
+            yield
+        finally:
+            self.left = None
+
+
+@contextmanager
+def crashing(ledger: Ledger) -> Iterator[Crashes]:
+    """Let a ledger's transactions crash."""
+    crashes, engine = Crashes(), ledger.work._database.engine()
+    for name in ("before_cursor_execute", "commit"):
+        event.listen(engine, name, crashes.count)
+    yield crashes
+    for name in ("before_cursor_execute", "commit"):
+        event.remove(engine, name, crashes.count)
