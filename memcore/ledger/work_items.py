@@ -41,7 +41,7 @@ class WorkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One arrow of the drawing: the states from which an event leads, and the state to which."""
+    """One edge of the state machine: the states from which an event leads, and the state to which."""
 
     sources: tuple[WorkState, ...]
     target: WorkState
@@ -171,10 +171,6 @@ def new_item(
 def add_items(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:
     """Insert the items that are new and whose locks are free, and return their keys; of one kind and company."""
     return insert_new(connection, work_items, sorted(rows, key=lambda row: str(row["key"])), key="key")
-
-
-#: The columns of a lease, as they are while nobody holds it.
-_UNHELD: Row = {"token": None, "lease_until": None}
 
 
 def move(
