@@ -215,7 +215,13 @@ class TickPayload(BasePayload, task="memory.control.tick", queue=Queue.CONTROL):
 
 
 class SweepPayload(BasePayload, task="memory.control.sweep", queue=Queue.CONTROL):
-    """What beat sends for a sweep: nothing."""
+    """What beat sends for a sweep: nothing; a sweep sends one for each other company in turn.
+
+    Attributes:
+        company: whose rows to look after; None for all that can be done at once, and those of the installation's own.
+    """
+
+    company: Key | None = None
 
 
 # A newer worker reads older versions; an older worker requeues a newer version (SPEC Q3).

@@ -1,11 +1,15 @@
 """The sweep: dispatches lost work again, plans the skill evolver's cycles, and deletes what has expired."""
 
+import hashlib
+from collections.abc import Iterable
 from datetime import timedelta
 
+from memcore import ids
 from memcore.config.policy import Policy
 from memcore.jobs import Done, LessonPayload, Outcome, SweepPayload
 from memcore.ledger.agents import last_slot
-from memcore.ledger.companies import CompanyState
+from memcore.ledger.companies import Company, CompanyState
+from memcore.ledger.work_items import WorkItem
 from memcore.models.memory import ConsolidationInterval
 from memcore.org.sync import OrgSync
 from memcore.skills.publication import SkillApprovals
@@ -17,12 +21,12 @@ from tasks.job import CONTROL_LIMITS, job
 KEPT_AT_LEAST = timedelta(weeks=2)
 
 
-def plan_cycles(job_context: JobContext) -> None:
+def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Policy]]) -> None:
     """Plan the cycle of each active company's current slot, once, and dispatch it.
 
     After a long downtime that is one cycle, not one for each slot that was missed.
     """
-    for company, policy in served_companies(job_context):
+    for company, policy in companies:
         if company.state is CompanyState.ACTIVE:
             _plan_cycle(job_context, company.company, policy)
 
@@ -70,25 +74,71 @@ FINETUNE_REDISPATCH_AFTER = timedelta(minutes=5)
 SWEEP_BATCH = 1_000
 
 
+#: Companies whose own rows one sweep looks after beside the installation's own; each opens connections to a store.
+COMPANIES_AT_ONCE = 20
+
+
 @job(SweepPayload, CONTROL_LIMITS, is_repeated=True)
-def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
-    """Dispatch stale runs and expire old rows; while a worker holds a run, a second message does nothing."""
-    company, ledger, dispatcher = job_context.company, job_context.ledger, job_context.dispatcher
-    plan_cycles(job_context)
+def sweep(payload: SweepPayload, job_context: JobContext) -> Outcome:
+    """Dispatch all companies' lost work, then look after the rows of the payload's company or the installation's own.
+
+    The other companies get a sweep of their own, so that one whose store is away delays nobody.
+    """
+    dispatched = 0
+    if payload.company is None:
+        companies = served_companies(job_context)
+        plan_cycles(job_context, companies)
+        for company, _ in companies:
+            dispatched += dispatch_lost(job_context, company.company)
+        due = job_context.ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
+        job_context.dispatcher.dispatch([*due, *_sweeps_of_others(job_context, companies)])
+        dispatched += len(due)
+    return Done(facts={"rung": dispatched, **_look_after(job_context)})
+
+
+def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company, Policy]]) -> list[WorkItem]:
+    """Return messages, and no rows, for the companies whose turn it is."""
+    now = job_context.clock()
+    others = [company.company for company, _ in companies if company.company != job_context.company]
+    # Any order that is another one each time: nobody has to remember who was last, however many sweeps run.
+    others.sort(key=lambda company: hashlib.blake2b(f"{now}{company}".encode()).digest())
+    return [
+        WorkItem(
+            company=company,
+            kind=SweepPayload.task,
+            key=ids.new_id(),
+            queue=str(SweepPayload.queue),
+            payload=SweepPayload(company=company).model_dump_json(),
+            created_at=now,
+        )
+        for company in others[:COMPANIES_AT_ONCE]
+    ]
+
+
+def dispatch_lost(job_context: JobContext, company: str) -> int:
+    """Dispatch a company's runs, reindex and fine-tune stages that were lost; return how many runs.
+
+    While a worker holds a run, a second message does nothing.
+    """
+    ledger, dispatcher = job_context.ledger, job_context.dispatcher
     for run_id in ledger.syntheses.revive(company):
         ledger.runs.wake(run_id)
     stale = ledger.runs.stale(company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
-    dispatcher.dispatch_runs(stale)
-    ledger.runs.mark_dispatched([run.run_id for run in stale])
-    due = ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
-    dispatcher.dispatch(due)
-    expire_cycles(job_context)
-    expire_lessons(job_context)
-    dispatched = len(stale) + len(due)
+    if stale:
+        dispatcher.dispatch_runs(stale)
+        ledger.runs.mark_dispatched([run.run_id for run in stale])
     if ledger.reindexes.waiting(company, dispatched_before=REINDEX_REDISPATCH_AFTER):
         dispatcher.dispatch_reindex(company)
     for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
         dispatcher.dispatch_finetune(company, run.run_id)
+    return len(stale)
+
+
+def _look_after(job_context: JobContext) -> dict[str, int]:
+    """Delete the company's rows that have expired, and finish what others left open; return what was deleted."""
+    company, ledger = job_context.company, job_context.ledger
+    expire_cycles(job_context)
+    expire_lessons(job_context)
     ledger.syntheses.forget(company)
     consolidation, now = job_context.policy.memory.consolidation, job_context.clock()
     over = now - timedelta(days=consolidation.journal_days)
@@ -103,4 +153,4 @@ def sweep(_payload: SweepPayload, job_context: JobContext) -> Outcome:
     approvals.expire()
     job_context.run(approvals.finish())
     job_context.run(job_context.service(OrgSync).tend())
-    return Done(facts={"rung": dispatched, "expired": expired, "unarchived": unarchived})
+    return {"expired": expired, "unarchived": unarchived}

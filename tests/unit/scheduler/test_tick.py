@@ -7,7 +7,7 @@ from support.ledger_records import StoppedClock, make_record
 
 from memcore.config.policy import Policy
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
-from memcore.jobs import Done, Queue
+from memcore.jobs import Done, Queue, SweepPayload, company_of
 from memcore.ledger.agents import AgentSpec, Tick
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import RunState
@@ -148,6 +148,40 @@ def test_the_scheduler_is_two_entries_that_do_not_pile_up() -> None:
     assert tick.queue is sweep.queue is Queue.CONTROL
     assert timedelta(seconds=TICK_SECONDS) < tick.limits.hard
     assert timedelta(seconds=SWEEP_SECONDS) < sweep.limits.hard
+
+
+def test_a_sweep_dispatches_all_companies_lost_runs_and_a_sweep_for_each_of_the_others(
+    job_context: ScriptedContext, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.sweep.COMPANIES_AT_ONCE", 2)
+    names = {"globex", "hooli", "initech"}
+    for company in ("acme", *names, "removed"):
+        due(job_context, 1, company)
+    job_context.ledger.companies.remove("removed")
+    tick("{}", job_context)
+    job_context.dispatcher.dispatched.clear()
+    clock.advance(QUEUED_TOO_LONG + timedelta(seconds=1))
+    assert sweep("{}", job_context) == Done(facts={"rung": 4, "expired": 0, "unarchived": 0})
+    assert {run.company for run in job_context.dispatcher.dispatched} == {"acme", *names}
+    seen = set[str]()
+    for _ in range(20):
+        others = [item.company for item in job_context.dispatcher.items]
+        assert len(set(others)) == len(others) == 2
+        seen.update(others)
+        assert {company_of(item.payload or "") for item in job_context.dispatcher.items} == set(others)
+        job_context.dispatcher.items.clear()
+        clock.advance(timedelta(seconds=SWEEP_SECONDS))
+        sweep("{}", job_context)
+    assert seen == names
+
+
+def test_a_sweep_of_one_company_looks_after_that_one_alone(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    due(job_context, 1, "globex")
+    tick("{}", job_context)
+    clock.advance(QUEUED_TOO_LONG + timedelta(seconds=1))
+    assert isinstance(sweep(SweepPayload(company="acme").model_dump_json(), job_context), Done)
+    assert (job_context.dispatcher.items, len(job_context.dispatcher.dispatched)) == ([], 1)
+    assert job_context.swept_organization == 1
 
 
 def test_a_sweep_tends_approvals_and_facts(job_context: ScriptedContext) -> None:
