@@ -71,6 +71,7 @@ class AsyncMemoryClient:
     record_experience = _awaited(MemoryClient.record_experience)
     distill = _awaited(MemoryClient.distill)
     applied = _awaited(MemoryClient.applied)
+    send = _awaited(MemoryClient.send)
     status = _awaited(MemoryClient.status)
 
     async def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> AsyncIterator[JobStatus]:

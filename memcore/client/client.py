@@ -275,7 +275,7 @@ class MemoryClient:
         cycle_id = ids.cycle_id(company=self._company, planned_at=now.astimezone(UTC).isoformat())
         payload = EvolvePayload(company=self._company, cycle_id=cycle_id, origin="manual", planned_at=now)
         what = "a cycle of the skill evolver"
-        return JobReceipt(job_id=self._send(payload, what, job_id=cycle_id))
+        return self.send(payload, what, job_id=cycle_id)
 
     def finetune(self, plan: FineTunePlan | Mapping[str, Any], *, request_id: str | None = None) -> JobReceipt:
         """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
@@ -301,7 +301,7 @@ class MemoryClient:
             payload = FineTunePayload(company=self._company, run_id=run_id, plan=wanted.model_dump(mode="json"))
         if self._levels is not None:
             self._levels.check_finetune(run_id)
-        return JobReceipt(job_id=self._send(payload, "a fine-tune run", job_id=run_id))
+        return self.send(payload, "a fine-tune run", job_id=run_id)
 
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Report the memories that agents were shown, up to 1,024 in one call; the job's id is the batch's.
@@ -317,8 +317,7 @@ class MemoryClient:
         with naming_fields():
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
         what = f"{len(payload.uses)} uses"
-        job_id = self._send(payload, what, job_id=payload.batch_id, track=False)
-        return JobReceipt(job_id=job_id)
+        return self.send(payload, what, job_id=payload.batch_id, track=False)
 
     def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
@@ -340,7 +339,7 @@ class MemoryClient:
         made = payload.experience
         if self._levels is not None:
             self._levels.check_experience(made.agent_id)
-        job_id = self._send(payload, f"1 experience of {made.agent_id}", track=track)
+        job_id = self.send(payload, f"1 experience of {made.agent_id}", track=track).job_id
         return ExperienceReceipt(job_id=job_id, experience_id=made.id)
 
     def distill(
@@ -370,7 +369,7 @@ class MemoryClient:
         if self._levels is not None:
             self._levels.check(payload)
         try:
-            job_id = self._send(payload, f"1 trace of {payload.agent_id}", track=track)
+            job_id = self.send(payload, f"1 trace of {payload.agent_id}", track=track).job_id
         except MemoryError as error:
             _warn(ClientEvent.TRACE_LOST, error, agent_id=payload.agent_id, trace_id=payload.trace_id)
             return None
@@ -397,11 +396,31 @@ class MemoryClient:
             agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
         )
         try:
-            job_id = self._send(payload, f"1 application by {payload.agent_id}", track=False)
+            job_id = self.send(payload, f"1 application by {payload.agent_id}", track=False).job_id
         except MemoryError as error:
             _warn(ClientEvent.APPLICATION_LOST, error, agent_id=payload.agent_id, skill_id=skill_id)
             return None
         return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
+
+    def send(self, payload: Payload, summary: str = "", *, job_id: str | None = None, track: bool = True) -> JobReceipt:
+        """Send the job of a payload on its queue; the other calls build the payloads of memtend's own jobs.
+
+        Args:
+            payload: what its worker reads, of any company.
+            summary: what monitoring shows of it, without texts of agents.
+            job_id: names the job; one more under the same id has the same outcome. A new one when left out.
+            track: whether the job's outcome can be asked for.
+
+        Raises MemoryConnectionError, MemoryQueueFullError, MemoryDiskFullError as store.
+        """
+        job = OutgoingJob(
+            job_id=job_id or ids.new_id(),
+            queue=str(payload.queue),
+            payload=payload.model_dump_json(),
+            summary=summary or payload.task,
+        )
+        self._sender.send_many(payload.task, [job], track=track, admit=self._admit)
+        return JobReceipt(job_id=job.job_id)
 
     def status(self, job_id: str) -> JobStatus:
         """Return the status of a job. Raises MemoryConnectionError."""
@@ -446,14 +465,6 @@ class MemoryClient:
             refuse_when_low(self._disk, least=FOR_JOBS)
         return self._limit.admit if self._limit else None
 
-    def _send(self, payload: Payload, what: str, *, job_id: str | None = None, track: bool = True) -> str:
-        """Send one job and return its id; ``what`` is its summary in the monitoring."""
-        job = OutgoingJob(
-            job_id=job_id or ids.new_id(), queue=str(payload.queue), payload=payload.model_dump_json(), summary=what
-        )
-        self._sender.send_many(payload.task, [job], track=track, admit=self._admit)
-        return job.job_id
-
     def _run(self, agent_id: str, **wanted: Any) -> JobReceipt:
         """Send one run of an agent; the job's id is the run's id."""
         # A run may give an agent its first row. All other ids name existing things, and an older release took control
@@ -470,7 +481,7 @@ class MemoryClient:
         run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
         payload = payload.model_copy(update={"run_id": run_id})
         what = f"{payload.kind} of {payload.agent_id}"
-        return JobReceipt(job_id=self._send(payload, what, job_id=run_id))
+        return self.send(payload, what, job_id=run_id)
 
     def _build_payload(
         self,
