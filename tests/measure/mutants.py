@@ -189,7 +189,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "is_free = work_items.c.token.is_(None)",
         ),
         ('"attempt": work_items.c.attempt + 1,', '"attempt": work_items.c.attempt,'),
-        ('"token": ids.new_id(),', '"token": "the token",'),
         (
             'return equals(work_items, **name._asdict(), **({} if token is None else {"token": token}))',
             "return equals(work_items, **name._asdict())",
@@ -211,10 +210,6 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             '"dismiss": Transition((*_READY, WorkState.HELD), WorkState.DISMISSED),',
             '"dismiss": Transition((WorkState.LEASED, *_READY, WorkState.HELD), WorkState.DISMISSED),',
-        ),
-        (
-            "rows = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()",
-            "rows = connection.execute(query).mappings().all()",
         ),
         (
             "by_agent = _in_turns(map(self._record, rows), lambda item: (item.company, item.agent_id))",

@@ -222,7 +222,9 @@ class WorkItemsMachine(RuleBasedStateMachine):
         token = item.tokens[-1 - worker] if item is not None and worker < len(item.tokens) else "never issued"
         is_holder = item is not None and item.state == "leased" and worker == 0
         at, report = now + timedelta(minutes=minutes), {"written by": token, "as": what}
-        values = {"dispatch_after": at} if what == "wait" and item is not None and item.has_message else {}
+        values: dict[str, Any] = (
+            {"dispatch_after": at} if what == "wait" and item is not None and item.has_message else {}
+        )
 
         def move() -> None:
             if what == "renew":
@@ -249,7 +251,9 @@ class WorkItemsMachine(RuleBasedStateMachine):
         """A person, another item or the clock moves what no worker holds."""
         item, now = self.model.get(name), self.clock()
         at, report = now + timedelta(minutes=minutes), {"as": what}
-        values = {"dispatch_after": at} if what == "postpone" and item is not None and item.has_message else {}
+        values: dict[str, Any] = (
+            {"dispatch_after": at} if what == "postpone" and item is not None and item.has_message else {}
+        )
         found: list[Cycle | None] = []
         refused = self.tried(
             lambda: found.append(self.work._move(*name, what, own={"report": report}, reason=what, **values)), crash
@@ -366,7 +370,7 @@ def test_the_queue_does_what_the_model_says(urls: LedgerUrls, monkeypatch: pytes
     clock = StoppedClock()
     with closing(Ledger.open(urls, clock=clock)) as ledger, crashing(ledger) as crashes:
         run_state_machine_as_test(
-            lambda: WorkItemsMachine(ledger, clock, crashes),
+            lambda: WorkItemsMachine(ledger, clock, crashes),  # type: ignore[arg-type]  # any factory will do
             settings=settings(
                 max_examples=examples(8),
                 stateful_step_count=sized(30, thorough=80),

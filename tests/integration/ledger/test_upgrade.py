@@ -1,0 +1,191 @@
+"""An upgrade of what release 0.2.0 left behind: nothing is lost, open work is dispatched, locks are unique.
+
+The fixture was made with that release's own calls: two companies, with rows in every state of what is a work item now.
+"""
+
+import json
+import sqlite3
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from sqlalchemy import JSON, Boolean, Connection, DateTime, MetaData, create_engine, inspect, select, text
+from sqlalchemy.exc import DBAPIError
+from support.ledger_records import StoppedClock, postgres_database, sqlite_urls
+from support.repository import ROOT
+
+from memcore.config.urls import LedgerUrls
+from memcore.jobs import Payload
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.migrate import migrate
+from memcore.ledger.tables import OPEN_WORK, work_items
+from memcore.ledger.work_items import Work, WorkItem
+from tasks.job import all_jobs
+
+RELEASE = ROOT / "tests" / "fixtures" / "releases" / "0.2.0.tar.xz"
+
+#: What each kind of work was in that release's words, as "open" or as the state in which it ended.
+BEFORE = {
+    "memory.skills.evolve": ("skill_cycles", "CASE WHEN finished_at IS NULL THEN 'open' ELSE 'done' END"),
+    "memory.lessons.draw": ("lessons", "CASE WHEN outcome IS NULL THEN 'open' ELSE 'done' END"),
+    "memory.maintenance.run": ("runs", "CASE WHEN state IN ('queued', 'running') THEN 'open' ELSE state END"),
+    "memory.synthesis.ask": (
+        "syntheses",
+        "CASE state WHEN 'wanted' THEN 'open' WHEN 'refused' THEN 'failed' ELSE 'done' END",
+    ),
+    "question": ("answers", "CASE state WHEN 'asking' THEN 'open' WHEN 'answered' THEN 'done' ELSE 'failed' END"),
+    "memory.reindex.run": (
+        "reindexes",
+        "CASE WHEN finished_at IS NULL THEN 'open' WHEN stage = 'cancelled' THEN 'dismissed' ELSE 'done' END",
+    ),
+    "memory.finetune.stage": (
+        "finetune_runs",
+        "CASE WHEN completed_at IS NULL THEN 'open' ELSE coalesce(nullif(stage, 'complete'), 'done') END",
+    ),
+}
+
+#: What that release named otherwise, and what follows from other rows, is not counted.
+RENAMED = {"switches"}
+
+Counts = dict[str, Counter[tuple[str, str]]]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LedgerUrls]:
+    """A copy of what that release left behind."""
+    with tarfile.open(RELEASE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    urls = sqlite_urls(tmp_path)
+    if request.param == "sqlite":
+        yield urls
+        return
+    with postgres_database(request.getfixturevalue("postgres")) as url:
+        with monkeypatch.context() as patch:
+            upgrade = command.upgrade
+            patch.setattr(command, "upgrade", lambda config, _head: upgrade(config, _revision(tmp_path, config)))
+            migrate(LedgerUrls(ledger=url, journal=url))
+        for tree in ("ledger", "journal"):
+            _copy(tmp_path / f"{tree}.db", url)
+        yield LedgerUrls(ledger=url, journal=url)
+
+
+def _revision(folder: Path, config: Any) -> str:
+    tree = config.attributes["tree"]
+    with closing(sqlite3.connect(folder / f"{tree}.db")) as connection:
+        found: str = connection.execute(f"SELECT version_num FROM alembic_version_{tree}").fetchone()[0]  # noqa: S608  # ours
+    return found
+
+
+def _copy(file: Path, url: str) -> None:
+    """Copy the rows of a SQLite file into the same tables on PostgreSQL."""
+    engine, metadata = create_engine(url), MetaData()
+    metadata.reflect(engine)
+    with closing(sqlite3.connect(file)) as source, engine.begin() as target:
+        source.row_factory = sqlite3.Row
+        theirs = {name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in metadata.sorted_tables:
+            if table.name in theirs and not table.name.startswith("alembic"):
+                rows = [
+                    {column.name: _value(row[column.name], column.type) for column in table.columns}
+                    for row in source.execute(f"SELECT * FROM {table.name}")  # noqa: S608  # ours
+                ]
+                if rows:
+                    target.execute(table.insert(), rows)
+    engine.dispose()
+
+
+def _value(value: Any, kind: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, DateTime):
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    if isinstance(kind, JSON):
+        return json.loads(value)
+    return bool(value) if isinstance(kind, Boolean) else value
+
+
+def _sizes(url: str) -> dict[str, int]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        names = [name for name in inspect(connection).get_table_names() if not name.startswith("alembic")]
+        sizes = {name: connection.scalar(text(f"SELECT count(*) FROM {name}")) for name in names}  # noqa: S608  # ours
+    engine.dispose()
+    return sizes
+
+
+def _states(url: str) -> Counts:
+    """Count each kind by the words of then, where its table still has them, else by those of its items."""
+    engine, counts = create_engine(url), dict[str, Counter[tuple[str, str]]]()
+    for kind, (table, state) in BEFORE.items():
+        query = text(f"SELECT company, {state} FROM {table}")  # noqa: S608  # ours
+        try:
+            with engine.connect() as connection:
+                counts[kind] = Counter((company, state) for company, state in connection.execute(query))
+        except DBAPIError:
+            with engine.connect() as connection:
+                counts[kind] = _items(connection, kind)
+    engine.dispose()
+    return counts
+
+
+def _items(connection: Connection, kind: str) -> Counter[tuple[str, str]]:
+    query = select(work_items.c.company, work_items.c.state).where(work_items.c.kind == kind)
+    is_open = ("available", "waiting", "leased")
+    found = connection.execute(query)
+    return Counter((company, "open" if state in is_open else state) for company, state in found)
+
+
+def test_an_upgrade_keeps_every_row_and_every_state(old: LedgerUrls) -> None:
+    before = {url: _sizes(url) for url in {old.ledger, old.journal}}
+    states = _states(old.ledger)
+    assert all(states.values())
+    migrate(old)
+    assert _states(old.ledger) == states
+    for url, sizes in before.items():
+        after = _sizes(url)
+        kept = sizes.keys() & after.keys()
+        assert {name: after[name] for name in kept} == {name: sizes[name] for name in kept}
+        assert sizes.keys() - after.keys() <= RENAMED
+
+
+def test_after_an_upgrade_open_work_is_dispatched_once_with_messages_that_are_read(old: LedgerUrls) -> None:
+    migrate(old)
+    clock = StoppedClock()
+    clock.advance(timedelta(days=3))  # behind all waits and leases
+    payloads = {job.name: job.payload for job in all_jobs()}
+    with closing(Ledger.open(old, clock=clock)) as ledger:
+        with ledger.work._database.read() as connection:
+            due = set(
+                connection.execute(
+                    select(work_items.c.key).where(OPEN_WORK, work_items.c.payload.is_not(None))
+                ).scalars()
+            )
+        sent = ledger.work.take_due(limit=1_000)
+        assert {item.key for item in sent} == due
+        assert len(sent) == len(due) > 0
+        assert ledger.work.take_due(limit=1_000) == ()
+        for item in sent:
+            assert item.payload is not None
+            message = payloads[item.kind].model_validate_json(item.payload)
+            assert isinstance(message, Payload)
+            assert (message.company, str(message.queue)) == (item.company, item.queue)
+        locks = Counter((item.company, item.lock) for item in sent if item.lock is not None)
+        assert set(locks.values()) <= {1}
+        _work_ends(ledger, sent)
+
+
+def _work_ends(ledger: Ledger, sent: tuple[WorkItem, ...]) -> None:
+    """Whatever was dispatched can be claimed by its kind's own repository, and its record is read."""
+    repositories = {part._kind: part for part in vars(ledger).values() if isinstance(part, Work)}
+    for item in sent:
+        claimed = Work.claim(repositories[item.kind], item.company, item.key, lease=timedelta(minutes=1))
+        assert claimed is not None
+        held = repositories[item.kind].item(item.company, item.key)
+        assert held.token not in {None, item.token}
+        assert held.attempt == item.attempt + 1
