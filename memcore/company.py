@@ -14,7 +14,6 @@ from memcore.event_loop import LoopThread
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
-from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Model
@@ -22,10 +21,6 @@ from memcore.llm.protocol import Model
 
 class JobDispatcher(Protocol):
     """Publishes a job for ledger rows that are ready; the sweep dispatches again what a lost message named."""
-
-    def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        """Send the runs' messages. Raises MemoryConnectionError."""
-        ...
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
         """Send the jobs that ask a model about parts of runs. Raises MemoryConnectionError."""

@@ -31,6 +31,7 @@ from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run
+from memcore.ledger.work_items import WorkItem
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
 from memcore.reindex import create_reindex_target
 
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 class JobDispatcher(Protocol):
     """Publishes a job for every row that is ready; the sweep re-dispatches lost jobs."""
 
-    def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        """Send the messages of runs. Raises MemoryConnectionError."""
+    def dispatch(self, items: Iterable[WorkItem]) -> None:
+        """Send the messages of work items. Raises MemoryConnectionError."""
         ...
 
     def dispatch_reindex(self, company: str) -> None:
@@ -234,7 +235,8 @@ class MemoryService:
         run = await asyncio.to_thread(self.ledger.runs.create, removal, note=note)
         if run is None:
             raise MemoryStoreError("another run of this agent is under way; nothing was removed, try again")
-        await self._dispatch(self.dispatcher.dispatch_runs, [run])
+        item = await asyncio.to_thread(self.ledger.runs.item, self.company, run.run_id)
+        await self._dispatch(self.dispatcher.dispatch, [item])
         return run
 
     async def _memories(self, enough: int) -> int:

@@ -61,16 +61,13 @@ def expire_lessons(job_context: JobContext) -> None:
 ASK_A_MODEL = (LessonPayload.task,)
 
 
-#: How long a run may wait unclaimed before its message counts as lost; dispatching twice is harmless.
-QUEUED_TOO_LONG = timedelta(minutes=2)
-
 #: How long a reindex may wait for its next slice before that message counts as lost.
 REINDEX_REDISPATCH_AFTER = timedelta(seconds=30)
 
 #: The same for the next stage of a fine-tune run; its worker may be started only when somebody needs it.
 FINETUNE_REDISPATCH_AFTER = timedelta(minutes=5)
 
-#: Runs dispatched in one sweep at most.
+#: Items dispatched in one sweep at most.
 SWEEP_BATCH = 1_000
 
 
@@ -84,16 +81,15 @@ def sweep(payload: SweepPayload, job_context: JobContext) -> Outcome:
 
     The other companies get a sweep of their own, so that one whose store is away delays nobody.
     """
-    dispatched = 0
+    due: tuple[WorkItem, ...] = ()
     if payload.company is None:
         companies = served_companies(job_context)
         plan_cycles(job_context, companies)
         for company, _ in companies:
-            dispatched += dispatch_lost(job_context, company.company)
+            dispatch_lost(job_context, company.company)
         due = job_context.ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
         job_context.dispatcher.dispatch([*due, *_sweeps_of_others(job_context, companies)])
-        dispatched += len(due)
-    return Done(facts={"rung": dispatched, **_look_after(job_context)})
+    return Done(facts={"rung": len(due), **_look_after(job_context)})
 
 
 def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company, Policy]]) -> list[WorkItem]:
@@ -115,23 +111,15 @@ def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company
     ]
 
 
-def dispatch_lost(job_context: JobContext, company: str) -> int:
-    """Dispatch a company's runs, reindex and fine-tune stages that were lost; return how many runs.
-
-    While a worker holds a run, a second message does nothing.
-    """
+def dispatch_lost(job_context: JobContext, company: str) -> None:
+    """Dispatch a company's reindex and fine-tune stages that were lost, and runs whose question nobody asks."""
     ledger, dispatcher = job_context.ledger, job_context.dispatcher
     for run_id in ledger.syntheses.revive(company):
-        ledger.runs.wake(run_id)
-    stale = ledger.runs.stale(company, queued_for=QUEUED_TOO_LONG, limit=SWEEP_BATCH)
-    if stale:
-        dispatcher.dispatch_runs(stale)
-        ledger.runs.mark_dispatched([run.run_id for run in stale])
+        ledger.runs.wake(company, run_id)
     if ledger.reindexes.waiting(company, dispatched_before=REINDEX_REDISPATCH_AFTER):
         dispatcher.dispatch_reindex(company)
     for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
         dispatcher.dispatch_finetune(company, run.run_id)
-    return len(stale)
 
 
 def _look_after(job_context: JobContext) -> dict[str, int]:

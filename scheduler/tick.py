@@ -36,7 +36,7 @@ def _send(job_context: JobContext) -> int:
         for interval, companies in tuple(waiting.items()):
             runs = agents.claim_due(companies, interval=interval, limit=CLAIM_BATCH)
             if runs:  # committed by now: a message lost from here on is found by the sweep
-                job_context.dispatcher.dispatch_runs(runs)
+                job_context.dispatcher.dispatch(runs)
             sent += len(runs)
             if len(runs) < CLAIM_BATCH:
                 del waiting[interval]

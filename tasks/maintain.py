@@ -6,7 +6,8 @@ from datetime import timedelta
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
 from memcore.ledger.llm_answers import SynthesisState
-from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run, RunState
+from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run
+from memcore.ledger.work_items import OPEN_STATES, WorkState
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.service import MaintenanceService
@@ -41,12 +42,6 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
 #: Delay of an end or a restore while another run of its agent is active.
 _BUSY_DELAY = timedelta(seconds=5)
 
-#: Added to the planned time of an end whose slot another one has.
-_MOMENT = timedelta(microseconds=1)
-
-#: A run in these states is dispatched by the sweep.
-_ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
-
 
 @job(MaintenancePayload, LONG_LIMITS, needs=MaintenanceService, is_repeated=True)
 def maintain(payload: MaintenancePayload, service: MaintenanceService, job_context: JobContext) -> Outcome:
@@ -60,7 +55,7 @@ def maintain(payload: MaintenancePayload, service: MaintenanceService, job_conte
         _dispatch_questions(payload.run_id, job_context)
     if isinstance(outcome, Done) and payload.kind == "maintenance":
         post_maintenance(payload.agent_id, job_context)
-    return _as_row_says(outcome, job_context.ledger.runs.get(payload.run_id))
+    return _as_row_says(outcome, job_context.ledger.runs.get(payload.company, payload.run_id))
 
 
 def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
@@ -71,31 +66,25 @@ def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
     syntheses.mark_dispatched(run_id, [part.place for part in parts], again_at=job_context.clock() + REDISPATCH_AFTER)
     states = syntheses.states(run_id)
     if SynthesisState.READY in states and SynthesisState.WANTED not in states:
-        run = job_context.ledger.runs.wake(run_id)
-        job_context.dispatcher.dispatch_runs([run] if run else [])
+        woken = job_context.ledger.runs.wake(job_context.company, run_id)
+        job_context.dispatcher.dispatch([woken] if woken else [])
 
 
 def _has_row(payload: MaintenancePayload, job_context: JobContext) -> bool:
     """Create the run's row if it is missing; False when its agent has another active run."""
     runs = job_context.ledger.runs
-    if runs.get(payload.run_id) is not None:
+    if runs.get(payload.company, payload.run_id) is not None:
         return True
     run = NewRun(**payload.model_dump(exclude={"version"}))
-    while runs.create(run) is None and runs.get(run.run_id) is None:
-        active = runs.active(run.company, run.agent_id)
-        if run.kind not in SCOPED_KINDS or (active is not None and not active.is_preemptible):
-            return False
-        # Two ends or restores of one agent were requested at the same microsecond, and a slot holds one run.
-        run = run.model_copy(update={"planned_at": run.planned_at + _MOMENT})
-    return True
+    return runs.create(run) is not None or runs.get(run.company, run.run_id) is not None
 
 
 def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
     # The message may be a second one for the same run: its outcome must not count as the run's.
     match outcome:
-        case Snooze(reason=reason) | Retry(reason=reason) | Skipped(reason=reason) if run and run.state in _ACTIVE:
+        case Snooze(reason=reason) | Retry(reason=reason) | Skipped(reason=reason) if run and run.state in OPEN_STATES:
             return Deferred(reason=reason)
-        case Skipped() if run and run.state is RunState.DONE:
+        case Skipped() if run and run.state is WorkState.DONE:
             return Done(facts=run.counts)
         case _:
             return outcome
@@ -105,5 +94,5 @@ def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
 def synthesize(payload: SynthesisPayload, service: SynthesisService, job_context: JobContext) -> Outcome:
     """Ask the model, and dispatch the run when no question is left open."""
     asked = job_context.run(service.ask(payload.run_id, payload.place))
-    job_context.dispatcher.dispatch_runs([asked.maintenance_run] if asked.maintenance_run else [])
+    job_context.dispatcher.dispatch([asked.maintenance_run] if asked.maintenance_run else [])
     return asked.outcome

@@ -13,13 +13,11 @@ from memcore.client.publisher import Publisher
 from memcore.jobs import (
     CompressPayload,
     FineTunePayload,
-    MaintenancePayload,
     Payload,
     ReindexPayload,
     SynthesisPayload,
 )
 from memcore.ledger.llm_answers import Synthesis
-from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkItem
 
 PayloadT = TypeVar("PayloadT", bound=Payload)
@@ -30,10 +28,6 @@ class BrokerDispatcher:
 
     def __init__(self, app: Celery) -> None:
         self._publisher = Publisher(app)
-
-    def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        jobs = ((run.run_id, _of_row(MaintenancePayload, run), f"{run.kind} of {run.agent_id}") for run in runs)
-        self._dispatch(MaintenancePayload, jobs)
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
         jobs = (
@@ -85,6 +79,6 @@ class BrokerDispatcher:
             self._publisher.publish(kind.task, outgoing_jobs, track=True)
 
 
-def _of_row(model: type[PayloadT], row: Run | Synthesis) -> PayloadT:
+def _of_row(model: type[PayloadT], row: Synthesis) -> PayloadT:
     """Return the payload whose fields are those of a ledger row."""
     return model.model_validate(row, from_attributes=True)

@@ -22,8 +22,9 @@ from memcore.ledger.database import (
     unnest_values,
 )
 from memcore.ledger.rows import CompanyRecords, Records
-from memcore.ledger.runs import NewRun, Run, new_row
-from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, companies, runs, ticks
+from memcore.ledger.runs import NewRun, add_runs
+from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, companies, ticks
+from memcore.ledger.work_items import WorkItem
 from memcore.models.base import Frozen, ValidatedModel
 from memcore.models.memory import AgentId, BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
 
@@ -158,7 +159,7 @@ def _companies_with_due(default: ConsolidationInterval, now: datetime) -> Select
 
 def _claim_due(
     connection: Connection, names: Collection[str], *, interval: ConsolidationInterval, limit: int, now: datetime
-) -> tuple[Run, ...]:
+) -> tuple[WorkItem, ...]:
     is_due = agents.c.next_due_at <= now
     due = _claimed(connection, names, OWN, is_due, limit)
     if interval is not ConsolidationInterval.NEVER:
@@ -171,14 +172,10 @@ def _claim_due(
         return ()
     # The slot after now, not the one after the last: an agent that slept through ten slots gets one run.
     _advance(connection, due, interval=interval, now=now)
-    rows = [
-        new_row(NewRun(company=row["company"], agent_id=row["agent_id"], planned_at=row["next_due_at"]), now=now)
-        for row in due
-    ]
-    # An agent whose run is active keeps that one: the insert skips it, and its slot has moved on all the same, or else
-    # a few stuck agents would stand first in every tick and starve the others.
-    inserted = insert_new(connection, runs, sorted(rows, key=lambda row: row["run_id"]), key="run_id")
-    return tuple(record_of(Run, row) for row in rows if row["run_id"] in inserted)
+    # An agent whose run is open keeps that one: the insert skips it, and its slot has moved on all the same, or else a
+    # few stuck agents would stand first in every tick and starve the others.
+    new = (NewRun(company=row["company"], agent_id=row["agent_id"], planned_at=row["next_due_at"]) for row in due)
+    return add_runs(connection, new, now=now)
 
 
 def _misplaced(interval: ConsolidationInterval, now: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -332,8 +329,8 @@ class Agents(CompanyRecords[Agent]):
         rows = self._database.rows(_companies_with_due(default, self._clock()))
         return {row["company"]: ConsolidationInterval(row["interval"]) for row in rows}
 
-    def claim_due(self, names: Collection[str], *, interval: ConsolidationInterval, limit: int) -> tuple[Run, ...]:
-        """Claim companies' due agents, plan their next slots, and return the runs to dispatch.
+    def claim_due(self, names: Collection[str], *, interval: ConsolidationInterval, limit: int) -> tuple[WorkItem, ...]:
+        """Claim companies' due agents, plan their next slots, and return their items to dispatch.
 
         Each company's agents come oldest first, and the companies take turns. ``interval`` is that of all of these
         companies, for agents that have none of their own.

@@ -10,9 +10,10 @@ from sqlalchemy import ColumnElement, delete, exists, select, update
 
 from memcore import ids
 from memcore.errors import MemoryInputError
+from memcore.jobs import MaintenancePayload
 from memcore.ledger.database import Row, equals, id_chunks, insert_for, insert_one, record_of
 from memcore.ledger.rows import Records
-from memcore.ledger.tables import ACTIVE, answers, runs, syntheses
+from memcore.ledger.tables import OPEN_WORK, answers, syntheses, work_items
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
 
@@ -241,5 +242,6 @@ class Syntheses(Records[Synthesis]):
 
     def forget(self, company: str) -> int:
         """Delete a company's parts whose runs have ended, and return how many; they name ids, and nothing else."""
-        active = exists().where(runs.c.run_id == syntheses.c.run_id, ACTIVE)
-        return self._delete(syntheses.c.company == company, ~active)
+        is_run = equals(work_items, company=company, kind=MaintenancePayload.task)
+        is_open = exists().where(is_run, work_items.c.key == syntheses.c.run_id, OPEN_WORK)
+        return self._delete(syntheses.c.company == company, ~is_open)

@@ -82,23 +82,14 @@ _partial_index("agents_of_department", agents.c.company, agents.c.department, ag
 runs = _table(
     "runs",
     *_key("run_id"),
-    *_required(String, "company", "agent_id", "kind", "origin", "state", "step"),
-    *_required(UtcDateTime, "planned_at", "created_at", "rung_at"),
-    *_optional(String, "undo_of", "token", "reason", "scope_id"),
+    *_required(String, "company", "agent_id", "kind", "origin", "step"),
+    *_required(UtcDateTime, "planned_at", "created_at"),
+    *_optional(String, "undo_of", "scope_id"),
     Column("allow_large", Boolean, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    *_optional(UtcDateTime, "lease_until", "wake_at", "started_at", "finished_at"),
     Column("counts", json_document(), nullable=False),
-    UniqueConstraint("company", "agent_id", "kind", "planned_at", name="runs_planned_once"),
     Index("runs_newest", "company", "created_at"),
     Index("runs_of_agent", "company", "agent_id", "created_at"),
 )
-
-# Literals, not bound values: SQLite uses a partial index only when the query repeats its condition word for word.
-#: A run that is on its way; an agent has at most one.
-ACTIVE = runs.c.state.in_([literal_column("'queued'"), literal_column("'running'")])
-
-_partial_index("runs_active_once", runs.c.company, runs.c.agent_id, unique=True, where=ACTIVE)
 
 #: Everything that must happen, whatever its kind; what is particular to a kind has a table of its own.
 work_items = _table(
@@ -115,6 +106,7 @@ work_items = _table(
     Index("work_items_newest", "company", "kind", "created_at"),
 )
 
+# Literals, not bound values: SQLite uses a partial index only when the query repeats its condition word for word.
 #: An item that is on its way.
 OPEN_WORK = work_items.c.state.in_([literal_column(f"'{state}'") for state in ("available", "waiting", "leased")])
 

@@ -48,6 +48,10 @@ class Transition:
 
 
 _READY = (WorkState.AVAILABLE, WorkState.WAITING)
+
+#: The states of an item that is on its way.
+OPEN_STATES = frozenset({*_READY, WorkState.LEASED})
+
 _ENDED = (WorkState.DONE, WorkState.SKIPPED, WorkState.FAILED, WorkState.DISMISSED)
 
 #: What may happen to an item.
@@ -366,10 +370,22 @@ class Work(Records[_Record]):
             renew(connection, self._name(company, key), token, now=self._clock(), lease=lease)
 
     def release(
-        self, company: str, key: str, token: str, *, reason: str | None = None, is_unused: bool = False
+        self,
+        company: str,
+        key: str,
+        token: str,
+        *,
+        after: timedelta = timedelta(),
+        reason: str | None = None,
+        is_unused: bool = False,
     ) -> None:
-        """Make a leased item available again; unused, the attempt does not count. Raises LeaseLostError."""
-        self._leased(company, key, token, "release", reason=reason, attempt=work_items.c.attempt - int(is_unused))
+        """Make a leased item available again, whose message comes again after a delay; unused, the attempt is free.
+
+        Raises LeaseLostError.
+        """
+        values: Row = {"reason": reason, "attempt": work_items.c.attempt - int(is_unused)}
+        values["dispatch_after"] = _with_message(self._clock() + after + REDISPATCH_AFTER)
+        self._leased(company, key, token, "release", **values)
 
     def wait(
         self, company: str, key: str, token: str, *, until: datetime, reason: str, is_unused: bool = False

@@ -21,9 +21,6 @@ class MaintenanceEvent(StrEnum):
     ENFORCED = "consolidation.max_memories.enforced"
     #: An entry that an earlier attempt had decided was carried out.
     ENTRY_RESUMED = "consolidation.booking.resumed"
-    #: The ledger could not be reached to renew the lease; the next renewal tries again.
-    LEASE_UNCERTAIN = "consolidation.lease.uncertain"
-    LEASE_LOST = "consolidation.lease.lost"
     #: Memories were archived, in the transaction that decided to remove them.
     ARCHIVED = "consolidation.archival.stored"
     #: A memory was brought back from the archive.

@@ -304,7 +304,7 @@ class _Lineage:
 
     def _history_event(self, move: Move) -> HistoryEvent:
         if move.run_id not in self._runs:
-            self._runs[move.run_id] = self._ledger.runs.get(move.run_id)
+            self._runs[move.run_id] = self._ledger.runs.get(self._company, move.run_id)
         run = self._runs[move.run_id]
         return HistoryEvent(
             kind=move.kind,

@@ -15,9 +15,9 @@ from memcore import ids
 from memcore.backends.protocol import MAX_PAGE, marked
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
+from memcore.ledger.lease import Lease
 from memcore.ledger.runs import Run
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.lease import Lease
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import EARLIEST

@@ -23,8 +23,10 @@ from memcore.errors import (
 )
 from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, Snooze
 from memcore.ledger.journal import EntryReason, Journal
+from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.ledger import Ledger, check_kill_switch
-from memcore.ledger.runs import Run, RunState, RunStep
+from memcore.ledger.runs import Run, RunStep
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
@@ -33,7 +35,6 @@ from memcore.maintenance.consolidation.step import apply_consolidation
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.lease import LEASE_LENGTH, Lease
 from memcore.maintenance.plan import MaintenancePlan, make_plan, with_details
 from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.retention import apply_end, apply_pruning, apply_removal, apply_retention
@@ -142,11 +143,9 @@ class MaintenanceService:
         since = self.monotonic()
         run = self.ledger.runs.claim(self.company, run_id, lease=LEASE_LENGTH)
         if run is None or run.token is None:
-            found = self.ledger.runs.get(run_id)
+            found = self.ledger.runs.get(self.company, run_id)
             if found is None:
                 return Dead(reason=f"run {run_id} is unknown")
-            if found.company != self.company:
-                return Dead(reason=f"run {run_id} belongs to another company")
             return Skipped(reason=f"run {run_id} is {found.state} and not free to be taken")
         switch = None
         if run.kind not in {"undo", "restore"}:
@@ -154,7 +153,8 @@ class MaintenanceService:
             is_enabled = run.kind != "maintenance" or self.policy.enabled
             who = {"company": self.company, "agent_id": run.agent_id}
             switch = partial(check_kill_switch, self.ledger, is_enabled=is_enabled, **who)
-        lease = Lease(self.ledger.runs, run_id, run.token, since=since, switch=switch, monotonic=self.monotonic)
+        runs, token, monotonic = self.ledger.runs, run.token, self.monotonic
+        lease = Lease(runs, self.company, run_id, token, since=since, switch=switch, monotonic=monotonic)
         try:
             with lease:
                 return await self._run_claimed(run, lease)
@@ -171,7 +171,7 @@ class MaintenanceService:
             if isinstance(error, MemoryError) and not error.is_retryable:
                 return self._fail(run, lease, str(error))
             delay = min(FIRST_RETRY_DELAY * 2 ** (run.attempt - 1), MAX_RETRY_DELAY)
-            lease.release(after=delay)
+            self.ledger.runs.release(self.company, run.run_id, lease.token, after=delay)
         except LeaseLostError as lost:
             return Skipped(reason=str(lost))
         except MemoryError as second:
@@ -253,36 +253,40 @@ class MaintenanceService:
 
     def _advance(self, run: Run, lease: Lease, step: RunStep, **counts: int) -> None:
         counts |= run_counts(self.ledger.journal, run)
-        self.ledger.runs.advance(run.run_id, lease.token, step=step, counts=counts)
+        self.ledger.runs.advance(self.company, run.run_id, lease.token, step=step, counts=counts)
 
     def _done(self, run: Run, lease: Lease) -> Outcome:
-        counts = self._finish(run, lease, RunState.DONE)
+        counts = self._finish(run, lease, WorkState.DONE)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)
 
     def _leave(self, run: Run, lease: Lease, reason: str) -> Outcome:
-        self._finish(run, lease, RunState.SKIPPED, reason)
+        self._finish(run, lease, WorkState.SKIPPED, reason)
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Skipped(reason=reason)
 
     def _fail(self, run: Run, lease: Lease, reason: str) -> Outcome:
-        self._finish(run, lease, RunState.FAILED, reason)
+        self._finish(run, lease, WorkState.FAILED, reason)
         _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
         return Dead(reason=reason)
 
-    def _finish(self, run: Run, lease: Lease, state: RunState, reason: str | None = None) -> dict[str, int]:
+    def _finish(self, run: Run, lease: Lease, state: WorkState, reason: str | None = None) -> dict[str, int]:
         counts = run_counts(self.ledger.journal, run)
-        self.ledger.runs.finish(run.run_id, lease.token, state=state, counts=counts, reason=reason)
+        self.ledger.runs.finish(self.company, run.run_id, lease.token, state=state, counts=counts, reason=reason)
         return counts
 
     def _hold(self, run: Run, lease: Lease, plan: MaintenancePlan) -> Outcome:
         counts = {"planned": plan.removed}
-        self.ledger.runs.finish(run.run_id, lease.token, state=RunState.HELD, counts=counts, reason=plan.reason)
+        self.ledger.runs.finish(
+            self.company, run.run_id, lease.token, state=WorkState.HELD, counts=counts, reason=plan.reason
+        )
         _log.warning(MaintenanceEvent.HELD, extra={**_about(run), **counts, "live": plan.live})
         return Skipped(reason=plan.reason)
 
     def _snooze(self, run: Run, lease: Lease, reason: str, delay: timedelta) -> Outcome:
-        self.ledger.runs.release(run.run_id, lease.token, reason=reason, wake_at=self.clock() + delay)
+        self.ledger.runs.wait(
+            self.company, run.run_id, lease.token, until=self.clock() + delay, reason=reason, is_unused=True
+        )
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Snooze(reason=reason, delay=delay)
 

@@ -13,7 +13,8 @@ from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryInputError
 from memcore.ledger.journal import Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import Run, RunState
+from memcore.ledger.runs import Run
+from memcore.ledger.work_items import OPEN_STATES
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore, is_same
 from memcore.maintenance.rules import AgentSnapshot
@@ -54,10 +55,10 @@ def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | No
 
     Raises MemoryInputError when it cannot be undone; the message says why.
     """
-    target = ledger.runs.get(run_id)
-    if target is None or target.company != company or agent_id not in {None, target.agent_id}:
+    target = ledger.runs.get(company, run_id)
+    if target is None or agent_id not in {None, target.agent_id}:
         raise MemoryInputError("undo_of", f"names no run of this {'company' if agent_id is None else 'agent'}")
-    if target.state in {RunState.QUEUED, RunState.RUNNING} and not target.is_preemptible:
+    if target.state in OPEN_STATES and not target.is_preemptible:
         raise MemoryInputError("undo_of", f"names a run that is {target.state}; wait until it has ended")
     journal = ledger.journal
     # Entries that a run has left open are finished first, and are complete until then.

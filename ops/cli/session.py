@@ -19,7 +19,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import Run
+from memcore.ledger.work_items import WorkItem
 from ops.cli import console
 from ops.cli.console import AsJson
 
@@ -87,10 +87,10 @@ class Command:
         finally:
             app.close()
 
-    def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        """Send the messages of runs."""
+    def dispatch(self, items: Iterable[WorkItem]) -> None:
+        """Send the messages of work items."""
         with self.dispatcher() as dispatcher:
-            dispatcher.dispatch_runs(runs)
+            dispatcher.dispatch(items)
 
     def dispatch_reindex(self, company: str) -> None:
         """Send the message of a company's reindex."""

@@ -36,7 +36,8 @@ from memcore.config.settings import Settings
 from memcore.jobs import Queue, TickPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import Run, RunState
+from memcore.ledger.runs import Run
+from memcore.ledger.work_items import WorkState
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryStoreRequest
 from workers.app import create_app
 from workers.broker import waiting
@@ -169,7 +170,7 @@ def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledge
         # Beat, the scheduler's tick and the maintenance worker find the agent by themselves.
         ledger.agents.set_due(settings.company, AGENT, datetime.now(UTC))
         wait_until(
-            lambda: [run.state for run in ledger.runs.list(settings.company, agent_id=AGENT)] == [RunState.DONE],
+            lambda: [run.state for run in ledger.runs.list(settings.company, agent_id=AGENT)] == [WorkState.DONE],
             what=f"the night: {installation.logs()}",
         )
         (maintenance_run,) = ledger.runs.list(settings.company, agent_id=AGENT)
@@ -264,7 +265,7 @@ def test_the_kill_switch_holds_every_run_until_it_is_released(installation: Flee
         return ledger.runs.list(settings.company, agent_id=agent_id)
 
     def is_done(agent_id: str) -> bool:
-        return [run.state for run in runs_of(agent_id)] == [RunState.DONE]
+        return [run.state for run in runs_of(agent_id)] == [WorkState.DONE]
 
     installation.memtend("pause")
     (before,) = ticks(settings)
@@ -278,7 +279,7 @@ def test_the_kill_switch_holds_every_run_until_it_is_released(installation: Flee
     wait_until(lambda: ticks(settings)[0] >= before + 4, what="four more ticks")
     assert asked | due <= set(memory_ids(settings))
     assert runs_of("due") == ()
-    assert [run.state for run in runs_of("asked")] == [RunState.QUEUED]
+    assert [run.state for run in runs_of("asked")] == [WorkState.AVAILABLE]
     installation.memtend("resume")
     for agent_id, ids in (("asked", asked), ("due", due)):
         wait_until(partial(is_done, agent_id), what=f"the run of {agent_id}")
@@ -315,7 +316,7 @@ def test_two_beats_and_two_schedulers_double_no_run(installation: Fleet, ledger:
             ledger.agents.set_due(company, agent_id, slot)
         wanted = len(slots) * len(agents)
         wait_until(
-            lambda: sum(run.state is RunState.DONE for run in planned()) == wanted,
+            lambda: sum(run.state is WorkState.DONE for run in planned()) == wanted,
             what=f"{wanted} runs: {installation.logs()}",
         )
 
@@ -333,7 +334,7 @@ def test_two_beats_and_two_schedulers_double_no_run(installation: Fleet, ledger:
     runs = planned()
     assert {(run.agent_id, run.planned_at) for run in runs} == {(agent, slot) for agent in agents for slot in slots}
     assert len(runs) == len(agents) * len(slots)
-    assert {(run.state, run.attempt, run.origin) for run in runs} == {(RunState.DONE, 1, "scheduled")}
+    assert {(run.state, run.attempt, run.origin) for run in runs} == {(WorkState.DONE, 1, "scheduled")}
 
 
 @pytest.mark.service

@@ -35,8 +35,9 @@ from memcore.jobs import LessonPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import Run, RunState
+from memcore.ledger.runs import Run
 from memcore.ledger.tables import OPEN_WORK, answers, reindexes, work_items
+from memcore.ledger.work_items import WorkState
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from ops.cli.session import ledger_of
@@ -285,7 +286,7 @@ def _kill_who_asks(stack: StackAddress, model: StubLLM, ledger: Ledger, client: 
     wait_until(lambda: len(model.log()) == ANSWERED + SUMMARIES, what="the run's questions")
     senders.distill(range(ANSWERED, SILENT))
     wait_until(lambda: len(model.log()) > ANSWERED + SUMMARIES, what="a lesson to be asked for")
-    while_asking = ledger.runs.get(run_id)
+    while_asking = ledger.runs.get(stack.settings.company, run_id)
     assert while_asking is not None
     worker, restarts = psutil.Process(stack.pid("worker-llm")), stack.restarts("worker-llm")
     worker.kill()
@@ -337,8 +338,8 @@ def _kill_who_maintains(stack: StackAddress, ledger: Ledger, client: MemoryClien
     run_id = client.maintain_now(SLEEPER, allow_large=True).job_id
 
     def is_running() -> bool:
-        run = ledger.runs.get(run_id)
-        return run is not None and run.state is RunState.RUNNING
+        run = ledger.runs.get(stack.settings.company, run_id)
+        return run is not None and run.state is WorkState.LEASED
 
     wait_until(is_running, what="the run to begin")
     for child in children:
@@ -347,13 +348,13 @@ def _kill_who_maintains(stack: StackAddress, ledger: Ledger, client: MemoryClien
 
 
 def run_of(ledger: Ledger, run_id: str) -> Run:
-    run = ledger.runs.get(run_id)
+    run = ledger.runs.get(stack.settings.company, run_id)
     assert run is not None
     return run
 
 
 def ended(ledger: Ledger, run_id: str) -> Run:
-    active = {RunState.QUEUED, RunState.RUNNING}
+    active = {WorkState.AVAILABLE, WorkState.WAITING, WorkState.LEASED}
     wait_until(lambda: run_of(ledger, run_id).state not in active, seconds=300, what="the run's end")
     return run_of(ledger, run_id)
 
@@ -456,9 +457,9 @@ def test_a_run_that_was_asking_the_model_ends_and_pays_no_question_twice(
     stack: StackAddress, model: StubLLM, ledger: Ledger, interrupted: Interrupted
 ) -> None:
     waiting = interrupted.while_asking
-    assert (waiting.state, waiting.lease_until) == (RunState.QUEUED, None), "nobody holds the run meanwhile"
+    assert (waiting.state, waiting.lease_until) == (WorkState.WAITING, None), "nobody holds the run meanwhile"
     run = ended(ledger, waiting.run_id)
-    assert run.state is RunState.DONE
+    assert run.state is WorkState.DONE
     assert (run.counts["summaries"], run.counts["consolidated"]) == (SUMMARIES, CHRONICLER_SIZE - 1)
     assert bills(model, of_lessons=False) == [1] * SUMMARIES
     tally = tally_of(ledger, stack.settings.company, CHRONICLER)
@@ -470,7 +471,7 @@ def test_a_run_whose_worker_child_was_killed_ends_and_its_account_balances(
     stack: StackAddress, ledger: Ledger, interrupted: Interrupted
 ) -> None:
     run = ended(ledger, interrupted.sleeper_run)
-    assert run.state is RunState.DONE
+    assert run.state is WorkState.DONE
     assert run.attempt >= 2
     tally = tally_of(ledger, stack.settings.company, SLEEPER)
     agents = {journal_entry.agent_id for journal_entry in ledger.journal.journal_entries(run.run_id)}

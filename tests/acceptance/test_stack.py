@@ -39,7 +39,7 @@ from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from ops.cli.session import ledger_of
@@ -481,13 +481,13 @@ def test_with_a_budget_of_0_the_run_waits_nothing_goes_and_the_doctor_says_so(
         run_id = client.maintain_now("chronicler").job_id
 
     def reason() -> str:
-        found = ledger.runs.get(run_id)
+        found = ledger.runs.get(stack.settings.company, run_id)
         return (found.reason if found else None) or ""
 
     wait_until(lambda: "budget" in reason(), seconds=120, what="the run to give itself back")
-    run = ledger.runs.get(run_id)
+    run = ledger.runs.get(stack.settings.company, run_id)
     assert run is not None
-    assert run.state is RunState.QUEUED
+    assert run.state is WorkState.AVAILABLE
     assert set(receipt.memory_ids) <= set(memory_ids(stack.settings))
     assert model.log() == []
     doctor = subprocess.run(

@@ -9,10 +9,10 @@ from chaos.finding import Finding, finding
 from chaos.receipt import Acknowledged
 
 from examples.demo.balance import Counts, balance
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 
 #: How a run may end: done, or held back for a person.
-_ENDED = frozenset({RunState.DONE, RunState.HELD})
+_ENDED = frozenset({WorkState.DONE, WorkState.HELD})
 
 #: A count that is the plan's, not the journal's.
 _PLANNED = "planned"

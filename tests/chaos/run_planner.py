@@ -11,7 +11,8 @@ from chaos.fault_thread import FaultThread
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.agents import AgentSpec, first_due
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import NewRun, RunState
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkState
 from memcore.models.memory import ConsolidationInterval
 
 #: Agents made due at a time, and seconds until the next ones: what two children can do between two ticks.
@@ -30,7 +31,7 @@ _FREE = timedelta(hours=3)
 _LIMITED_EVERY, _LIMIT = 3, 120
 
 #: States in which a run is on its way.
-ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
+ACTIVE = frozenset({WorkState.AVAILABLE, WorkState.WAITING, WorkState.LEASED})
 
 
 def agents_of(company: str, number: int, *, now: datetime) -> list[str]:
@@ -76,13 +77,13 @@ class RunPlanner(FaultThread):
     def is_busy(self) -> bool:
         """Whether a run is running now."""
         try:
-            return bool(self._ledger.runs.list(self._company, state=RunState.RUNNING, limit=1))
+            return bool(self._ledger.runs.list(self._company, state=WorkState.LEASED, limit=1))
         except MemoryConnectionError:
             return False
 
     def _is_idle(self, agent_id: str) -> bool:
         run_id = self._last.get(agent_id)
-        run = self._ledger.runs.get(run_id) if run_id else None
+        run = self._ledger.runs.get(self._company, run_id) if run_id else None
         return run_id is None or (run is not None and run.state not in ACTIVE)
 
     def _plan(self, agent_id: str) -> None:

@@ -96,18 +96,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "leases",
         (
-            (
-                "free = (runs.c.state == RunState.QUEUED) | "
-                "((runs.c.state == RunState.RUNNING) & (runs.c.lease_until <= now))"
-            ),
-            "free = (runs.c.state == RunState.QUEUED) | (runs.c.state == RunState.RUNNING)",
+            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)",
+            "is_free = work_items.c.company.is_not(None)",
         ),
         (
-            (
-                "mine: ColumnElement[bool] = (runs.c.run_id == run_id) & (runs.c.token == token) "
-                "& (runs.c.state == RunState.RUNNING)"
-            ),
-            "mine: ColumnElement[bool] = (runs.c.run_id == run_id) & (runs.c.state == RunState.RUNNING)",
+            "if not move(connection, event, is_item(name, token=token), now=now, **values):",
+            "if not move(connection, event, is_item(name), now=now, **values):",
         ),
         ("if self._lost or self._monotonic() >= self._ends:", "if self._lost:"),
         (
@@ -115,7 +109,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._ends = self._monotonic() + self._length.total_seconds()",
         ),
         ("self._lost = True", "self._lost = False"),
-        ('"attempt": runs.c.attempt - 1,', '"attempt": runs.c.attempt,'),
+        ('"attempt": work_items.c.attempt - 1,', '"attempt": work_items.c.attempt,'),
         ('return f"{self._lease.token}.{self._claims}"', 'return "mark"'),
     ),
     *_of(

@@ -104,7 +104,7 @@ def _run(made: ContextFixture, *, kind: RunKind = "maintenance", undo_of: str | 
     )
     assert run is not None
     for _ in range(MOST_CALLS):
-        seen = made.ledger.runs.get(run.run_id)
+        seen = made.ledger.runs.get(run.company, run.run_id)
         assert seen is not None
         if seen.lease_until is not None and seen.lease_until > made.clock.at:
             made.clock.at = seen.lease_until

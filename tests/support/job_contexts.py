@@ -18,7 +18,6 @@ from memcore.jobs import Done, Outcome, ProgressCallback, Step, StoreItem, no_pr
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
-from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import QuestionOutcome
@@ -55,18 +54,12 @@ class ScriptedBatchWriter:
 class RecordingDispatcher:
     """Remembers what it dispatched."""
 
-    dispatched: list[Run] = field(default_factory=list)
     parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
     items: list[WorkItem] = field(default_factory=list)
     reindexes: list[str] = field(default_factory=list)
     finetunes: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
-
-    def dispatch_runs(self, runs: Iterable[Run]) -> None:
-        if self.error is not None:
-            raise self.error
-        self.dispatched.extend(runs)
 
     def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
         if self.error is not None:

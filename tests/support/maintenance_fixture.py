@@ -240,7 +240,7 @@ class MaintenanceFixture:
         return self.run(planned.run_id)
 
     def run(self, run_id: str) -> Run:
-        run = self.ledger.runs.get(run_id)
+        run = self.ledger.runs.get(COMPANY, run_id)
         assert run is not None
         return run
 

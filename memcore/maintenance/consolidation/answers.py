@@ -22,7 +22,8 @@ from memcore.jobs import Dead, Done, Outcome, Skipped
 from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.ledger.llm_answers import Answers as AnswersTable
 from memcore.ledger.llm_answers import Synthesis, SynthesisState
-from memcore.ledger.runs import Run, RunState
+from memcore.ledger.runs import Run
+from memcore.ledger.work_items import OPEN_STATES, WorkItem
 from memcore.llm.answer_cache import QUESTION_LEASE, QUESTION_RENEWAL, question_lease
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
@@ -168,16 +169,12 @@ def _shorter(request: CompletionRequest, max_tokens: int) -> CompletionRequest:
     return request.model_copy(update={"messages": (*request.messages, message)})
 
 
-#: Runs whose parts are still of use.
-_ACTIVE = frozenset({RunState.QUEUED, RunState.RUNNING})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOutcome:
     """The outcome of a synthesis job, and the run to dispatch once it waits for no other answer."""
 
     outcome: Outcome
-    maintenance_run: Run | None = None
+    maintenance_run: WorkItem | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,11 +211,11 @@ class SynthesisService:
             Skipped: nothing to ask now; the reason says why, and the run dispatches the job again where needed.
             Dead: the run is unknown, or another company's.
         """
-        run = self.ledger.runs.get(run_id)
-        if run is None or run.company != self.company:
+        run = self.ledger.runs.get(self.company, run_id)
+        if run is None:
             return QuestionOutcome(outcome=Dead(reason=f"run {run_id} is unknown here"))
         part = self.ledger.syntheses.get(run_id, place)
-        if part is None or not part.is_awake(self.clock()) or run.state not in _ACTIVE:
+        if part is None or not part.is_awake(self.clock()) or run.state not in OPEN_STATES:
             return QuestionOutcome(outcome=Skipped(reason="nobody waits for this part now"))
         if self.model is None:
             return QuestionOutcome(
@@ -235,7 +232,8 @@ class SynthesisService:
         else:
             self.ledger.syntheses.turn(run_id, place, SynthesisState.READY)
             is_over = SynthesisState.WANTED not in self.ledger.syntheses.states(run_id)
-        return QuestionOutcome(outcome=outcome, maintenance_run=self.ledger.runs.wake(run_id) if is_over else None)
+        woken = self.ledger.runs.wake(self.company, run_id) if is_over else None
+        return QuestionOutcome(outcome=outcome, maintenance_run=woken)
 
     def _postpone(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:
         """Postpone or refuse all parts of the run; False when that was done before."""

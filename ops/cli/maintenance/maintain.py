@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from memcore.client import JobReceipt, MemoryClient
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.service import MaintenanceService
 from ops.cli.console import say, show_json, warn
 from ops.cli.maintenance.runs import is_paused, show_ended
@@ -40,7 +40,7 @@ def maintain(
     with command.client() as client:
         receipt = client.maintain_now(agent_id, allow_large=allow_large)
         run = show_ended(command, client, receipt.job_id, wait=wait and not is_paused(command, agent_id))
-    if run is not None and run.state is RunState.HELD:
+    if run is not None and run.state is WorkState.HELD:
         warn(f"held: see it with --dry-run, let it go on with `memtend runs release {run.run_id}`")
         raise typer.Exit(EXIT_HELD)
 

@@ -33,7 +33,7 @@ def list_runs(
 def show(command: JsonCommand, run_id: RunArgument) -> None:
     """Show one run: its state, its counts, and the ids that it moved."""
     with command.ledger() as ledger:
-        facts = dict(_found(ledger.runs.get(run_id)))
+        facts = dict(_found(ledger.runs.get(command.company, run_id)))
         facts["undoable"] = ledger.journal.undoable(run_id)
         facts["archived"] = ledger.archive.archived_by(run_id)
         moved = ledger.lineage.of_run(run_id)
@@ -74,7 +74,7 @@ def undo(
         _show_undo_plan(command, run_id)
         return
     with command.ledger() as ledger:
-        agent_id = _found(ledger.runs.get(run_id)).agent_id
+        agent_id = _found(ledger.runs.get(command.company, run_id)).agent_id
     with command.client() as client:
         show_ended(command, client, client.undo(agent_id, run_id).job_id, wait=wait)
 
@@ -83,9 +83,9 @@ def undo(
 def release(command: Command, run_id: RunArgument) -> None:
     """Approve a run that was held because it would remove more than half of an agent's memories."""
     with command.ledger() as ledger:
-        run = ledger.runs.approve_held(run_id)
-    command.dispatch_runs([run])
-    say(f"{run.run_id}: released")
+        item = ledger.runs.approve_held(command.company, run_id)
+    command.dispatch([item])
+    say(f"{run_id}: released")
 
 
 def _show_undo_plan(command: JsonCommand, run_id: str) -> None:
@@ -120,7 +120,7 @@ def show_ended(command: JsonCommand, client: MemoryClient, run_id: str, *, wait:
         return None
     await_run(client, run_id)
     with command.ledger() as ledger:
-        run = _found(ledger.runs.get(run_id))
+        run = _found(ledger.runs.get(command.company, run_id))
     command.show_facts(dict(run))
     return run
 

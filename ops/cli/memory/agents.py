@@ -128,9 +128,9 @@ def resume(command: Command, agent_id: AgentArgument) -> None:
     """Resume an agent's maintenance."""
     with command.ledger() as ledger:
         ledger.agents.resume(command.company, agent_id)
-        waiting = ledger.runs.active(command.company, agent_id)
-    if waiting:
-        command.dispatch_runs([waiting])
+        active = ledger.runs.active(command.company, agent_id)
+        waiting = [ledger.runs.item(command.company, active.run_id)] if active else []
+    command.dispatch(waiting)
     say(f"{agent_id}: maintenance goes on")
 
 

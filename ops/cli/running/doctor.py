@@ -13,7 +13,7 @@ import typer
 from memcore.config import home_folder
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
 from ops.cli.memory.skills import skill_evolver
 from ops.cli.running import health_checks as checks
@@ -161,7 +161,7 @@ def _maintenance(settings: Settings) -> Iterator[CheckResult]:
 def _runs(settings: Settings) -> Iterator[CheckResult]:
     now = datetime.now(UTC)
     with ledger_of(settings) as ledger:
-        held = ledger.runs.list(settings.company, state=RunState.HELD, limit=_COUNTED)
+        held = ledger.runs.list(settings.company, state=WorkState.HELD, limit=_COUNTED)
         failed = ledger.runs.failed(settings.company, limit=_COUNTED)
         asleep = ledger.runs.asleep(settings.company, limit=_COUNTED)
         dead = ledger.dead_letters.count(settings.company)

@@ -9,7 +9,6 @@ import typer
 from memcore.config import home_folder
 from memcore.config.explain import explain
 from memcore.config.loader import effective_policy
-from memcore.ledger.runs import RunState
 from ops.cli.console import say, show_json
 from ops.cli.session import Command, Commands, JsonCommand
 from workers.broker import waiting
@@ -22,8 +21,8 @@ app.add_typer(config)
 #: Runs shown.
 _RUNS = 5
 
-#: Waiting runs that are dispatched at once; the sweep finds the others within minutes.
-RUNS_REDISPATCHED = 1_000
+#: Waiting work that is dispatched at once; the sweep finds the others within minutes.
+REDISPATCHED = 1_000
 
 
 @app.command("status")
@@ -69,11 +68,9 @@ def resume(command: Command) -> None:
     company = command.company
     with command.ledger() as ledger:
         ledger.companies.resume(company)
-        runs = ledger.runs.list(company, state=RunState.QUEUED, limit=RUNS_REDISPATCHED)
         ledger.work.hasten(company)
-        due = ledger.work.take_due(company=company, limit=RUNS_REDISPATCHED)
+        due = ledger.work.take_due(company=company, limit=REDISPATCHED)
     with command.dispatcher() as dispatcher:
-        dispatcher.dispatch_runs(runs)
         dispatcher.dispatch(due)
     say("maintenance goes on")
 

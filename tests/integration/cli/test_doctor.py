@@ -21,7 +21,8 @@ from memcore.config.urls import LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate_history
-from memcore.ledger.runs import NewRun, RunState
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkState
 from ops.cli.console import CheckResult, HealthCheck, take_all
 from ops.cli.running.doctor import CHECKS
 from ops.cli.running.health_checks import broker
@@ -170,7 +171,7 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     assert all(each.ok for each in runs.take(settings))
     then = datetime.now(UTC) - timedelta(hours=1)
     ledger = Ledger.open(urls, clock=lambda: then)
-    states = {"failing": RunState.FAILED, "holding": RunState.HELD, "waiting": None}
+    states = {"failing": WorkState.FAILED, "holding": WorkState.HELD, "waiting": None}
     for agent_id, state in states.items():
         run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=then))
         assert run is not None
@@ -178,9 +179,11 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
         assert taken is not None
         assert taken.token is not None
         if state is None:
-            ledger.runs.release(run.run_id, taken.token, reason="no model is there", wake_at=then + timedelta(hours=2))
+            ledger.runs.wait(
+                run.company, run.run_id, taken.token, until=then + timedelta(hours=2), reason="no model is there"
+            )
         else:
-            ledger.runs.finish(run.run_id, taken.token, state=state, counts={}, reason="for a reason")
+            ledger.runs.finish(run.company, run.run_id, taken.token, state=state, counts={}, reason="for a reason")
     for job_id, payload in (("readable", "{}"), ("unreadable", "\x00not json")):
         letter = NewDeadLetter(
             job_id=job_id, company=COMPANY, job="memory.store.write", queue="memory.store", payload=payload,
@@ -203,7 +206,7 @@ def _same(now: datetime) -> datetime:
 def test_a_failed_run_is_made_good_by_the_next_one(urls: LedgerUrls) -> None:
     at = datetime.now(UTC) - timedelta(hours=3)
     seen: list[int] = []
-    for hours, state in enumerate((RunState.FAILED, RunState.FAILED, RunState.DONE)):
+    for hours, state in enumerate((WorkState.FAILED, WorkState.FAILED, WorkState.DONE)):
         now = at + timedelta(hours=hours)
         ledger = Ledger.open(urls, clock=partial(_same, now))
         run = ledger.runs.create(NewRun(company=COMPANY, agent_id="a", planned_at=now))
@@ -211,7 +214,7 @@ def test_a_failed_run_is_made_good_by_the_next_one(urls: LedgerUrls) -> None:
         taken = ledger.runs.claim(run.company, run.run_id, lease=timedelta(minutes=1))
         assert taken is not None
         assert taken.token is not None
-        ledger.runs.finish(run.run_id, taken.token, state=state, counts={}, reason="why")
+        ledger.runs.finish(run.company, run.run_id, taken.token, state=state, counts={}, reason="why")
         seen.append(len(ledger.runs.failed(COMPANY, limit=10)))
         ledger.close()
     assert seen == [1, 1, 0]

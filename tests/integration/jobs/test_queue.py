@@ -22,7 +22,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs import BULK_ABOVE, VERSION, MaintenancePayload, Queue, Snooze, StorePayload, Use, store_queue
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.retrieval.usage import BufferedUseRecorder
 from workers import app as assembling
@@ -275,9 +275,9 @@ def test_a_run_that_is_snoozed_still_reports_its_end(
     with working(app_of(MAINTENANCE_RUN), Queue.MAINTENANCE):
         wait_until(lambda: client.status(run_id).state is JobState.SNOOZED, what="the run to be parked")
         assert client.status(run_id).reason == "maintenance is paused for all agents"
-        run = job_context.ledger.runs.get(run_id)
+        run = job_context.ledger.runs.get("acme", run_id)
         assert run is not None
-        assert run.state is RunState.QUEUED
+        assert run.state is WorkState.AVAILABLE
         job_context.maintenance_run = ScriptedContext.maintenance_run
         payload = MaintenancePayload(company="acme", agent_id="ada", run_id=run_id, planned_at=run.planned_at)
         again = OutgoingJob(

@@ -5,11 +5,11 @@ import inspect
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 from support import company_finetune_calls as finetuning_calls
 from support import company_reindex_calls as reindexing_calls
 from support.execution_traces import trajectory
@@ -26,6 +26,7 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, LeaseLostError, MemoryNotFoundError
 from memcore.jobs import AppliedPayload, EvolvePayload, Use
 from memcore.ledger.agents import AgentSpec
+from memcore.ledger.database import equals
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.learning.patterns import Window
 from memcore.ledger.learning.skills import Skill, SkillState
@@ -33,8 +34,9 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer, Synthesis
 from memcore.ledger.llm_usage import Caps, NewCall, Spent, UsageBy
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict
-from memcore.ledger.runs import NewRun
-from memcore.ledger.work_items import Work
+from memcore.ledger.runs import NewRun, RunStep
+from memcore.ledger.tables import work_items
+from memcore.ledger.work_items import WorkState
 from memcore.models.approval import ApprovalNeed, ApprovalState
 from memcore.models.archival import ArchivalMode
 from memcore.models.execution import Turn
@@ -108,30 +110,31 @@ def _heard(say: Callable[[], object]) -> object:
         return str(refused)
 
 
-def _token(ledger: Ledger, part: str, key: str) -> str:
-    """Return the token of the first company's work: nobody else may use it."""
-    found = getattr(ledger, part).get(COMPANY, key)
-    return "none" if found is None or found.token is None else found.token
+#: The parts of the ledger that are kinds of work.
+KINDS = ("lessons", "runs", "skill_cycles")
 
 
-def _held_calls(part: str, key: str) -> dict[str, Call]:
-    """Return what a worker does with work of a kind."""
+def _held(ledger: Ledger, part: str) -> tuple[str, str]:
+    """Return the key and the token of the first company's item of a kind: nobody else may use them."""
+    kind = getattr(ledger, part)._kind
+    its = ledger.work._all(select(work_items).where(equals(work_items, company=COMPANY, kind=kind)))
+    return (its[0].key, its[0].token or "none") if its else ("none", "none")
 
-    def work(ledger: Ledger) -> Work[Any]:
-        found: Work[Any] = getattr(ledger, part)
-        return found
 
-    def token(ledger: Ledger) -> str:
-        return _token(ledger, part, key)
+def _leases(part: str) -> dict[str, "Call"]:
+    """Return the calls that every kind of work has."""
 
-    return {
-        "claim": lambda ledger, _, c: work(ledger).claim(c, key, lease=DAY),
-        "renew": lambda ledger, _, c: _heard(lambda: work(ledger).renew(c, key, token(ledger), lease=DAY)),
-        "release": lambda ledger, _, c: _heard(lambda: work(ledger).release(c, key, token(ledger))),
-        "wait": lambda ledger, clock, c: _heard(
-            lambda: work(ledger).wait(c, key, token(ledger), until=clock(), reason="later")
-        ),
-    }
+    def call(name: str, **values: object) -> "Call":
+        return lambda ledger, _, c: _heard(
+            lambda: getattr(getattr(ledger, part), name)(c, *_held(ledger, part), **values)
+        )
+
+    def claim(ledger: Ledger, _clock: StoppedClock, c: str) -> object:
+        return getattr(ledger, part).claim(c, _held(ledger, part)[0], lease=DAY)
+
+    waits = {"until": DAWN + DAY, "reason": "why"}
+    calls = {"renew": call("renew", lease=DAY), "release": call("release"), "wait": call("wait", **waits)}
+    return {f"{part}.{name}": write for name, write in {"claim": claim, **calls}.items()}
 
 
 def _expired(ledger: Ledger, clock: StoppedClock, company: str) -> int:
@@ -161,6 +164,7 @@ def _asked(ledger: Ledger, company: str) -> Answer | None:
 
 #: What a company does; each takes the company, and aims at ids of the first one's where it takes ids.
 WRITES: dict[str, Call] = {
+    **{name: call for part in KINDS for name, call in _leases(part).items()},
     "agents.register": lambda ledger, _, c: ledger.agents.register(c, [AGENT, "bob"], interval=DAILY),
     "agents.put": lambda ledger, _, c: ledger.agents.put(
         AgentSpec(company=c, agent_id=AGENT, level=MemoryLevel.NONE, retention_days=1)
@@ -170,9 +174,14 @@ WRITES: dict[str, Call] = {
     "agents.set_due": lambda ledger, clock, c: ledger.agents.set_due(c, AGENT, clock()),
     "agents.claim_due": lambda ledger, _, c: ledger.agents.claim_due([c], interval=DAILY, limit=9),
     "runs.create": lambda ledger, clock, c: ledger.runs.create(NewRun(company=c, agent_id=AGENT, planned_at=clock())),
-    "runs.claim": lambda ledger, _, c: [
-        ledger.runs.claim(c, run.run_id, lease=DAY) for run in ledger.runs.list(COMPANY)
-    ],
+    "runs.advance": lambda ledger, _, c: _heard(
+        lambda: ledger.runs.advance(c, *_held(ledger, "runs"), step=RunStep.CONSOLIDATION, counts={"a": 1})
+    ),
+    "runs.finish": lambda ledger, _, c: _heard(
+        lambda: ledger.runs.finish(c, *_held(ledger, "runs"), state=WorkState.DONE, counts={})
+    ),
+    "runs.wake": lambda ledger, _, c: ledger.runs.wake(c, _held(ledger, "runs")[0]),
+    "runs.approve_held": lambda ledger, _, c: _heard(lambda: ledger.runs.approve_held(c, _held(ledger, "runs")[0])),
     "companies.pause": lambda ledger, _, c: _heard(lambda: ledger.companies.pause(c)),
     "companies.resume": lambda ledger, _, c: _heard(lambda: ledger.companies.resume(c)),
     "companies.register": lambda ledger, _, c: ledger.companies.register(c),
@@ -221,16 +230,14 @@ WRITES: dict[str, Call] = {
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
     "trajectories.append": lambda ledger, clock, c: ledger.trajectories.append(c, TRAJECTORY, lesson_at=clock()),
     "trajectories.expire": lambda ledger, clock, c: ledger.trajectories.expire(c, before=clock() + timedelta(days=400)),
-    **{f"lessons.{name}": call for name, call in _held_calls("lessons", TRAJECTORY.id).items()},
     "lessons.finish": lambda ledger, _, c: _heard(
-        lambda: ledger.lessons.finish(c, TRAJECTORY.id, _token(ledger, "lessons", TRAJECTORY.id), "stored")
+        lambda: ledger.lessons.finish(c, *_held(ledger, "lessons"), "stored")
     ),
     "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
-    **{f"skill_cycles.{name}": call for name, call in _held_calls("skill_cycles", CYCLE_ID).items()},
     "skill_cycles.finish": lambda ledger, _, c: _heard(
-        lambda: ledger.skill_cycles.finish(c, CYCLE_ID, _token(ledger, "skill_cycles", CYCLE_ID), {})
+        lambda: ledger.skill_cycles.finish(c, *_held(ledger, "skill_cycles"), {})
     ),
     "work.hasten": lambda ledger, _, c: ledger.work.hasten(c),
     "work.take_due": lambda ledger, _, c: ledger.work.take_due(company=c, limit=9),
@@ -264,7 +271,8 @@ VIEWS: dict[str, Call] = {
     "runs.failed": lambda ledger, _, c: ledger.runs.failed(c, limit=99),
     "runs.ended": lambda ledger, _, c: ledger.runs.ended(c, AGENT, "end_session", ["s"]),
     "runs.list": lambda ledger, _, c: ledger.runs.list(c),
-    "runs.stale": lambda ledger, _, c: ledger.runs.stale(c, queued_for=timedelta(days=-1), limit=99),
+    "runs.get": lambda ledger, _, c: [ledger.runs.get(c, item.run_id) for item in ledger.runs.list(c)],
+    "runs.item": lambda ledger, _, c: [ledger.runs.item(c, run.run_id) for run in ledger.runs.list(c)],
     "companies.get": lambda ledger, _, c: ledger.companies.get(c),
     "companies.served": lambda ledger, _, c: _heard(lambda: ledger.companies.served(c)),
     "companies.paused": lambda ledger, _, c: ledger.companies.paused(c),

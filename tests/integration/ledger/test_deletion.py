@@ -22,7 +22,7 @@ from memcore.errors import MemoryStoreError
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 from memcore.records import MemoryRecord
 
@@ -110,8 +110,8 @@ async def test_the_journal_has_it_in_full_under_a_run_of_its_own(company: Compan
 
     runs = company.ledger.runs.list(COMPANY, agent_id=AGENT)
     assert {(run.kind, run.origin, run.state, run.scope_id) for run in runs} == {
-        ("remove", "engine", RunState.DONE, one.id),
-        ("remove", "engine", RunState.DONE, two.id),
+        ("remove", "engine", WorkState.DONE, one.id),
+        ("remove", "engine", WorkState.DONE, two.id),
     }
     for run in runs:
         assert run.counts == {"removed": 1}

@@ -8,7 +8,8 @@ from support.ledger_records import StoppedClock
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import NewRun, Run, RunState
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkItem, WorkState
 from memcore.models.memory import ConsolidationInterval
 
 DAILY = ConsolidationInterval.DAILY
@@ -17,7 +18,7 @@ WEEKLY = ConsolidationInterval.WEEKLY
 NEVER = ConsolidationInterval.NEVER
 
 
-def _claimed(ledger: Ledger, interval: ConsolidationInterval, *, limit: int) -> tuple[Run, ...]:
+def _claimed(ledger: Ledger, interval: ConsolidationInterval, *, limit: int) -> tuple[WorkItem, ...]:
     """Claim as a tick does: only where a company has somebody due."""
     ledger.companies.register("acme")
     due = ledger.agents.due(default=interval)
@@ -40,9 +41,11 @@ def test_due_agents_are_taken_oldest_first_and_their_slots_move_on(ledger: Ledge
         ledger.agents.set_due("acme", agent_id, clock() - timedelta(hours=hours))
     first = _claimed(ledger, DAILY, limit=2)
     assert [run.agent_id for run in first] == ["bob", "cy"]
-    assert first[0].planned_at == clock() - timedelta(hours=3)
-    assert (first[0].state, first[0].origin, first[0].attempt) == (RunState.QUEUED, "scheduled", 0)
-    assert ledger.runs.get(first[0].run_id) == first[0]
+    run = ledger.runs.get("acme", first[0].key)
+    assert run is not None
+    assert run.planned_at == clock() - timedelta(hours=3)
+    assert (run.state, run.origin, run.attempt) == (WorkState.AVAILABLE, "scheduled", 0)
+    assert ledger.runs.item("acme", run.run_id) == first[0]
     assert clock() < _due_at(ledger, "bob") <= clock() + timedelta(days=1)
     assert [run.agent_id for run in _claimed(ledger, DAILY, limit=9)] == ["ada"]
     assert _claimed(ledger, DAILY, limit=9) == ()
@@ -52,7 +55,9 @@ def test_an_agent_that_slept_through_many_slots_gets_one_run(ledger: Ledger, clo
     ledger.agents.register("acme", ["ada"], interval=HOURLY)
     slot = _due_at(ledger, "ada")
     clock.advance(timedelta(days=10))
-    (run,) = _claimed(ledger, HOURLY, limit=9)
+    (item,) = _claimed(ledger, HOURLY, limit=9)
+    run = ledger.runs.get("acme", item.key)
+    assert run is not None
     assert run.planned_at == slot
     assert clock() < _due_at(ledger, "ada") <= clock() + timedelta(hours=1)
 
@@ -108,11 +113,11 @@ def test_the_same_slot_makes_one_run_however_often_it_is_due(ledger: Ledger, clo
     ledger.agents.register("acme", ["ada"], interval=DAILY)
     slot = clock() - timedelta(minutes=1)
     ledger.agents.set_due("acme", "ada", slot)
-    (run,) = _claimed(ledger, DAILY, limit=9)
-    claimed = ledger.runs.claim(run.company, run.run_id, lease=timedelta(seconds=45))
+    (item,) = _claimed(ledger, DAILY, limit=9)
+    claimed = ledger.runs.claim("acme", item.key, lease=timedelta(seconds=45))
     assert claimed is not None
     assert claimed.token is not None
-    ledger.runs.finish(run.run_id, claimed.token, state=RunState.DONE, counts={})
+    ledger.runs.finish("acme", item.key, claimed.token, state=WorkState.DONE, counts={})
     ledger.agents.set_due("acme", "ada", slot)
     assert _claimed(ledger, DAILY, limit=9) == ()
 

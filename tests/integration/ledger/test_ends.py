@@ -7,7 +7,8 @@ from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import NewRun, RunKind, RunState
+from memcore.ledger.runs import NewRun, RunKind
+from memcore.ledger.work_items import WorkState
 
 LEASE = timedelta(seconds=45)
 
@@ -22,7 +23,7 @@ def finished(ledger: Ledger, clock: StoppedClock, kind: RunKind, scope_id: str |
     claimed = ledger.runs.claim(run.company, run.run_id, lease=LEASE)
     assert claimed is not None
     assert claimed.token is not None
-    ledger.runs.finish(run.run_id, claimed.token, state=RunState.DONE, counts={})
+    ledger.runs.finish(run.company, run.run_id, claimed.token, state=WorkState.DONE, counts={})
     return run.run_id
 
 

@@ -28,7 +28,8 @@ from memcore.finetune.preflight import PreflightResult
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import NewRun, RunState
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkState
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 from memcore.service import MemoryService
 
@@ -180,8 +181,8 @@ async def test_a_memory_is_removed_by_a_run_that_is_noted_with_it(
         await service.delete_memory_entry(AGENT, uid(2), WORD)
     assert noted(ledger) == []
     run = await service.delete_memory_entry(AGENT, uid(1), WORD)
-    assert (run.kind, run.scope_id, run.state, run.origin) == ("remove", uid(1), RunState.QUEUED, "manual")
-    assert dispatcher.dispatched == [run]
+    assert (run.kind, run.scope_id, run.state, run.origin) == ("remove", uid(1), WorkState.AVAILABLE, "manual")
+    assert [item.key for item in dispatcher.items] == [run.run_id]
     assert noted(ledger) == [("person:grace", "memory.remove", uid(1), WORD.reason)]
     assert await backend.get_many(AGENT, [uid(1)]), "its worker removes it, through the journal"
 
@@ -200,7 +201,7 @@ async def test_while_another_run_is_under_way_nothing_is_removed_or_noted(
         await service.delete_memory_entry(AGENT, uid(1), WORD)
     assert refused.value.is_retryable
     assert noted(ledger) == []
-    assert dispatcher.dispatched == []
+    assert dispatcher.items == []
 
 
 async def test_what_was_made_ahead_of_this_clock_is_removed_too(

@@ -16,7 +16,8 @@ from memcore.config.urls import LedgerUrls
 from memcore.ledger.database import Database
 from memcore.ledger.journal import Journal
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import NewRun, Run, RunState
+from memcore.ledger.runs import NewRun, Run
+from memcore.ledger.work_items import WorkState
 from memcore.models.memory import ConsolidationInterval
 
 CLAIMERS = 8
@@ -51,7 +52,7 @@ def _race(urls: LedgerUrls, what: str) -> list[str]:
 def _claimed(ledger: Ledger, what: str) -> Iterator[str]:
     if what == "due":
         while runs := ledger.agents.claim_due([COMPANY], interval=ConsolidationInterval.DAILY, limit=7):
-            yield from (run.run_id for run in runs)
+            yield from (run.key for run in runs)
             # Let the others have the write lock: whoever keeps asking keeps it.
             time.sleep(0)
     elif what == "undo":
@@ -78,7 +79,7 @@ def test_of_eight_workers_one_gets_the_run(ledger: Ledger, urls: LedgerUrls, clo
     run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
     assert run is not None
     tokens = _race(urls, run.run_id)
-    claimed = ledger.runs.get(run.run_id)
+    claimed = ledger.runs.get(COMPANY, run.run_id)
     assert claimed is not None
     assert tokens == [claimed.token]
     assert claimed.attempt == 1
@@ -92,13 +93,13 @@ def test_of_eight_undos_one_takes_the_place_of_the_run_that_waits(
     claimed = ledger.runs.claim(maintenance_run.company, maintenance_run.run_id, lease=timedelta(minutes=1))
     assert claimed is not None
     assert claimed.token is not None
-    ledger.runs.release(maintenance_run.run_id, claimed.token, reason="paused", wake_at=clock() + timedelta(days=1))
+    ledger.runs.wait(COMPANY, maintenance_run.run_id, claimed.token, until=clock() + timedelta(days=1), reason="paused")
     got = _race(urls, "undo")
     active = ledger.runs.active(COMPANY, "ada")
     assert active is not None
     assert got == [active.run_id]
     states = {run.run_id: run.state for run in ledger.runs.list(COMPANY)}
-    assert states == {maintenance_run.run_id: RunState.SKIPPED, active.run_id: RunState.QUEUED}
+    assert states == {maintenance_run.run_id: WorkState.SKIPPED, active.run_id: WorkState.AVAILABLE}
 
 
 def test_threads_that_write_at_once_all_get_through(ledger: Ledger) -> None:

@@ -6,7 +6,8 @@ from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis, SynthesisState
-from memcore.ledger.runs import NewRun, RunState
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory
 
 
@@ -121,7 +122,7 @@ def test_parts_of_runs_that_have_ended_are_forgotten(ledger: Ledger, clock: Stop
     run = ledger.runs.claim(COMPANY, "run-bob", lease=timedelta(seconds=45))
     assert run is not None
     assert run.token is not None
-    ledger.runs.finish("run-bob", run.token, state=RunState.DONE, counts={})
+    ledger.runs.finish(COMPANY, "run-bob", run.token, state=WorkState.DONE, counts={})
 
     assert ledger.syntheses.forget("other") == 0
     assert ledger.syntheses.forget(COMPANY) == 1

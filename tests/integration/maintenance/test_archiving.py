@@ -21,7 +21,8 @@ from support.maintenance_fixture import (
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
 from memcore.jobs import Dead, Done, Outcome, Skipped
 from memcore.ledger.archive import Archived
-from memcore.ledger.runs import Run, RunState
+from memcore.ledger.runs import Run
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.strategy import (
     ChunkLimits,
     CompositeConsolidationStrategy,
@@ -150,7 +151,7 @@ async def test_a_restore_brings_a_memory_back_as_it_was_and_holds_it(
     run, outcome = await restored(world, uid(1) if by_own_id else entry.archival_id)
 
     assert outcome == Done(facts={"restored": 1})
-    assert world.run(run.run_id).state is RunState.DONE
+    assert world.run(run.run_id).state is WorkState.DONE
     assert (await world.snapshot())[uid(1)] == comparable(gone)
     assert not world.ledger.journal.tombstoned({uid(1): START - timedelta(days=1)})
     assert uid(1) in world.ledger.journal.protected_by_undo(COMPANY, AGENT)
@@ -181,7 +182,7 @@ async def test_a_memory_that_stands_in_the_store_is_left_alone_and_the_run_says_
     assert isinstance(outcome, Skipped)
     assert "stands in the store" in outcome.reason
     row = world.run(run.run_id)
-    assert (row.state, row.reason, row.counts) == (RunState.SKIPPED, outcome.reason, {"restored": 0})
+    assert (row.state, row.reason, row.counts) == (WorkState.SKIPPED, outcome.reason, {"restored": 0})
     assert await world.snapshot() == before
 
 
@@ -194,7 +195,7 @@ async def test_what_the_agent_never_had_in_the_archive_is_not_restored(
     run, outcome = await restored(world, entry_id, agent_id=agent_id)
     assert isinstance(outcome, Dead)
     assert outcome.reason.startswith("scope_id: ")
-    assert world.run(run.run_id).state is RunState.FAILED
+    assert world.run(run.run_id).state is WorkState.FAILED
     assert await world.live("bob") == {}
 
 

@@ -11,8 +11,8 @@ from support.thorough import sized
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.jobs import Done, Skipped
-from memcore.ledger.runs import RunState
-from memcore.maintenance.lease import LEASE_LENGTH
+from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.service import MaintenanceService
 from memcore.records import Where
 
@@ -118,7 +118,7 @@ async def test_a_crash_after_the_last_call_leaves_a_finished_run(
     await _crashed(world, run.run_id, Faults(len(seen.maintenance_run.calls) - 1, is_after=True))
 
     assert isinstance(await world.to_the_end(run.run_id), Skipped)
-    assert world.run(run.run_id).state is RunState.DONE
+    assert world.run(run.run_id).state is WorkState.DONE
     assert await world.snapshot() == seen.after
 
 

@@ -16,8 +16,9 @@ from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, Ret
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.jobs import Done, Skipped, Snooze
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.runs import EndKind, RunState
-from memcore.maintenance.lease import LEASE_LENGTH
+from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.runs import EndKind
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.rules import EndedScopes, Timeouts
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage, MemoryRecord, Where
@@ -214,7 +215,7 @@ async def test_working_memories_are_over_after_a_day_and_no_guard_holds_that(
 
     maintenance_run = await world.maintenance_run()
 
-    assert (maintenance_run.state, maintenance_run.counts["retention"]) == (RunState.DONE, 1)
+    assert (maintenance_run.state, maintenance_run.counts["retention"]) == (WorkState.DONE, 1)
     assert await numbers(world) == {2, 3}
 
 

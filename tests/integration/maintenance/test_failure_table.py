@@ -12,7 +12,7 @@ from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.jobs import Dead, Done, Outcome, Snooze
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.protocol import ModelEvent
@@ -198,7 +198,7 @@ async def test_a_refusal_stores_nothing_removes_nothing_and_is_not_retried(
 
     assert isinstance(outcome, Dead)
     assert str(status) in outcome.reason
-    assert world.run(run_id).state is RunState.FAILED
+    assert world.run(run_id).state is WorkState.FAILED
     assert await world.snapshot() == before
     assert len(stub.log()) == 1
     levels = [record.levelname for record in caplog.records if record.message == "consolidation.llm.error"]
@@ -234,7 +234,7 @@ async def test_a_budget_of_0_asks_nothing_removes_nothing_and_waits_for_tomorrow
 
     assert isinstance(outcome, Snooze)
     assert "budget" in outcome.reason
-    assert world.run(run.run_id).state is RunState.QUEUED
+    assert world.run(run.run_id).state is WorkState.WAITING
     assert await world.snapshot() == before
     assert stub.log() == []
 

@@ -17,8 +17,8 @@ from support.thorough import also_thorough, sized
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, Snooze
+from memcore.ledger.lease import LEASE_LENGTH
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
-from memcore.maintenance.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory
 
 STRATEGIES = ("condense", "simple", "dual_mode", "llm")

@@ -9,7 +9,8 @@ from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixtur
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs import Dead, Done, Skipped, Snooze
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.runs import RunState, RunStep
+from memcore.ledger.runs import RunStep
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.service import MAX_ATTEMPTS, MODEL_DELAY
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage
@@ -104,7 +105,7 @@ async def test_a_group_becomes_its_newest_and_one_summary(world: MaintenanceFixt
     assert set(live) == {uid(6), summary.entry.id}
     assert summary.lineage.summary_of == tuple(uid(n) for n in range(1, 6))
     assert (run.counts["consolidated"], run.counts["summaries"]) == (5, 1)
-    assert (run.state, run.step) == (RunState.DONE, RunStep.FINISHED)
+    assert (run.state, run.step) == (WorkState.DONE, RunStep.FINISHED)
     await world.check_balance()
 
 
@@ -258,10 +259,10 @@ async def test_a_run_that_would_remove_too_much_is_held_until_a_person_releases_
 
     assert isinstance(outcome, Skipped)
     assert "40 of 60" in outcome.reason
-    assert world.run(planned.run_id).state is RunState.HELD
+    assert world.run(planned.run_id).state is WorkState.HELD
     assert len(await world.live()) == 60
 
-    world.ledger.runs.approve_held(planned.run_id)
+    world.ledger.runs.approve_held(COMPANY, planned.run_id)
     assert isinstance(await world.to_the_end(planned.run_id), Done)
     assert len(await world.live()) == 20
 
@@ -276,7 +277,7 @@ async def test_a_few_removals_are_never_held_whatever_their_share(
 
     run = await world.maintenance_run()
 
-    assert (run.state, run.counts["retention"]) == (RunState.DONE, 20)
+    assert (run.state, run.counts["retention"]) == (WorkState.DONE, 20)
 
 
 async def test_the_plan_says_exactly_what_the_run_then_does(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
@@ -326,7 +327,7 @@ async def test_a_strategy_without_its_model_snoozes_after_retention(
     assert outcome.delay == MODEL_DELAY
     assert "consolidation.strategy" in outcome.reason
     run = world.run(planned.run_id)
-    assert (run.state, run.step, run.attempt) == (RunState.QUEUED, RunStep.CONSOLIDATION, 0)
+    assert (run.state, run.step, run.attempt) == (WorkState.WAITING, RunStep.CONSOLIDATION, 0)
     assert set(await world.live()) == {uid(n) for n in range(2, 6)}
 
 
@@ -355,4 +356,4 @@ async def test_a_run_that_never_reaches_its_end_fails_for_good(world: Maintenanc
     outcome = await world.service().run(planned.run_id)
 
     assert isinstance(outcome, Dead)
-    assert world.run(planned.run_id).state is RunState.FAILED
+    assert world.run(planned.run_id).state is WorkState.FAILED

@@ -12,7 +12,7 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
 from memcore.jobs import Dead, Done, Retry, Skipped, Snooze
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
 from memcore.maintenance.service import PAUSE_DELAY
 from memcore.models.memory import MemoryCategory
 from memcore.records import Where
@@ -49,7 +49,7 @@ async def test_each_switch_stops_all_three_steps(world: MaintenanceFixture, swit
     assert outcome.delay == PAUSE_DELAY
     assert await world.snapshot() == before
     run = world.run(planned.run_id)
-    assert (run.state, run.attempt) == (RunState.QUEUED, 0)
+    assert (run.state, run.attempt) == (WorkState.WAITING, 0)
 
 
 async def test_a_run_that_is_paused_sleeps_and_is_preempted_by_the_undo_of_an_earlier_one(
@@ -61,14 +61,14 @@ async def test_a_run_that_is_paused_sleeps_and_is_preempted_by_the_undo_of_an_ea
     world.ledger.companies.pause(COMPANY)
     paused = world.plan_run()
     assert isinstance(await world.to_the_end(paused.run_id), Snooze)
-    wake_at = world.run(paused.run_id).wake_at
-    assert wake_at is not None
-    assert timedelta(0) < wake_at - world.clock.at <= PAUSE_DELAY
+    until = world.run(paused.run_id).dispatch_after
+    assert until is not None
+    assert timedelta(0) < until - world.clock.at <= PAUSE_DELAY
 
     await world.undo(maintenance_run.run_id)
 
     assert await world.snapshot() == before
-    assert world.run(paused.run_id).state is RunState.SKIPPED
+    assert world.run(paused.run_id).state is WorkState.SKIPPED
 
 
 async def test_a_run_paused_in_the_middle_can_be_undone_while_all_is_paused(world: MaintenanceFixture) -> None:
@@ -141,7 +141,7 @@ async def test_a_run_paused_in_the_middle_stops_before_its_next_entry_and_goes_o
     world.ledger.journal.settle = settle  # type: ignore[method-assign]  # back again
 
     assert len(await world.summaries()) == 1
-    assert world.run(planned.run_id).state is RunState.QUEUED
+    assert world.run(planned.run_id).state is WorkState.WAITING
     await world.check_balance()
 
     world.ledger.companies.resume(COMPANY)
@@ -175,7 +175,10 @@ async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(
     outcome = await world.service(first_claim.backend(world.backend)).run(planned.run_id)
 
     assert isinstance(outcome, Retry)
-    assert isinstance(await world.service().run(planned.run_id), Skipped)
+    failed = world.run(planned.run_id)
+    assert failed.state is WorkState.AVAILABLE
+    assert not failed.is_preemptible, "it may be half done"
+    assert failed.dispatch_after == world.clock.at + outcome.delay + REDISPATCH_AFTER
     assert isinstance(await world.to_the_end(planned.run_id), Done)
     assert world.run(planned.run_id).attempt == 2
 

@@ -24,7 +24,8 @@ from support.thorough import examples
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs import AppliedPayload, Use
-from memcore.ledger.runs import RunState, RunStep
+from memcore.ledger.runs import RunStep
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.provenance import MemoryState, TextLocation, trace_memory
 from memcore.models.memory import MemoryCategory
 from memcore.procedural.records import proposal_of
@@ -178,8 +179,8 @@ async def test_a_policy_that_would_forget_nearly_everything_waits_for_a_person(
     await world.store(lesson_memory(n, days_old=n / 10) for n in range(40))
     run = world.plan_run()
     await world.service().run(run.run_id)
-    assert world.run(run.run_id).state is RunState.HELD
-    world.ledger.runs.approve_held(run.run_id)
+    assert world.run(run.run_id).state is WorkState.HELD
+    world.ledger.runs.approve_held(COMPANY, run.run_id)
     await world.to_the_end(run.run_id)
     assert world.run(run.run_id).counts["pruned"] == 39
 

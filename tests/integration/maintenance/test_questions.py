@@ -12,7 +12,7 @@ from support.model_runs import LLM, finish, with_model
 
 from memcore.errors import BudgetExceededError
 from memcore.jobs import Done, Skipped, Snooze
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from memcore.llm.answer_cache import QUESTION_LEASE
 from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 
@@ -41,14 +41,14 @@ async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
     assert [each.maintenance_run is not None for each in asked] == [True, False], "the night is told once"
     assert isinstance(outcome, Snooze)
     assert outcome.reason == "0 of 0 tokens are left today"
-    assert world.run(run.run_id).state is RunState.QUEUED
+    assert world.run(run.run_id).state is WorkState.WAITING
     assert world.ledger.syntheses.to_dispatch(run.run_id) == ()
-    assert world.ledger.runs.stale(COMPANY, queued_for=timedelta(minutes=2), limit=9) == ()
+    assert world.ledger.work.take_due(limit=9) == ()
     assert await world.snapshot() == before
     assert len(fake_summarizer.asked) == 1
 
     world.clock.at = midnight + timedelta(seconds=1)
-    assert [stale.run_id for stale in world.ledger.runs.stale(COMPANY, queued_for=timedelta(days=1), limit=9)]
+    assert [item.key for item in world.ledger.work.take_due(limit=9)] == [run.run_id]
     assert (await finish(world, run.run_id)).counts["consolidated"] == 6
 
 

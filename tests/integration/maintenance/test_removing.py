@@ -10,8 +10,8 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
 from memcore.jobs import Done, Skipped, Snooze
 from memcore.ledger.agents import AgentSpec
+from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.runs import Run
-from memcore.maintenance.lease import LEASE_LENGTH, Lease
 from memcore.maintenance.removals import JournaledStore
 
 OFF = ConsolidationConfig(enabled=False, archival=ArchivalConfig(enabled=True))
@@ -54,7 +54,7 @@ async def test_what_an_entry_claimed_and_left_is_not_the_next_ones(world: Mainte
     run = world.ledger.runs.claim(COMPANY, world.plan_run().run_id, lease=LEASE_LENGTH)
     assert run is not None
     assert run.token is not None
-    lease = Lease(world.ledger.runs, run.run_id, run.token, since=since)
+    lease = Lease(world.ledger.runs, COMPANY, run.run_id, run.token, since=since)
     store = JournaledStore(world.service()._snapshot(AGENT), run, world.ledger.journal, lease)
 
     async def taken_out(number: int, *, is_allowed: bool) -> int:

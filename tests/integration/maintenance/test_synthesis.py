@@ -11,7 +11,7 @@ from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMC
 from memcore.errors import MemoryRetrievalError, ProviderError, ProviderUnavailableError, RetryExhaustedError
 from memcore.jobs import Dead, Done, Snooze
 from memcore.ledger.llm_answers import SynthesisState
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import WorkState
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryQuery
 
@@ -33,7 +33,7 @@ async def test_a_run_waits_without_a_lease_while_the_model_is_asked(
     assert isinstance(outcome, Snooze)
     assert "asked about 2 of 2 groups" in outcome.reason
     waiting = world.run(run.run_id)
-    assert (waiting.state, waiting.token, waiting.lease_until, waiting.attempt) == (RunState.QUEUED, None, None, 0)
+    assert (waiting.state, waiting.token, waiting.lease_until, waiting.attempt) == (WorkState.WAITING, None, None, 0)
     assert not fake_summarizer.asked, "a night never asks"
     assert len(await world.live()) == 7, "nothing goes before there is something in its place"
 
@@ -52,7 +52,7 @@ async def test_the_last_answer_wakes_the_run_which_then_replaces_every_group(
 
     assert first.maintenance_run is None
     assert last.maintenance_run is not None
-    assert last.maintenance_run.run_id == run.run_id
+    assert last.maintenance_run.key == run.run_id
     assert isinstance(await world.service().run(run.run_id), Done)
     summaries = await world.summaries()
     assert {source for summary in summaries for source in summary.lineage.summary_of} == {uid(n) for n in range(1, 7)}
@@ -108,7 +108,7 @@ async def test_another_run_asks_nothing_that_was_answered_before(
     # An undo, say, takes the run's place before it can use the answers.
     other = world.plan_run(undo_of=first.run_id)
     assert isinstance(await world.service().run(other.run_id), Done)
-    assert world.run(first.run_id).state is RunState.SKIPPED
+    assert world.run(first.run_id).state is WorkState.SKIPPED
 
     run = await world.maintenance_run()
 
@@ -198,7 +198,7 @@ async def test_a_server_that_refuses_leaves_everything_as_it_is_and_says_so(
 
     assert isinstance(outcome, Dead)
     assert "2 of 2 groups wait for a person: 401: the key is wrong" in outcome.reason
-    assert world.run(run.run_id).state is RunState.FAILED
+    assert world.run(run.run_id).state is WorkState.FAILED
     assert await world.snapshot() == before
     assert len(fake_summarizer.asked) == 1, "the second group is not asked about after the first was refused"
     assert [record.levelname for record in caplog.records if record.message == "consolidation.llm.error"] == ["ERROR"]

@@ -16,7 +16,8 @@ from support.undo_checks import left_by
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs import Dead
-from memcore.ledger.runs import NewRun, RunState
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.service import FIRST_RETRY_DELAY
 from memcore.models.memory import MemoryMetadata
 from memcore.records import MemoryRecord
@@ -140,7 +141,7 @@ async def test_a_run_whose_journal_has_expired_cannot_be_undone_and_says_so(worl
 
     assert isinstance(outcome, Dead)
     assert outcome.reason == "undo_of: names a run whose journal has expired; it can no longer be undone"
-    assert world.run(planned.run_id).state is RunState.FAILED
+    assert world.run(planned.run_id).state is WorkState.FAILED
 
 
 async def test_a_run_that_did_nothing_is_undone_by_nothing(world: MaintenanceFixture) -> None:
@@ -185,7 +186,7 @@ async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can
     failed = world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(minutes=1))
     assert failed is not None
     assert failed.token is not None
-    world.ledger.runs.finish(planned.run_id, failed.token, state=RunState.FAILED, counts={}, reason="gave up")
+    world.ledger.runs.finish(COMPANY, planned.run_id, failed.token, state=WorkState.FAILED, counts={}, reason="gave up")
     broken = False
 
     await world.undo(planned.run_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from memcore.errors import LeaseLostError, MemoryConnectionError
-from memcore.maintenance.lease import LEASE_LENGTH, Lease
+from memcore.ledger.lease import LEASE_LENGTH, Lease
 
 if TYPE_CHECKING:
     from memcore.ledger.runs import Runs
@@ -26,8 +26,8 @@ class Register:
         #: How long an answer takes on this clock.
         self.seconds, self.steady = 0.0, Steady()
 
-    def renew(self, run_id: str, token: str, *, lease: timedelta) -> None:
-        assert (run_id, token) == ("run", "token")
+    def renew(self, company: str, key: str, token: str, *, lease: timedelta) -> None:
+        assert (company, key, token) == ("acme", "run", "token")
         self.steady.now += self.seconds
         self.leases.append(lease)
         if len(self.leases) >= 3:
@@ -47,7 +47,7 @@ class Steady:
 
 
 def make(register: Register, steady: Steady, *, renewal: timedelta = timedelta(hours=1)) -> Lease:
-    return Lease(cast("Runs", register), "run", "token", since=steady.now, renewal=renewal, monotonic=steady)
+    return Lease(cast("Runs", register), "acme", "run", "token", since=steady.now, renewal=renewal, monotonic=steady)
 
 
 def test_it_holds_for_its_length_and_not_a_moment_longer() -> None:
@@ -131,9 +131,3 @@ def test_a_lost_lease_ends_the_renewals() -> None:
         assert len(register.leases) == 1
         with pytest.raises(LeaseLostError):
             lease.check()
-
-
-def test_a_lease_that_is_released_ends_when_the_wait_is_over() -> None:
-    register = Register()
-    make(register, Steady()).release(after=timedelta(seconds=5))
-    assert register.leases == [timedelta(seconds=5)]

@@ -10,11 +10,11 @@ from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
 from memcore.jobs import Done, Queue, SweepPayload, company_of
 from memcore.ledger.agents import AgentSpec, Tick
 from memcore.ledger.llm_answers import Synthesis
-from memcore.ledger.runs import RunState
+from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import ConsolidationInterval, MemoryCategory
 from scheduler import tick as ticking
-from scheduler.sweep import QUEUED_TOO_LONG, sweep
+from scheduler.sweep import sweep
 from scheduler.tick import tick
 
 
@@ -31,7 +31,7 @@ def due(job_context: ScriptedContext, count: int, company: str = "acme") -> list
 def test_a_tick_dispatches_every_due_agent_oldest_first_and_once(job_context: ScriptedContext) -> None:
     names = due(job_context, 5)
     assert tick("{}", job_context) == Done(facts={"sent": 5})
-    assert [run.agent_id for run in job_context.dispatcher.dispatched] == names
+    assert [run.agent_id for run in job_context.dispatcher.items] == names
     assert tick("{}", job_context) == Done(facts={"sent": 0})
 
 
@@ -41,7 +41,7 @@ def test_a_tick_goes_on_in_batches_up_to_its_cap(job_context: ScriptedContext, m
     monkeypatch.setattr(ticking, "CLAIM_CAP", 6)
     assert tick("{}", job_context) == Done(facts={"sent": 6})
     assert tick("{}", job_context) == Done(facts={"sent": 4})
-    assert [run.agent_id for run in job_context.dispatcher.dispatched] == names
+    assert [run.agent_id for run in job_context.dispatcher.items] == names
 
 
 def test_companies_take_turns_whoever_has_most_due(
@@ -101,7 +101,7 @@ def test_while_all_is_paused_nobody_is_claimed_and_the_due_stay_due(job_context:
     assert tick("{}", job_context) == Done(facts={"sent": 0})
     job_context.ledger.companies.resume("acme")
     assert tick("{}", job_context) == Done(facts={"sent": 2})
-    assert [run.agent_id for run in job_context.dispatcher.dispatched] == names
+    assert [run.agent_id for run in job_context.dispatcher.items] == names
 
 
 def test_whoever_looks_sees_when_the_last_tick_ended_even_while_all_is_paused(
@@ -123,9 +123,9 @@ def test_a_dispatcher_that_breaks_loses_no_run(job_context: ScriptedContext, clo
         tick("{}", job_context)
     job_context.dispatcher.error = None
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
-    clock.advance(QUEUED_TOO_LONG)
+    clock.advance(REDISPATCH_AFTER)
     assert sweep("{}", job_context) == Done(facts={"rung": 3, "expired": 0, "unarchived": 0})
-    assert sorted(run.agent_id for run in job_context.dispatcher.dispatched) == names
+    assert sorted(run.agent_id for run in job_context.dispatcher.items) == names
     # those dispatched are left alone for a while
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
 
@@ -133,15 +133,15 @@ def test_a_dispatcher_that_breaks_loses_no_run(job_context: ScriptedContext, clo
 def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext, clock: StoppedClock) -> None:
     due(job_context, 1)
     tick("{}", job_context)
-    (run,) = job_context.dispatcher.dispatched
+    (run,) = job_context.dispatcher.items
     lease = timedelta(seconds=45)
-    assert job_context.ledger.runs.claim(run.company, run.run_id, lease=lease) is not None
+    assert job_context.ledger.runs.claim("acme", run.key, lease=lease) is not None
     clock.advance(lease - timedelta(seconds=1))
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
     clock.advance(timedelta(seconds=1))
     assert sweep("{}", job_context) == Done(facts={"rung": 1, "expired": 0, "unarchived": 0})
-    assert job_context.dispatcher.dispatched[-1].run_id == run.run_id
-    assert job_context.dispatcher.dispatched[-1].state is RunState.RUNNING
+    assert [each.key for each in job_context.dispatcher.items] == [run.key, run.key]
+    assert job_context.dispatcher.items[-1].state is WorkState.LEASED
 
 
 def test_the_scheduler_is_two_entries_that_do_not_pile_up() -> None:
@@ -209,24 +209,24 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
 ) -> None:
     due(job_context, 1)
     tick("{}", job_context)
-    (run,) = job_context.dispatcher.dispatched
-    held = job_context.ledger.runs.claim(run.company, run.run_id, lease=timedelta(seconds=45))
+    (run,) = job_context.dispatcher.items
+    held = job_context.ledger.runs.claim("acme", run.key, lease=timedelta(seconds=45))
     assert held is not None
     assert held.token is not None
     wanted = Synthesis(
-        run_id=run.run_id,
+        run_id=run.key,
         place=0,
         company="acme",
-        agent_id=run.agent_id,
+        agent_id="agent-000",
         category=MemoryCategory.SEMANTIC,
         source_ids=("a", "b"),
     )
     job_context.ledger.syntheses.plan([wanted])
     job_context.ledger.syntheses.plan([wanted.model_copy(update={"run_id": "long over"})])
-    job_context.ledger.runs.release(run.run_id, held.token, reason="waits", wake_at=clock() + timedelta(days=1))
+    job_context.ledger.runs.wait("acme", run.key, held.token, until=clock() + timedelta(days=1), reason="waits")
     lease = timedelta(seconds=45)
-    about: Any = {"company": "acme", "agent_id": run.agent_id, "purpose": "test", "lease": lease}
-    job_context.ledger.answers.claim("dead", run_id=run.run_id, **about)
+    about: Any = {"company": "acme", "agent_id": "agent-000", "purpose": "test", "lease": lease}
+    job_context.ledger.answers.claim("dead", run_id=run.key, **about)
     answered = job_context.ledger.answers.claim("old", run_id="long over", **about)
     assert answered is not None
     assert answered.token is not None
@@ -235,11 +235,9 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
     clock.advance(lease)
     sweep("{}", job_context)
 
-    assert [each.run_id for each in job_context.dispatcher.dispatched] == [run.run_id, run.run_id], (
-        "the night is rung for once more"
-    )
+    assert [each.key for each in job_context.dispatcher.items] == [run.key, run.key], "the night is rung for once more"
     assert job_context.ledger.answers.get("dead") is None
-    assert job_context.ledger.syntheses.of_run(run.run_id)
+    assert job_context.ledger.syntheses.of_run(run.key)
     assert not job_context.ledger.syntheses.of_run("long over")
     assert job_context.ledger.answers.get("old") is not None
     clock.advance(timedelta(days=job_context.policy.memory.consolidation.journal_days))

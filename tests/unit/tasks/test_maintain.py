@@ -9,7 +9,8 @@ from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import VERSION, Dead, Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze
-from memcore.ledger.runs import NewRun, RunState
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkState
 from tasks.maintain import maintain
 from workers.celery_task import MAX_COUNTDOWN
 
@@ -29,9 +30,9 @@ def test_a_message_without_a_row_makes_the_row_and_carries_it_out(job_context: S
 
     job_context.maintenance_run = maintenance_run
     assert maintain(payload(), job_context) == Done(facts={"live": 3})
-    run = job_context.ledger.runs.get("run-1")
+    run = job_context.ledger.runs.get("acme", "run-1")
     assert run is not None
-    assert (run.agent_id, run.state, run.planned_at) == ("ada", RunState.QUEUED, NOW)
+    assert (run.agent_id, run.state, run.planned_at) == ("ada", WorkState.AVAILABLE, NOW)
     maintain(payload(), job_context)
     assert seen == ["run-1", "run-1"]
 
@@ -39,7 +40,7 @@ def test_a_message_without_a_row_makes_the_row_and_carries_it_out(job_context: S
 def test_an_agent_has_one_run_at_a_time(job_context: ScriptedContext) -> None:
     job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
     assert maintain(payload(), job_context) == Skipped(reason="another run of this agent is under way")
-    assert job_context.ledger.runs.get("run-1") is None
+    assert job_context.ledger.runs.get("acme", "run-1") is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext)
         run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
         assert run is not None
         assert run.token is not None
-        job_context.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"removed": 7})
+        job_context.ledger.runs.finish("acme", run_id, run.token, state=WorkState.DONE, counts={"removed": 7})
         return Skipped(reason="it is done")
 
     job_context.maintenance_run = maintenance_run
@@ -74,7 +75,7 @@ def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) 
         run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
         assert run is not None
         assert run.token is not None
-        job_context.ledger.runs.finish(run_id, run.token, state=RunState.HELD, counts={}, reason="too much")
+        job_context.ledger.runs.finish("acme", run_id, run.token, state=WorkState.HELD, counts={}, reason="too much")
         return Skipped(reason="too much")
 
     job_context.maintenance_run = maintenance_run
@@ -84,7 +85,7 @@ def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) 
 def test_a_failure_before_there_is_a_row_keeps_the_message(
     job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_run_id: str) -> None:
+    def away(_company: str, _run_id: str) -> None:
         raise MemoryConnectionError("the ledger is away")
 
     monkeypatch.setattr(job_context.ledger.runs, "get", away)
@@ -94,7 +95,7 @@ def test_a_failure_before_there_is_a_row_keeps_the_message(
 def test_a_newer_message_waits_for_a_newer_worker(job_context: ScriptedContext) -> None:
     newer = json.dumps({**json.loads(payload()), "version": VERSION + 1, "depth": "new"})
     assert isinstance(maintain(newer, job_context), Snooze)
-    assert job_context.ledger.runs.get("run-1") is None
+    assert job_context.ledger.runs.get("acme", "run-1") is None
 
 
 def test_an_undo_of_nothing_is_given_up_in_one_sentence(job_context: ScriptedContext) -> None:
@@ -138,7 +139,7 @@ def done(job_context: ScriptedContext) -> Callable[[str], Outcome]:
         run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
         if run is None or run.token is None:
             return Skipped(reason="it is done")
-        job_context.ledger.runs.finish(run_id, run.token, state=RunState.DONE, counts={"ended": 2})
+        job_context.ledger.runs.finish("acme", run_id, run.token, state=WorkState.DONE, counts={"ended": 2})
         return Done(facts={"ended": 2})
 
     return maintenance_run
@@ -154,14 +155,14 @@ def test_only_a_restore_and_a_removal_ask_for_a_worker_that_knows_them() -> None
 def test_a_restore_waits_for_the_agents_other_run_instead_of_being_dropped(job_context: ScriptedContext) -> None:
     job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
     assert isinstance(maintain(restore("m"), job_context), Snooze)
-    assert job_context.ledger.runs.get("restore-m") is None
+    assert job_context.ledger.runs.get("acme", "restore-m") is None
 
 
 def test_two_restores_asked_for_at_one_moment_are_two_runs(job_context: ScriptedContext) -> None:
     job_context.maintenance_run = done(job_context)
     for memory_id in ("m", "n"):
         assert isinstance(maintain(restore(memory_id), job_context), Done)
-        run = job_context.ledger.runs.get(f"restore-{memory_id}")
+        run = job_context.ledger.runs.get("acme", f"restore-{memory_id}")
         assert run is not None
         assert (run.kind, run.scope_id) == ("restore", memory_id)
 
@@ -169,7 +170,7 @@ def test_two_restores_asked_for_at_one_moment_are_two_runs(job_context: Scripted
 def test_an_end_becomes_a_run_that_names_what_ends(job_context: ScriptedContext) -> None:
     job_context.maintenance_run = done(job_context)
     assert maintain(end("s"), job_context) == Done(facts={"ended": 2})
-    run = job_context.ledger.runs.get("end-s")
+    run = job_context.ledger.runs.get("acme", "end-s")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s", NOW)
     assert maintain(end("s"), job_context) == Done(facts={"ended": 2}), "a redelivery is the same run"
@@ -180,7 +181,7 @@ def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(job_cont
     outcome = maintain(end("s"), job_context)
     assert isinstance(outcome, Snooze)
     assert timedelta(0) < outcome.delay <= MAX_COUNTDOWN
-    assert job_context.ledger.runs.get("end-s") is None
+    assert job_context.ledger.runs.get("acme", "end-s") is None
     job_context.maintenance_run = done(job_context)
     assert maintain(end("s", agent_id="bob"), job_context) == Done(facts={"ended": 2}), "another agent does not wait"
 
@@ -192,7 +193,7 @@ def asleep(job_context: ScriptedContext) -> str:
     assert claimed is not None
     assert claimed.token is not None
     wake_at = job_context.clock() + timedelta(days=1)
-    job_context.ledger.runs.release(run.run_id, claimed.token, reason="over budget", wake_at=wake_at)
+    job_context.ledger.runs.wait("acme", run.run_id, claimed.token, until=wake_at, reason="over budget")
     return run.run_id
 
 
@@ -202,9 +203,9 @@ def test_what_somebody_asks_for_does_not_wait_for_a_run_that_sleeps(job_context:
     job_context.maintenance_run = done(job_context)
     undo = json.dumps({**json.loads(payload("other")), "kind": "undo", "undo_of": "earlier"})
     assert maintain(undo if kind == "undo" else end("s", "other"), job_context) == Done(facts={"ended": 2})
-    run = job_context.ledger.runs.get(maintenance_run)
+    run = job_context.ledger.runs.get("acme", maintenance_run)
     assert run is not None
-    assert (run.state, run.reason) == (RunState.SKIPPED, f"preempted by {kind}; the next run goes on")
+    assert (run.state, run.reason) == (WorkState.SKIPPED, f"preempted by {kind}; the next run goes on")
 
 
 def test_an_end_whose_moment_is_taken_makes_the_run_give_way_all_the_same(job_context: ScriptedContext) -> None:
@@ -217,9 +218,9 @@ def test_an_end_whose_moment_is_taken_makes_the_run_give_way_all_the_same(job_co
 def test_a_run_still_waits_for_a_run_that_sleeps(job_context: ScriptedContext) -> None:
     maintenance_run = asleep(job_context)
     assert maintain(payload(), job_context) == Skipped(reason="another run of this agent is under way")
-    run = job_context.ledger.runs.get(maintenance_run)
+    run = job_context.ledger.runs.get("acme", maintenance_run)
     assert run is not None
-    assert run.state is RunState.QUEUED
+    assert run.state is WorkState.WAITING
 
 
 def test_two_ends_asked_for_at_one_moment_are_two_runs(job_context: ScriptedContext) -> None:

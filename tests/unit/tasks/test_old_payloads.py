@@ -65,7 +65,7 @@ def test_a_store_job_of_version_1_is_written_to_its_last_field(job_context: Scri
 
 def test_a_maintenance_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(maintain(payload("maintenance-1"), job_context), Done)
-    run = job_context.ledger.runs.get("run-1")
+    run = job_context.ledger.runs.get("acme", "run-1")
     assert run is not None
     assert (run.agent_id, run.kind, run.origin, run.planned_at) == ("ada", "maintenance", "scheduled", SENT)
     assert (run.undo_of, run.allow_large) == (None, False)
@@ -73,28 +73,28 @@ def test_a_maintenance_job_of_version_1_makes_its_run(job_context: ScriptedConte
 
 def test_an_undo_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(maintain(payload("maintenance-undo-1"), job_context), Done)
-    run = job_context.ledger.runs.get("undo-1")
+    run = job_context.ledger.runs.get("acme", "undo-1")
     assert run is not None
     assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
 
 
 def test_an_end_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(maintain(payload("maintenance-end-1"), job_context), Done)
-    run = job_context.ledger.runs.get("end-1")
+    run = job_context.ledger.runs.get("acme", "end-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s-1", SENT)
 
 
 def test_a_restore_job_of_version_2_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(maintain(payload("maintenance-restore-2"), job_context), Done)
-    run = job_context.ledger.runs.get("restore-1")
+    run = job_context.ledger.runs.get("acme", "restore-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("restore", "archived-1", SENT)
 
 
 def test_a_removal_of_version_3_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(maintain(payload("maintenance-remove-3"), job_context), Done)
-    run = job_context.ledger.runs.get("remove-1")
+    run = job_context.ledger.runs.get("acme", "remove-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at, run.step) == ("remove", "memory-1", SENT, "remove")
 

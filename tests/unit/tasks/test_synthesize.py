@@ -54,7 +54,7 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
             ]
         )
         until = clock() + REDISPATCH_AFTER
-        job_context.ledger.runs.release(run_id, run.token, reason="waits for a model", wake_at=until)
+        job_context.ledger.runs.wait("acme", run_id, run.token, until=until, reason="waits for a model")
         return Snooze(reason="waits for a model", delay=REDISPATCH_AFTER)
 
     job_context.maintenance_run = rest
@@ -84,7 +84,7 @@ def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
 
     maintenance_run(job_context)
 
-    assert [run.run_id for run in job_context.dispatcher.dispatched] == ["run-1"]
+    assert [run.key for run in job_context.dispatcher.items] == ["run-1"]
 
 
 def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_again(
@@ -100,19 +100,20 @@ def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_again(
 
 
 def test_the_outcome_is_the_service_s_and_the_run_that_it_names_is_dispatched_for(job_context: ScriptedContext) -> None:
-    run = queued(job_context)
+    queued(job_context)
+    run = job_context.ledger.runs.item("acme", "run-1")
     job_context.asking = lambda _run_id, place: QuestionOutcome(
         outcome=Done(facts={"asked": place}), maintenance_run=run
     )
 
     assert synthesize(payload(place=3), job_context) == Done(facts={"asked": 3})
-    assert job_context.dispatcher.dispatched == [run]
+    assert job_context.dispatcher.items == [run]
 
 
 def test_no_run_no_dispatcher(job_context: ScriptedContext) -> None:
     job_context.asking = lambda _run_id, _place: QuestionOutcome(outcome=Skipped(reason="nobody waits"))
     assert synthesize(payload(), job_context) == Skipped(reason="nobody waits")
-    assert job_context.dispatcher.dispatched == []
+    assert job_context.dispatcher.items == []
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ _MOMENT = sa.DateTime(timezone=True)
 
 def time_of(column: str) -> str:
     """Return the SQL of a time column as text that JSON knows."""
-    if _is_sqlite():
+    if is_sqlite():
         return f"replace({column}, ' ', 'T') || 'Z'"
     return f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24\\:MI\\:SS.US\"Z\"')"
 
 
-def _is_sqlite() -> bool:
+def is_sqlite() -> bool:
+    """Return whether the database is SQLite."""
     return op.get_bind().dialect.name == "sqlite"
 
 
@@ -30,7 +31,7 @@ def add_items(kind: str, table: str, *, key: str, payload: Mapping[str, str] | N
     """
     values = {"company": "company", "kind": f"'{kind}'", "key": key, "attempt": "0", "dispatches": "0", **columns}
     if payload is not None:
-        function, end = ("json_object", "") if _is_sqlite() else ("json_build_object", "::text")
+        function, end = ("json_object", "") if is_sqlite() else ("json_build_object", "::text")
         fields = ", ".join(f"'{name}', {sql}" for name, sql in payload.items())
         values["payload"] = f"{function}({fields}){end}"
     # Names and expressions of this folder alone.
