@@ -134,7 +134,7 @@ def test_a_run_that_waits_keeps_its_attempt_and_one_that_is_released_uses_it_up(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
     run = _create(ledger, clock)
-    ledger.runs.wait("acme", run.run_id, _claim(ledger, run)[1], until=clock() + LEASE, reason="paused")
+    ledger.runs.wait("acme", run.run_id, _claim(ledger, run)[1], until=clock() + LEASE, reason="paused", is_unused=True)
     waiting = ledger.runs.get("acme", run.run_id)
     assert waiting is not None
     assert (waiting.state, waiting.attempt, waiting.reason) == (WorkState.WAITING, 0, "paused")

@@ -54,7 +54,7 @@ def test_companies_take_turns_whoever_has_most_due(
     due(job_context, 1, "initech")
     job_context.ledger.companies.register("hooli")
     assert tick("{}", job_context) == Done(facts={"sent": 8})
-    companies = [run.company for run in job_context.dispatcher.dispatched]
+    companies = [run.company for run in job_context.dispatcher.items]
     assert sorted(companies[:3]) == ["acme", "globex", "initech"]
     assert companies[3:6].count("globex") == 1
 
@@ -68,7 +68,7 @@ def test_a_company_that_is_paused_removed_or_wrongly_configured_delays_no_other(
     job_context.ledger.companies.remove("removed")
     job_context.ledger.companies.add("broken", policy={"memory": {"levle": "none"}})
     assert tick("{}", job_context) == Done(facts={"sent": 2})
-    assert [run.company for run in job_context.dispatcher.dispatched] == ["acme", "globex"]
+    assert [run.company for run in job_context.dispatcher.items] == ["acme", "globex"]
     assert [vars(each)["company"] for each in caplog.records] == ["broken"]
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
 
