@@ -16,7 +16,7 @@ from memcore.errors import LeaseLostError, MemoryNotFoundError
 from memcore.jobs import Payload
 from memcore.ledger.database import Row, UtcDateTime, add_new, equals, id_chunks, insert_new, one_record
 from memcore.ledger.rows import Records
-from memcore.ledger.tables import OPEN_WORK, work_items
+from memcore.ledger.tables import OPEN_WORK, companies, work_items
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 
@@ -270,7 +270,9 @@ class WorkItems(Records[WorkItem]):
         at once dispatch an item once. Kinds in ``without`` are left out.
         """
         now = self._clock()
-        due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, work_items.c.kind.not_in(without))
+        removed = select(companies.c.company).where(companies.c.state == "removed")
+        is_wanted = work_items.c.kind.not_in(without) & work_items.c.company.not_in(removed)
+        due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, is_wanted)
         if company is not None:
             due &= work_items.c.company == company
         if self._database.row(select(work_items.c.key).where(due).limit(1)) is None:
