@@ -32,10 +32,13 @@ class WorkState(StrEnum):
     LEASED = "leased"
     #: The removal guard stopped it, or it proposes something: a person releases or dismisses it.
     HELD = "held"
+    #: Its work is done.
     DONE = "done"
+    #: There was nothing to do, or another item took its place.
     SKIPPED = "skipped"
     #: Nobody tries it again unless a person replays it.
     FAILED = "failed"
+    #: A person decided against it.
     DISMISSED = "dismissed"
 
 

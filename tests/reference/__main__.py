@@ -1,4 +1,4 @@
-"""``make reference``: write the pages of docs/reference anew."""
+"""``make reference``: write anew what the code decides of the docs."""
 
 from reference.pages import PAGES
 

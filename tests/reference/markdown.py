@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.repository import ROOT, tree_files
 
-from reference.page import FOLDER, MARK
+from reference.page import MARK
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
@@ -30,9 +30,9 @@ def text_of(page: Path) -> str:
 
 
 def written(page: Path) -> str:
-    """Return what people wrote on a page: of docs/reference only what stands before the mark."""
+    """Return what people wrote on a page: what stands before the mark."""
     text = text_of(page)
-    return text.partition(MARK)[0] if page.parent == FOLDER else text
+    return text.partition(MARK)[0]
 
 
 def prose(page: Path) -> str:

@@ -1,4 +1,4 @@
-"""A page of docs/reference: a head that people write, then a mark, then what the code says."""
+"""A page of docs, most of them of docs/reference: a head that people write, then a mark, then what the code says."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,7 @@ from pathlib import Path
 
 from support.repository import ROOT
 
-#: The folder of the pages.
-FOLDER = ROOT / "docs" / "reference"
+DOCS = ROOT / "docs"
 
 #: Everything up to this line is written by hand.
 MARK = "<!-- Generated from here on: make reference -->\n"
@@ -19,15 +18,17 @@ class Page:
 
     Attributes:
         name: of its file.
+        folder: where it lies.
         generate: returns the Markdown behind the mark.
     """
 
     name: str
+    folder: Path = DOCS / "reference"
     generate: Callable[[], str]
 
     @property
     def path(self) -> Path:
-        return FOLDER / self.name
+        return self.folder / self.name
 
     def written(self) -> str:
         """Return what the file holds behind the mark."""

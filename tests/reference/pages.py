@@ -1,5 +1,5 @@
-"""Every page of docs/reference that the code decides."""
+"""Every page of docs that the code decides."""
 
-from reference import api, cli, configuration, jobs
+from reference import api, cli, configuration, jobs, work
 
-PAGES = (cli.PAGE, configuration.PAGE, api.PAGE, jobs.PAGE)
+PAGES = (cli.PAGE, configuration.PAGE, api.PAGE, jobs.PAGE, work.PAGE)
