@@ -34,10 +34,6 @@ class JobDispatcher(Protocol):
         """Send the messages of work items. Raises MemoryConnectionError."""
         ...
 
-    def dispatch_reindex(self, company: str) -> None:
-        """Send the job that carries the company's reindex on. Raises MemoryConnectionError."""
-        ...
-
     def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the job that carries a fine-tune run on. Raises MemoryConnectionError."""
         ...

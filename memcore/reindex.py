@@ -7,7 +7,9 @@ and for the two seconds for which readers trust their last read.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -34,6 +36,7 @@ from memcore.ledger.collections import (
     ReindexStage,
     ServedCollection,
 )
+from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 
@@ -163,9 +166,6 @@ def create_reindex_target(settings: Settings, policy: Policy) -> "ReindexTarget"
     return ReindexTarget(mem0_config_of(settings), followed=followed_row(settings, policy))
 
 
-#: How long a dead worker's lease blocks a reindex; longer than writes may be stopped.
-LEASE = timedelta(seconds=45)
-
 #: Greatest age of the last renewal when a write is sent. The rest of the lease is longer than a call to the store may
 #: take, so that no write of a worker that lost it arrives later.
 FRESH = timedelta(seconds=5)
@@ -214,9 +214,8 @@ class _LeasedReindex:
     """A reindex whose lease this worker holds, and what takes its progress."""
 
     reindex: Reindex
-    token: str
+    lease: Lease
     on_progress: ProgressCallback
-    renewed_at: datetime
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +228,7 @@ class ReindexService:
     company: str
     clock: Clock
     rest: Callable[[float], Awaitable[None]] = asyncio.sleep
+    monotonic: Callable[[], float] = time.monotonic
 
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
@@ -244,23 +244,26 @@ class ReindexService:
         """Work for a while; does nothing when the reindex is over or another worker has its lease."""
         if self.ledger.companies.paused(self.company):
             return Step(outcome=Deferred(reason="maintenance is paused"))
-        reindex = self.ledger.reindexes.claim(self.company, lease=LEASE)
+        reindexes, since = self.ledger.reindexes, self.monotonic()
+        last = reindexes.last(self.company)
+        reindex = last and reindexes.claim(self.company, last.reindex_id, lease=LEASE_LENGTH)
         if reindex is None or reindex.token is None:
             return Step(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
-        token, reindexes = reindex.token, self.ledger.reindexes
-        held = _LeasedReindex(reindex=reindex, token=token, on_progress=on_progress, renewed_at=self.clock())
+        lease = Lease(reindexes, self.company, reindex.reindex_id, reindex.token, since=since, monotonic=self.monotonic)
+        held = _LeasedReindex(reindex=reindex, lease=lease, on_progress=on_progress)
         try:
-            goes_on = await self._step(held, self.clock() + lasts)
+            with lease:
+                goes_on = await self._step(held, self.clock() + lasts)
         except LeaseLostError as error:
             return Step(outcome=Skipped(reason=str(error)))
         except errors.MemoryError as error:
             _log.warning(ReindexEvent.TROUBLE, extra={"company": self.company, "error": type(error).__name__})
             # A configuration error names what a person has to do; another one may quote stored data.
             trouble = str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__
-            reindexes.release(self.company, token, trouble=trouble)
+            self._release(held, trouble)
             return Step(outcome=Deferred(reason=type(error).__name__))
-        reindexes.release(self.company, token)
-        seen = reindexes.get(self.company)
+        self._release(held)
+        seen = reindexes.last(self.company)
         facts = {} if seen is None else {"looked_at": seen.looked_at, "written": seen.written}
         return Step(outcome=Done(facts=facts), goes_on=goes_on)
 
@@ -318,7 +321,7 @@ class ReindexService:
         except errors.MemoryError:
             self.ledger.collection_pointers.unfreeze(self.company, version=frozen.version)
             raise
-        self._keep(held)
+        held.lease.confirm(fresh=FRESH)
         switched = self.ledger.collection_pointers.switch(self.company, version=frozen.version, settles=SETTLE)
         if switched is None:
             return True
@@ -333,12 +336,12 @@ class ReindexService:
 
     async def _compare(self, held: _LeasedReindex, pointer: CollectionPointer, *, rests: bool = True) -> int:
         """Compare some marked owners; return their number."""
-        owners = self.ledger.reindex_marks.take(self.company, held.token, limit=OWNERS)
+        owners = self.ledger.reindex_marks.take(self.company, held.lease.token, limit=OWNERS)
         cursor = None
         while owners:
             cursor = await self._page(held, pointer, owners, cursor, rests=rests)
             if cursor is None:
-                self.ledger.reindex_marks.compared(self.company, held.token, owners)
+                self.ledger.reindex_marks.compared(self.company, held.lease.token, owners)
                 break
         return len(owners)
 
@@ -354,7 +357,7 @@ class ReindexService:
         source, target = pointer.current, pointer.target
         if target is None:
             raise LeaseLostError("the reindex has ended")
-        began, alive = self.clock(), partial(self._keep, held)
+        began, alive = self.clock(), partial(held.lease.confirm, fresh=FRESH)
         done = await self.reindex_target.page(source, target, cursor, owners=owners, alive=alive)
         if owners is None:
             stage = ReindexStage.CATCHING_UP if done.following is None else ReindexStage.COPYING
@@ -367,17 +370,12 @@ class ReindexService:
             await self.rest(min(took * REST_SHARE, LONGEST_REST.total_seconds()))
         return done.following
 
-    def _keep(self, held: _LeasedReindex) -> None:
-        """Renew the lease when its last renewal is not fresh. Raises LeaseLostError."""
-        now = self.clock()
-        if now - held.renewed_at < FRESH:
-            return
-        if not self.ledger.reindexes.renew(self.company, held.token, lease=LEASE):
-            raise LeaseLostError("another worker has the reindex, or it has ended")
-        held.renewed_at = now
-
     def _save(self, held: _LeasedReindex, stage: ReindexStage, *, cursor: str | None = None, **counts: int) -> None:
-        saved = self.ledger.reindexes.advance(self.company, held.token, stage=stage, cursor=cursor, **counts)
-        if saved is None:
-            raise LeaseLostError("another worker has the reindex, or it has ended")
+        saved = self.ledger.reindexes.advance(
+            self.company, held.reindex.reindex_id, held.lease.token, stage=stage, cursor=cursor, **counts
+        )
         held.on_progress(saved.stage, saved.fraction)
+
+    def _release(self, held: _LeasedReindex, reason: str | None = None) -> None:
+        with suppress(LeaseLostError):  # raised too when it has ended
+            self.ledger.reindexes.release(self.company, held.reindex.reindex_id, held.lease.token, reason=reason)

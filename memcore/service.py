@@ -26,6 +26,7 @@ from memcore.finetune.execution.factory import execution_of
 from memcore.finetune.markers import FineTuneEvent
 from memcore.finetune.preflight import PreflightResult, preflight
 from memcore.finetune.run_folder import RUNS
+from memcore.jobs import Payload, ReindexPayload
 from memcore.ledger.collections import Checkpoint, CollectionPointer
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
@@ -49,10 +50,6 @@ class JobDispatcher(Protocol):
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items. Raises MemoryConnectionError."""
-        ...
-
-    def dispatch_reindex(self, company: str) -> None:
-        """Send the message of the company's reindex. Raises MemoryConnectionError."""
         ...
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
@@ -186,7 +183,7 @@ class MemoryService:
             async with self.open_backend():
                 pass
             pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
-        await self._dispatch(self.dispatcher.dispatch_reindex, self.company)
+        await self._dispatch(self._dispatch_open, ReindexPayload)
         return pointer
 
     async def rollback_checkpoint(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
@@ -199,7 +196,7 @@ class MemoryService:
         """
         async with self.open_deployment() as deployment:
             pointer = await deployment.rollback(checkpoint_id, confirmation)
-        await self._dispatch(self.dispatcher.dispatch_reindex, self.company)
+        await self._dispatch(self._dispatch_open, ReindexPayload)
         return pointer
 
     async def delete_checkpoint(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
@@ -243,6 +240,9 @@ class MemoryService:
         async with self.open_backend() as backend:
             gathering = Gathering(backend, self.ledger, company=self.company, alive=lambda: None)
             return await gathering.count(enough=enough)
+
+    def _dispatch_open(self, kind: type[Payload]) -> None:
+        self.dispatcher.dispatch(self.ledger.work.open(self.company, kind.task))
 
     async def _dispatch(self, dispatch: Callable[..., None], *given: object) -> None:
         try:

@@ -61,10 +61,8 @@ def expire_lessons(job_context: JobContext) -> None:
 ASK_A_MODEL = (LessonPayload.task,)
 
 
-#: How long a reindex may wait for its next slice before that message counts as lost.
-REINDEX_REDISPATCH_AFTER = timedelta(seconds=30)
-
-#: The same for the next stage of a fine-tune run; its worker may be started only when somebody needs it.
+#: How long a fine-tune run may wait for its next stage before that message counts as lost; its worker may be started
+#: only when somebody needs it.
 FINETUNE_REDISPATCH_AFTER = timedelta(minutes=5)
 
 #: Items dispatched in one sweep at most.
@@ -112,12 +110,10 @@ def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company
 
 
 def dispatch_lost(job_context: JobContext, company: str) -> None:
-    """Dispatch a company's reindex and fine-tune stages that were lost, and runs whose question nobody asks."""
+    """Dispatch a company's fine-tune stages that were lost, and runs whose question nobody asks."""
     ledger, dispatcher = job_context.ledger, job_context.dispatcher
     for run_id in ledger.syntheses.revive(company):
         ledger.runs.wake(company, run_id)
-    if ledger.reindexes.waiting(company, dispatched_before=REINDEX_REDISPATCH_AFTER):
-        dispatcher.dispatch_reindex(company)
     for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
         dispatcher.dispatch_finetune(company, run.run_id)
 

@@ -16,6 +16,7 @@ from memcore.jobs import (
     FineTunePayload,
     LessonPayload,
     Outcome,
+    Payload,
     ReindexPayload,
     Skipped,
     Snooze,
@@ -90,12 +91,16 @@ _STAGE_LIMITS = Limits(soft=timedelta(hours=12), hard=timedelta(hours=12, minute
 
 
 @job(ReindexPayload, _SLICE_LIMITS, needs=ReindexService, is_repeated=True)
-def reindex(payload: ReindexPayload, service: ReindexService, job_context: JobContext) -> Outcome:
+def reindex(_payload: ReindexPayload, service: ReindexService, job_context: JobContext) -> Outcome:
     """Reindex for one slice of time, and dispatch the next slice behind whatever else waits."""
     done = job_context.run(service.run(on_progress=job_context.on_progress))
     if done.goes_on:
-        job_context.dispatcher.dispatch_reindex(payload.company)
+        _dispatch_open(job_context, ReindexPayload)
     return done.outcome
+
+
+def _dispatch_open(job_context: JobContext, kind: type[Payload]) -> None:
+    job_context.dispatcher.dispatch(job_context.ledger.work.open(job_context.company, kind.task))
 
 
 @job(FineTunePayload, _STAGE_LIMITS, needs=FineTuneService, is_repeated=True)

@@ -14,7 +14,6 @@ from memcore.jobs import (
     CompressPayload,
     FineTunePayload,
     Payload,
-    ReindexPayload,
     SynthesisPayload,
 )
 from memcore.ledger.llm_answers import Synthesis
@@ -60,9 +59,6 @@ class BrokerDispatcher:
                 if item.queue is not None and item.payload is not None
             ]
             self._publisher.publish(kind, outgoing_jobs, track=True)
-
-    def dispatch_reindex(self, company: str) -> None:
-        self._dispatch(ReindexPayload, [(ids.new_id(), ReindexPayload(company=company), "a slice of the reindex")])
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
         payload = FineTunePayload(company=company, run_id=run_id)

@@ -6,25 +6,18 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, true, update
+from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, select, true, update
 
 from memcore import ids
 from memcore.embedding.protocol import EmbedderIdentity
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
-from memcore.ledger.database import (
-    Row,
-    changed,
-    checked_key,
-    equals,
-    insert_one,
-    one_record,
-    put,
-    record_of,
-)
+from memcore.jobs import ReindexPayload
+from memcore.ledger.database import Row, changed, checked_key, equals, insert_one, one_record, put, record_of
 from memcore.ledger.organization.audit import AuditNote, append
-from memcore.ledger.rows import CompanyRecords, Repository, Work
-from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes
+from memcore.ledger.rows import CompanyRecords, Repository
+from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes, work_items
+from memcore.ledger.work_items import Work, WorkEvent, WorkKey, WorkState, add_items, move, new_item
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import BoundedTime
 
@@ -134,8 +127,8 @@ class Reindex(Frozen):
         written: points written to, or taken out of, the new collection.
         passed_over: points that are no memory and stay behind.
         freezes: how often writes were stopped for the switch.
-        rung_at: when its message was last sent, or a slice of it ended.
-        trouble: why it makes no progress, as an error's name; None when it does.
+        reason: why it makes no progress, as an error's name; None when it does.
+        token: the fencing token of the worker that has a slice of it.
     """
 
     reindex_id: str
@@ -147,12 +140,11 @@ class Reindex(Frozen):
     written: int = 0
     passed_over: int = 0
     freezes: int = 0
+    state: WorkState = WorkState.AVAILABLE
+    reason: str | None = None
     token: str | None = None
-    lease_until: BoundedTime | None = None
-    rung_at: BoundedTime
     started_at: BoundedTime
     finished_at: BoundedTime | None = None
-    trouble: str | None = None
 
     @property
     def fraction(self) -> float:
@@ -315,16 +307,17 @@ class CollectionPointers(Repository):
             CheckpointNotFoundError: the target's checkpoint was deleted.
         """
         now = self._clock()
-        stage = ReindexStage.COPYING
-        new_reindex = Reindex(reindex_id=ids.new_id(), kind=kind, stage=stage, total=total, rung_at=now, started_at=now)
-        row = {"company": company, **new_reindex.model_dump(), "kind": kind.value, "stage": stage.value}
+        new = Reindex(reindex_id=ids.new_id(), kind=kind, stage=ReindexStage.COPYING, total=total, started_at=now)
+        row = {"company": company, **new.model_dump(include=set(reindexes.c.keys()))}
+        name = WorkKey(company, ReindexPayload.task, new.reindex_id)
+        item = new_item(name, ReindexPayload(company=company), now=now, lock="reindex")
         with self._database.write() as connection:
             if target.checkpoint_id is not None:
                 # First, as a removal does: the second of the two sees what the other one did.
                 hold_checkpoint(connection, company, target.checkpoint_id)
-            new = {"phase": Phase.FILLING.value, "target": target.model_dump(mode="json"), "until": None}
-            changed = self._change(connection, company, version, None, new)
-            if changed is None:
+            values = {"phase": Phase.FILLING.value, "target": target.model_dump(mode="json"), "until": None}
+            changed = self._change(connection, company, version, None, values)
+            if changed is None or not add_items(connection, [item]):
                 raise MemoryInputError("reindex", "another one is under way, or has just ended: see `--status`")
             connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
             put(connection, reindexes, [row])
@@ -371,7 +364,8 @@ class CollectionPointers(Repository):
         with self._database.write() as connection:
             changed = self._change(connection, company, version, Phase.SETTLING, {"phase": None, "until": None})
             if changed is not None:
-                self._end(connection, company, ReindexStage.DONE)
+                # Of a worker that slept over the end of its lease, nobody or another one holds it.
+                self._end(connection, company, ReindexStage.DONE, "finish", "settle")
             return changed
 
     def cancel(self, company: str, *, version: int) -> CollectionPointer | None:
@@ -381,7 +375,7 @@ class CollectionPointers(Repository):
             changed = self._change(connection, company, version, Phase.FILLING, new)
             changed = changed or self._change(connection, company, version, Phase.FROZEN, new)
             if changed is not None:
-                self._end(connection, company, ReindexStage.CANCELLED)
+                self._end(connection, company, ReindexStage.CANCELLED, "cancel")
             return changed
 
     def forget_previous(self, company: str, *, version: int) -> CollectionPointer | None:
@@ -396,45 +390,34 @@ class CollectionPointers(Repository):
         query = query.values(version=version + 1, changed_at=self._clock(), **new)
         return changed(connection, CollectionPointer, query)
 
-    def _end(self, connection: Connection, company: str, stage: ReindexStage) -> None:
-        values = {"stage": stage.value, "finished_at": self._clock(), "token": None, "lease_until": None}
-        connection.execute(update(reindexes).where(reindexes.c.company == company).values(values))
+    def _end(self, connection: Connection, company: str, stage: ReindexStage, *events: WorkEvent) -> None:
+        for event in events:
+            move(connection, event, equals(work_items, company=company, kind=ReindexPayload.task), now=self._clock())
+        connection.execute(update(reindexes).where(reindexes.c.company == company).values(stage=stage.value))
         connection.execute(delete(reindex_marks).where(reindex_marks.c.company == company))
 
 
 class Reindexes(Work[Reindex]):
-    """The reindexes table."""
+    """The reindexes table, with the last reindex of each company, and its work item."""
 
+    _kind = ReindexPayload.task
     _table = reindexes
     _model = Reindex
-    _open = reindexes.c.finished_at.is_(None)
 
-    def get(self, company: str) -> Reindex | None:
+    @property
+    def _key(self) -> Column[Any]:
+        return reindexes.c.reindex_id
+
+    def last(self, company: str) -> Reindex | None:
         """Return the company's reindex, the last one when it has ended; None when there was none."""
-        return self._one(select(reindexes).where(reindexes.c.company == company))
-
-    def claim(self, company: str, *, lease: timedelta) -> Reindex | None:
-        """Claim the open reindex; None when there is none, or another worker has it."""
-        return self._claim(reindexes.c.company == company, {"trouble": None}, lease=lease)
-
-    def renew(self, company: str, token: str, *, lease: timedelta) -> bool:
-        """Renew the lease; False when another worker has it, or it has ended."""
-        return self._held(company, token, {"lease_until": self._clock() + lease}) is not None
+        return self._one(self._rows().where(reindexes.c.company == company))
 
     def advance(
-        self, company: str, token: str, *, stage: ReindexStage, cursor: str | None = None, **counts: int
-    ) -> Reindex | None:
-        """Save the progress, and add to the counts by their names; None when another worker has it."""
+        self, company: str, reindex_id: str, token: str, *, stage: ReindexStage, cursor: str | None, **counts: int
+    ) -> Reindex:
+        """Save the progress, and add to the counts by their names. Raises LeaseLostError."""
         sums = {name: reindexes.c[name] + more for name, more in counts.items()}
-        return self._held(company, token, {"stage": stage.value, "cursor": cursor, **sums})
-
-    def release(self, company: str, token: str, *, trouble: str | None = None) -> bool:
-        """Release it, to be dispatched again; False when another worker has it, or it has ended."""
-        values = {"token": None, "lease_until": None, "rung_at": self._clock(), "trouble": trouble}
-        return self._held(company, token, values) is not None
-
-    def _held(self, company: str, token: str, values: Row) -> Reindex | None:
-        return self._changed((reindexes.c.company == company) & self._is_held(token), values)
+        return self._leased(company, reindex_id, token, own={"stage": stage.value, "cursor": cursor, **sums})
 
 
 # A writer marks before its write. The write counts only if the mark still stands after it and no comparison has begun.

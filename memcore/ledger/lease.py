@@ -93,10 +93,14 @@ class Lease:
         if self._lost or self._monotonic() >= self._ends:
             raise LeaseLostError(f"{self._key}: the lease has ended or belongs to another worker")
 
-    def confirm(self) -> None:
-        """Renew now, so that the database confirms the owner. Raises LeaseLostError."""
+    def confirm(self, *, fresh: timedelta = timedelta(0)) -> None:
+        """Renew now, so that the database confirms the owner; a renewal that was sent so lately is enough.
+
+        Raises LeaseLostError.
+        """
         self.check()
-        self._renew()
+        if self._ends - self._monotonic() <= (self._length - fresh).total_seconds():
+            self._renew()
 
     def _renew(self) -> None:
         asked = self._monotonic()

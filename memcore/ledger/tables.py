@@ -430,9 +430,7 @@ reindexes = _table(
     # The id that the copying goes on from; None at its beginning and behind its end.
     Column("cursor", String),
     *_required(Integer, "looked_at", "total", "written", "passed_over", "freezes"),
-    *_optional(String, "token", "trouble"),
-    *_optional(UtcDateTime, "lease_until", "finished_at"),
-    *_required(UtcDateTime, "rung_at", "started_at"),
+    Column("started_at", UtcDateTime, nullable=False),
 )
 
 #: Whose memories were written since they were last compared.

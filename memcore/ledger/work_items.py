@@ -71,6 +71,7 @@ WorkEvent = Literal[
     "hold",
     "approve",
     "dismiss",
+    "cancel",
     "preempt",
     "settle",
     "refuse",
@@ -92,6 +93,8 @@ TRANSITIONS: Mapping[WorkEvent, Transition] = {
     "hold": Transition((WorkState.LEASED,), WorkState.HELD),
     "approve": Transition((WorkState.HELD,), WorkState.AVAILABLE),
     "dismiss": Transition((*_READY, WorkState.HELD), WorkState.DISMISSED),
+    # A worker may hold it: its next renewal tells it.
+    "cancel": Transition((*_READY, WorkState.LEASED), WorkState.DISMISSED),
     "preempt": Transition(_READY, WorkState.SKIPPED),
     # Ends that need no lease: another item, or a person, decided them.
     "settle": Transition(_READY, WorkState.DONE),
@@ -102,6 +105,9 @@ TRANSITIONS: Mapping[WorkEvent, Transition] = {
 #: Wait before an item that nobody claimed is dispatched again; it doubles with each message, since messages of items
 #: for which no worker is there would only pile up for the next one.
 REDISPATCH_AFTER = timedelta(minutes=2)
+
+#: How late a message may be before the doctor says that nobody sends it: a few sweeps.
+STUCK_AFTER = timedelta(minutes=3)
 
 #: How often that wait doubles: to about an hour.
 _DOUBLINGS = 5
@@ -150,6 +156,11 @@ class WorkItem(Frozen):
     created_at: BoundedTime
     started_at: BoundedTime | None = None
     finished_at: BoundedTime | None = None
+
+    def is_stuck(self, now: datetime) -> bool:
+        """Whether nobody claims it although its message was sent again, or nobody sends that."""
+        is_late = self.dispatch_after is not None and now - self.dispatch_after > STUCK_AFTER
+        return is_late or self.dispatches > 1
 
 
 def new_item(
@@ -297,9 +308,9 @@ class WorkItems(Records[WorkItem]):
                     connection.execute(update(work_items).where(these).values(values))
         return tuple(taken)
 
-    def count_open(self, company: str, kind: str) -> int:
-        """Return how many items of a kind a company has that have not ended."""
-        return self._database.count(work_items, equals(work_items, company=company, kind=kind), OPEN_WORK)
+    def open(self, company: str, kind: str) -> tuple[WorkItem, ...]:
+        """Return a company's items of a kind that have not ended; for kinds of which there are few at once."""
+        return self._all(select(work_items).where(equals(work_items, company=company, kind=kind), OPEN_WORK))
 
 
 #: Most due items that one sweep looks at to let companies take turns.

@@ -18,6 +18,7 @@ from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
+from memcore.jobs import Payload
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
 from ops.cli import console
@@ -92,10 +93,10 @@ class Command:
         with self.dispatcher() as dispatcher:
             dispatcher.dispatch(items)
 
-    def dispatch_reindex(self, company: str) -> None:
-        """Send the message of a company's reindex."""
-        with self.dispatcher() as dispatcher:
-            dispatcher.dispatch_reindex(company)
+    def dispatch_open(self, kind: type[Payload]) -> None:
+        """Send the messages of the company's open work of a kind."""
+        with self.ledger() as ledger:
+            self.dispatch(ledger.work.open(self.company, kind.task))
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
         """Send the message of a fine-tune run's next stage."""

@@ -31,12 +31,12 @@ from examples.demo.balance import balance, tally_of
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryConnectionError
-from memcore.jobs import LessonPayload
+from memcore.jobs import LessonPayload, ReindexPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
-from memcore.ledger.tables import OPEN_WORK, answers, reindexes, work_items
+from memcore.ledger.tables import OPEN_WORK, answers, work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -531,7 +531,7 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(stack: Stack
     before = memory_ids(stack.settings)
 
     def fraction() -> float:
-        reindex = ledger.reindexes.get(stack.settings.company)
+        reindex = ledger.reindexes.last(stack.settings.company)
         return 0.0 if reindex is None else reindex.fraction
 
     with constant_load(stack, pause_seconds=0.5) as load:
@@ -542,7 +542,8 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(stack: Stack
         while fraction() < 0.2:  # without a pause: the rest takes seconds
             assert monotonic() < deadline
         kill_run(stack)
-        _let_time_pass(stack, update(reindexes).values(rung_at=LONG_AGO, lease_until=LONG_AGO))
+        its = work_items.c.kind == ReindexPayload.task
+        _let_time_pass(stack, update(work_items).where(its).values(lease_until=LONG_AGO, dispatch_after=LONG_AGO))
         assert fraction() < 0.9
         wait_until(lambda: fraction() == 1.0, seconds=600, what="the reindex")
         seen = len(load.reads)

@@ -32,7 +32,7 @@ def main() -> int:
         filled(stack, options.memories)
 
         def fraction() -> float:
-            reindex = ledger.reindexes.get("default")
+            reindex = ledger.reindexes.last("default")
             return 0.0 if reindex is None else reindex.fraction
 
         with constant_load(stack) as load:
@@ -52,7 +52,7 @@ def main() -> int:
             ended, during = monotonic(), len(load.reads)
             sleep(10)
         wait_until(lambda: not lost(stack, load), seconds=120, what="the last memories")
-        reindex = ledger.reindexes.get("default")
+        reindex = ledger.reindexes.last("default")
         assert reindex is not None
         ledger.close()
         lines = len(memtend.ok("export").out.splitlines())

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from memcore.errors import MemoryInputError
+from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.collections import ReindexKind, ReindexStage
 from memcore.ledger.ledger import Ledger
 from support.active_collections import served
@@ -20,9 +20,13 @@ def _version(ledger: Ledger, company: str) -> int:
     return 0 if found is None else found.version
 
 
-def _token(ledger: Ledger) -> str:
-    found = ledger.reindexes.get(COMPANY)
-    return (found.token if found else None) or "nobody's"
+def _aimed(ledger: Ledger, call: Callable[[str, str], object]) -> object:
+    """Aim at the first company's reindex, with its token."""
+    found = ledger.reindexes.last(COMPANY)
+    try:
+        return call(*(("none", "none") if found is None else (found.reindex_id, found.token or "nobody's")))
+    except (LeaseLostError, MemoryNotFoundError) as refused:
+        return str(refused)
 
 
 def _begun(ledger: Ledger, company: str) -> object:
@@ -58,13 +62,22 @@ WRITES: dict[str, Call] = {
     "collection_pointers.forget_previous": lambda ledger, _, c: ledger.collection_pointers.forget_previous(
         c, version=_version(ledger, c)
     ),
-    "reindexes.claim": lambda ledger, _, c: ledger.reindexes.claim(c, lease=-DAY),
-    "reindexes.renew": lambda ledger, _, c: ledger.reindexes.renew(c, _token(ledger), lease=DAY),
-    "reindexes.advance": lambda ledger, _, c: ledger.reindexes.advance(
-        c, _token(ledger), stage=ReindexStage.CATCHING_UP, looked_at=9
+    "reindexes.claim": lambda ledger, _, c: _aimed(ledger, lambda key, _: ledger.reindexes.claim(c, key, lease=-DAY)),
+    "reindexes.renew": lambda ledger, _, c: _aimed(
+        ledger, lambda key, token: ledger.reindexes.renew(c, key, token, lease=DAY)
     ),
-    "reindexes.release": lambda ledger, _, c: ledger.reindexes.release(c, _token(ledger)),
-    "reindexes.waiting": lambda ledger, _, c: ledger.reindexes.waiting(c, dispatched_before=-DAY),
+    "reindexes.advance": lambda ledger, _, c: _aimed(
+        ledger,
+        lambda key, token: ledger.reindexes.advance(
+            c, key, token, stage=ReindexStage.CATCHING_UP, cursor=None, looked_at=9
+        ),
+    ),
+    "reindexes.release": lambda ledger, _, c: _aimed(
+        ledger, lambda key, token: ledger.reindexes.release(c, key, token)
+    ),
+    "reindexes.wait": lambda ledger, clock, c: _aimed(
+        ledger, lambda key, token: ledger.reindexes.wait(c, key, token, until=clock(), reason="no")
+    ),
     "reindex_marks.mark": lambda ledger, _, c: ledger.reindex_marks.mark(c, [AGENT]),
     "reindex_marks.take": lambda ledger, _, c: ledger.reindex_marks.take(c, "token", limit=9),
     "reindex_marks.compared": lambda ledger, _, c: ledger.reindex_marks.compared(c, "token", [AGENT]),
@@ -73,7 +86,9 @@ WRITES: dict[str, Call] = {
 #: Calls that read.
 VIEWS: dict[str, Call] = {
     "collection_pointers.get": lambda ledger, _, c: ledger.collection_pointers.get(c),
-    "reindexes.get": lambda ledger, _, c: ledger.reindexes.get(c),
+    "reindexes.last": lambda ledger, _, c: ledger.reindexes.last(c),
+    "reindexes.get": lambda ledger, _, c: _aimed(ledger, lambda key, _: ledger.reindexes.get(c, key)),
+    "reindexes.item": lambda ledger, _, c: _aimed(ledger, lambda key, _: ledger.reindexes.item(c, key)),
     "reindex_marks.count": lambda ledger, _, c: ledger.reindex_marks.count(c),
     "reindex_marks.counts": lambda ledger, _, c: ledger.reindex_marks.counts(
         c, version=_version(ledger, c), owners=[AGENT]

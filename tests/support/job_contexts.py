@@ -14,7 +14,7 @@ from memcore.config.settings import Settings
 from memcore.experience import CompressionService
 from memcore.finetune.service import FineTuneService
 from memcore.ingest import WriteResult
-from memcore.jobs import Done, Outcome, ProgressCallback, Step, StoreItem, no_progress
+from memcore.jobs import Done, Outcome, Payload, ProgressCallback, Step, StoreItem, no_progress
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
@@ -57,7 +57,6 @@ class RecordingDispatcher:
     parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
     items: list[WorkItem] = field(default_factory=list)
-    reindexes: list[str] = field(default_factory=list)
     finetunes: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
 
@@ -76,10 +75,9 @@ class RecordingDispatcher:
             raise self.error
         self.items.extend(items)
 
-    def dispatch_reindex(self, company: str) -> None:
-        if self.error is not None:
-            raise self.error
-        self.reindexes.append(company)
+    def dispatched_for(self, kind: type[Payload]) -> list[tuple[str, str]]:
+        """Return the companies and keys of the items of a kind."""
+        return [(item.company, item.key) for item in self.items if item.kind == kind.task]
 
     def dispatch_finetune(self, company: str, run_id: str) -> None:
         if self.error is not None:

@@ -87,6 +87,9 @@ class TickingClock:
         self.now += self.step
         return self.now
 
+    def monotonic(self) -> float:
+        return self.now.timestamp()
+
     async def rest(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
@@ -208,7 +211,14 @@ class ReindexWorld:
             self.reindex_target if crash_point is None else CrashingProxy(self.reindex_target, crash_point)
         )
         rest: Callable[[float], Awaitable[None]] = self.clock.rest
-        service = ReindexService(reindex_target, ledger, company=self.company, clock=self.clock, rest=rest)
+        service = ReindexService(
+            reindex_target,
+            ledger,
+            company=self.company,
+            clock=self.clock,
+            rest=rest,
+            monotonic=self.clock.monotonic,
+        )
         try:
             return await service.run(lasts=lasts, on_progress=on_progress)
         except KilledError:
@@ -217,7 +227,7 @@ class ReindexWorld:
     async def finish(self) -> None:
         """Let worker after worker carry the reindex on until it has ended."""
         for _ in range(100):
-            reindex = self.ledger.reindexes.get(self.company)
+            reindex = self.ledger.reindexes.last(self.company)
             if reindex is None or reindex.finished_at is not None:
                 return
             await self.slice()

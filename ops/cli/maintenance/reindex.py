@@ -10,6 +10,7 @@ from rich.progress import Progress
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import CollectionPointer, Reindex, ServedCollection
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
@@ -37,8 +38,8 @@ def awaited(command: JsonCommand) -> Reindex | None:
     is_silent = command.as_json or not sys.stderr.isatty()
     with command.ledger() as ledger, Progress(disable=is_silent) as progress:
         bar = progress.add_task("reindexing", total=1.0)
-        while (found := ledger.reindexes.get(command.company)) is not None and found.finished_at is None:
-            held_up = f", {found.trouble}" if found.trouble else ""
+        while (found := ledger.reindexes.last(command.company)) is not None and found.finished_at is None:
+            held_up = f", {found.reason}" if found.reason else ""
             seen = f"{found.stage}, {found.looked_at} looked at{held_up}"
             progress.update(bar, completed=found.fraction, description=seen)
             sleep(_POLL_INTERVAL_SECONDS)
@@ -52,7 +53,7 @@ def show_reindex(command: JsonCommand) -> None:
     """Show which collection serves, is kept and is filled, and the progress."""
     company = command.company
     with command.ledger() as ledger:
-        pointer, found = ledger.collection_pointers.get(company), ledger.reindexes.get(company)
+        pointer, found = ledger.collection_pointers.get(company), ledger.reindexes.last(company)
         marked = ledger.reindex_marks.count(company)
     facts: dict[str, Any] = {
         "serves": None if pointer is None else _named(pointer.current),
@@ -60,7 +61,7 @@ def show_reindex(command: JsonCommand) -> None:
         "fills": None if pointer is None or pointer.target is None else _named(pointer.target),
     }
     if found is not None:
-        known = {**dict(found), "fraction": found.fraction, "marked": marked}
+        known = {**dict(found), "fraction": found.fraction, "marked": marked, "trouble": found.reason}
         facts |= {name: known[name] for name in _PROGRESS}
     command.show_facts(facts)
 
@@ -105,7 +106,7 @@ def reindex(
             _planned(command, lambda planning: planning.go_back())
         else:
             _begin(command, dense_weight)
-        command.dispatch_reindex(command.company)
+        command.dispatch_open(ReindexPayload)
         if wait:
             awaited(command)
     show_reindex(command)

@@ -23,6 +23,7 @@ from memcore.errors import (
 )
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
+from memcore.jobs import ReindexPayload
 from memcore.ledger.database import Database, parse_url
 from memcore.llm.accounting import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
@@ -125,10 +126,6 @@ def stage_containers(settings: Settings) -> Iterator[CheckResult]:
             yield CheckResult(check="stage containers", ok=True, seen=seen)
 
 
-#: How long an active reindex may have no worker: a dead worker's lease and two sweeps.
-_STUCK_REINDEX = timedelta(minutes=3)
-
-
 def embedder(settings: Settings) -> Iterator[CheckResult]:
     """Check that the configured embedder is the one that serves; a deployed checkpoint may always serve."""
     policy = policy_of(settings)
@@ -165,14 +162,14 @@ def embedder(settings: Settings) -> Iterator[CheckResult]:
 def reindex(settings: Settings) -> Iterator[CheckResult]:
     """Report a reindex's progress, and whether it advances."""
     with ledger_of(settings) as ledger:
-        found, pointer = ledger.reindexes.get(settings.company), ledger.collection_pointers.get(settings.company)
-    if found is not None and found.finished_at is None:
-        held = found.lease_until or found.rung_at
-        is_stuck = found.trouble is not None or datetime.now(UTC) - held > _STUCK_REINDEX
+        found, pointer = ledger.reindexes.last(settings.company), ledger.collection_pointers.get(settings.company)
+        items = ledger.work.open(settings.company, ReindexPayload.task)
+    if found is not None and items:
+        is_stuck = found.reason is not None or items[0].is_stuck(datetime.now(UTC))
         yield CheckResult(
             check="reindex",
             ok=not is_stuck,
-            seen=f"{found.stage}, {found.fraction:.0%}" + (f", {found.trouble}" if found.trouble else ""),
+            seen=f"{found.stage}, {found.fraction:.0%}" + (f", {found.reason}" if found.reason else ""),
             mend="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
         )
     elif pointer is not None and pointer.previous is not None:

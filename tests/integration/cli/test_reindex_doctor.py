@@ -14,6 +14,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.embedding.factory import create_embedder
 from memcore.errors import MemoryConfigError
 from memcore.finetune.checkpoint import choice_of
+from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import ReindexKind
 from memcore.ledger.ledger import Ledger
 from ops.cli.running.health_checks import embedder, reindex
@@ -93,8 +94,8 @@ def test_a_reindex_that_nobody_carries_on_is_told_and_an_old_collection_is_named
     )
     (stuck,) = reindex(settings)
     assert (stuck.ok, stuck.seen) == (False, "copying, 0%")
-    taken = ledger.reindexes.claim("default", lease=timedelta(hours=2))
-    assert taken is not None
+    (item,) = ledger.work.open("default", ReindexPayload.task)
+    assert ledger.reindexes.claim("default", item.key, lease=timedelta(hours=2)) is not None
     (going,) = reindex(settings)
     assert going.ok
 

@@ -96,7 +96,7 @@ def test_one_that_was_removed_is_not_filled_with_and_leaves_no_line(ledger: Ledg
         begun(ledger, filled_by(checkpoint))
     pointer = ledger.collection_pointers.get(COMPANY)
     assert pointer is not None
-    assert (pointer.phase, pointer.target, ledger.reindexes.get(COMPANY)) == (None, None, None)
+    assert (pointer.phase, pointer.target, ledger.reindexes.last(COMPANY)) == (None, None, None)
     assert actions(ledger) == ["remove"]
 
 

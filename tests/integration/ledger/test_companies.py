@@ -334,7 +334,7 @@ VIEWS: dict[str, Call] = {
     "lessons.item": lambda ledger, _, c: ledger.lessons.item(c, TRAJECTORY.id),
     "finetune_runs.count": lambda ledger, _, c: ledger.finetune_runs.count(c),
     "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),
-    "work.count_open": lambda ledger, _, c: ledger.work.count_open(c, EvolvePayload.task),
+    "work.open": lambda ledger, _, c: ledger.work.open(c, EvolvePayload.task),
     "lessons.outcomes": lambda ledger, _, c: ledger.lessons.outcomes(c),
     "lessons.page": lambda ledger, _, c: ledger.lessons.page(c, AGENT),
     "lessons.unpropagated": lambda ledger, _, c: ledger.lessons.unpropagated(c, AGENT, limit=9),

@@ -223,4 +223,4 @@ async def test_where_nothing_embeds_runs_work_and_checkpoints_say_that_they_cann
     with pytest.raises(MemoryNotFoundError, match="no embedder serves yet"):
         await service.get_active_embedder()
     assert noted(ledger) == []
-    assert dispatcher.reindexes == []
+    assert dispatcher.items == []

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,9 @@ from support.ledger_records import postgres_database, sqlite_urls
 
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
-from memcore.jobs import LessonPayload
+from memcore.jobs import LessonPayload, ReindexPayload
 from memcore.ledger import tables
+from memcore.ledger.collections import ReindexStage
 from memcore.ledger.companies import CompanyState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
@@ -26,6 +27,7 @@ from memcore.ledger.work_items import WorkState
 
 TREES = {"ledger": tables.metadata, "journal": tables.journal_metadata, "history": tables.history_metadata}
 ROOT = Path(__file__).parents[3]
+THEN = "2026-03-01 12:00:00"
 NEW_AGENT = "(company, agent_id, retention_overrides, paused, registered_at)"
 
 
@@ -170,6 +172,34 @@ def test_an_upgrade_makes_an_item_of_each_lesson(fresh: dict[str, str]) -> None:
             key: LessonPayload(company="acme", agent_id="ada", lesson_id=key) for key in ("new", "asleep")
         }
         assert {each.queue for each in due} == {LessonPayload.queue}
+
+
+def test_an_upgrade_makes_an_item_of_each_reindex(fresh: dict[str, str]) -> None:
+    row = {"kind": "forward", "looked_at": 7, "total": 9, "written": 7, "passed_over": 0, "freezes": 0, "rung_at": THEN}
+    row |= {"stage": "copying", "cursor": "7", "started_at": THEN}
+    reindexes = _inserts(
+        "reindexes",
+        row | {"company": "acme", "reindex_id": "waiting", "trouble": "MemoryStoreError"},
+        row | {"company": "globex", "reindex_id": "leased", "token": "t", "lease_until": THEN},
+        row | {"company": "hooli", "reindex_id": "done", "stage": "done", "finished_at": THEN},
+        row | {"company": "initech", "reindex_id": "cancelled", "stage": "cancelled", "finished_at": THEN},
+    )
+    with closing(_upgraded(fresh, *reindexes, since="ledger_13")) as ledger:
+        found = {company: ledger.reindexes.last(company) for company in ("acme", "globex", "hooli", "initech")}
+        ended = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        assert {each.reindex_id: (each.state, each.reason, each.finished_at) for each in found.values() if each} == {
+            "waiting": (WorkState.AVAILABLE, "MemoryStoreError", None),
+            "leased": (WorkState.LEASED, None, None),
+            "done": (WorkState.DONE, None, ended),
+            "cancelled": (WorkState.DISMISSED, None, ended),
+        }
+        due = {item.key: item for item in ledger.work.take_due(limit=9)}
+        assert due.keys() == {"waiting", "leased"}
+        assert ReindexPayload.model_validate_json(due["leased"].payload or "") == ReindexPayload(company="globex")
+        for item in due.values():
+            claimed = ledger.reindexes.claim(item.company, item.key, lease=timedelta(minutes=1))
+            assert claimed is not None
+            assert (claimed.cursor, claimed.looked_at, claimed.stage) == ("7", 7, ReindexStage.COPYING)
 
 
 def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:

@@ -1,14 +1,20 @@
 """The row that serves, the reindex, and the marks: what two processes at once may and may not do."""
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from support.active_collections import served
 from support.ledger_records import COMPANY, StoppedClock
 
-from memcore.errors import MemoryInputError
-from memcore.ledger.collections import CollectionPointer, Phase, ReindexKind, ReindexStage
+from memcore.errors import LeaseLostError, MemoryInputError
+from memcore.jobs import ReindexPayload
+from memcore.ledger.collections import CollectionPointer, Phase, Reindex, ReindexKind, ReindexStage
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.work_items import WorkState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OLD, NEW = served("old"), served("new", embedder="minilm", generation=2)
 LEASE = timedelta(seconds=45)
@@ -35,13 +41,13 @@ def test_a_switch_changes_everything_in_one_row(ledger: Ledger) -> None:
     switched = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE)
     assert switched is not None
     assert (switched.current, switched.target, switched.previous) == (NEW, None, OLD)
-    reindex = ledger.reindexes.get(COMPANY)
+    reindex = ledger.reindexes.last(COMPANY)
     assert reindex is not None
     assert reindex.stage is ReindexStage.SETTLING
     settled = ledger.collection_pointers.settle(COMPANY, version=switched.version)
     assert settled is not None
     assert (settled.phase, settled.version) == (None, 5)
-    reindex = ledger.reindexes.get(COMPANY)
+    reindex = ledger.reindexes.last(COMPANY)
     assert reindex is not None
     assert (reindex.stage, reindex.fraction) == (ReindexStage.DONE, 1.0)
 
@@ -79,39 +85,73 @@ def test_writes_wait_until_a_time(ledger: Ledger, clock: StoppedClock) -> None:
     assert (switched.is_closed(clock()), switched.is_overdue(clock())) == (False, False)
 
 
+def claimed(ledger: Ledger) -> tuple[Reindex, str]:
+    """Return the reindex as a worker has it, and its token."""
+    last = ledger.reindexes.last(COMPANY)
+    found = last and ledger.reindexes.claim(COMPANY, last.reindex_id, lease=LEASE)
+    assert found is not None
+    assert found.token is not None
+    return found, found.token
+
+
 def test_one_worker_has_it_until_its_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:
     begun(ledger)
-    first = ledger.reindexes.claim(COMPANY, lease=LEASE)
-    assert first is not None
-    assert first.token is not None
-    assert ledger.reindexes.claim(COMPANY, lease=LEASE) is None
-    saved = ledger.reindexes.advance(COMPANY, first.token, stage=ReindexStage.COPYING, cursor="7", looked_at=4)
-    assert saved is not None
+    rows = ledger.reindexes
+    reindex, token = claimed(ledger)
+    key = reindex.reindex_id
+    assert rows.claim(COMPANY, key, lease=LEASE) is None
+    saved = rows.advance(COMPANY, key, token, stage=ReindexStage.COPYING, cursor="7", looked_at=4)
     assert (saved.cursor, saved.looked_at, round(saved.fraction, 3)) == ("7", 4, 0.514)
 
-    clock.advance(LEASE + timedelta(seconds=1))
-    second = ledger.reindexes.claim(COMPANY, lease=LEASE)
-    assert second is not None
-    assert (second.cursor, second.token != first.token) == ("7", True)
-    assert not ledger.reindexes.renew(COMPANY, first.token, lease=LEASE)
-    assert ledger.reindexes.advance(COMPANY, first.token, stage=ReindexStage.CATCHING_UP) is None
-    assert not ledger.reindexes.release(COMPANY, first.token)
-    assert second.token is not None
-    assert ledger.reindexes.release(COMPANY, second.token, trouble="MemoryStoreError")
+    clock.advance(LEASE)
+    again, fresh = claimed(ledger)
+    assert (again.cursor, fresh != token) == ("7", True)
+    late: list[Callable[[], object]] = [
+        lambda: rows.renew(COMPANY, key, token, lease=LEASE),
+        lambda: rows.advance(COMPANY, key, token, stage=ReindexStage.CATCHING_UP, cursor=None),
+        lambda: rows.release(COMPANY, key, token),
+    ]
+    for lost in late:
+        with pytest.raises(LeaseLostError):
+            lost()
+    rows.release(COMPANY, key, fresh, reason="MemoryStoreError")
+    assert rows.last(COMPANY) == again.model_copy(
+        update={"state": "available", "token": None, "reason": "MemoryStoreError"}
+    )
+    assert claimed(ledger)[0].reason is None
 
 
-def test_the_end_of_a_reindex_leaves_its_worker_nothing(ledger: Ledger) -> None:
+def test_a_cancelled_reindex_leaves_its_worker_nothing(ledger: Ledger) -> None:
     pointer = begun(ledger)
-    taken = ledger.reindexes.claim(COMPANY, lease=LEASE)
-    assert taken is not None
-    assert taken.token is not None
+    reindex, token = claimed(ledger)
     ledger.reindex_marks.mark(COMPANY, ["ada"])
     cancelled = ledger.collection_pointers.cancel(COMPANY, version=pointer.version)
     assert cancelled is not None
     assert (cancelled.target, cancelled.phase) == (None, None)
-    assert not ledger.reindexes.renew(COMPANY, taken.token, lease=LEASE)
-    assert ledger.reindexes.claim(COMPANY, lease=LEASE) is None
+    with pytest.raises(LeaseLostError, match="is dismissed"):
+        ledger.reindexes.renew(COMPANY, reindex.reindex_id, token, lease=LEASE)
+    assert ledger.reindexes.claim(COMPANY, reindex.reindex_id, lease=LEASE) is None
     assert ledger.reindex_marks.count(COMPANY) == 0
+    begun(ledger)
+    again = claimed(ledger)[0]
+    assert again.reindex_id != reindex.reindex_id
+    assert [item.key for item in ledger.work.open(COMPANY, ReindexPayload.task)] == [again.reindex_id]
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_reindex_that_has_settled_is_done_whoever_has_it_by_then(ledger: Ledger, is_held: bool) -> None:
+    pointer = begun(ledger)
+    if is_held:
+        claimed(ledger)
+    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE)
+    assert frozen is not None
+    switched = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE)
+    assert switched is not None
+    assert ledger.collection_pointers.settle(COMPANY, version=switched.version) is not None
+    reindex = ledger.reindexes.last(COMPANY)
+    assert reindex is not None
+    assert (reindex.state, reindex.stage, reindex.token) == (WorkState.DONE, ReindexStage.DONE, None)
+    assert ledger.work.open(COMPANY, ReindexPayload.task) == ()
 
 
 def test_a_write_counts_while_its_mark_stands_and_nobody_has_begun_to_compare(ledger: Ledger) -> None:

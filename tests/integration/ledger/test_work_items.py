@@ -40,6 +40,7 @@ WITHOUT_TOKEN: dict[WorkEvent, set[str]] = {
     "wake": {"waiting"},
     "approve": {"held"},
     "dismiss": READY | {"held"},
+    "cancel": OPEN,
     "preempt": READY,
     "settle": READY,
     "refuse": READY,

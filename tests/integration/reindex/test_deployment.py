@@ -22,6 +22,7 @@ from memcore.errors import (
 from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files
 from memcore.finetune.deployment import CheckpointDeployment, active_embedder
 from memcore.finetune.markers import CheckpointEvent
+from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import Checkpoint, CollectionUse, Phase, Verdict
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.memory import MemoryQuery
@@ -72,9 +73,7 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
         checkpoint.checkpoint_id,
         "it leads",
     )
-    assert world.ledger.reindexes.waiting(world.company, dispatched_before=-timedelta(days=1)), (
-        "the sweep would dispatch"
-    )
+    assert len(world.ledger.work.open(world.company, ReindexPayload.task)) == 1
     await world.finish()
 
     active = active_embedder(world.ledger, world.company)

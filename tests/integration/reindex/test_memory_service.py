@@ -17,6 +17,7 @@ from memcore.errors import (
     MemoryConnectionError,
 )
 from memcore.finetune.deployment import CheckpointDeployment
+from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.service import MemoryService
 
@@ -53,11 +54,11 @@ async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
     for ask in (service.deploy_checkpoint, service.rollback_checkpoint, service.delete_checkpoint):
         with pytest.raises(CheckpointNotFoundError):
             await ask("another", WORD)
-    assert dispatcher.reindexes == []
+    assert dispatcher.items == []
 
     pointer = await service.deploy_checkpoint(key, WORD)
     assert pointer.target is not None
-    assert dispatcher.reindexes == [world.company]
+    assert [company for company, _ in dispatcher.dispatched_for(ReindexPayload)] == [world.company]
     await world.finish()
     active = await service.get_active_embedder()
     assert (active.checkpoint_id, active.dims) == (key, DIMS)

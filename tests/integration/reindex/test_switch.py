@@ -9,8 +9,9 @@ from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_que
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.jobs import Deferred, Done, Skipped
+from memcore.jobs import Deferred, Done, ReindexPayload, Skipped
 from memcore.ledger.collections import Phase, ReindexStage
+from memcore.ledger.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
 
@@ -68,7 +69,7 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     assert backend.dense_weight == 0.7
     assert (await backend.retrieve_rankings(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
     assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
-    reindex = world.ledger.reindexes.get(world.company)
+    reindex = world.ledger.reindexes.last(world.company)
     assert reindex is not None
     assert (reindex.stage, reindex.fraction, reindex.looked_at) == (ReindexStage.DONE, 1.0, 601)
     await backend.disconnect()
@@ -104,7 +105,7 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     await world.begin()
     # One page of three: some is copied, and some is not.
     await world.slice(lasts=ONE_PAGE)
-    half = world.ledger.reindexes.get(world.company)
+    half = world.ledger.reindexes.last(world.company)
     assert half is not None
     assert (half.stage, half.token, half.looked_at) == (ReindexStage.COPYING, None, 256)
 
@@ -302,14 +303,12 @@ async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(
     assert isinstance(paused.outcome, Deferred)
     world.ledger.companies.resume(world.company)
 
-    assert world.ledger.reindexes.claim(world.company, lease=timedelta(seconds=45)) is not None
+    (item,) = world.ledger.work.open(world.company, ReindexPayload.task)
+    assert world.ledger.reindexes.claim(world.company, item.key, lease=LEASE_LENGTH) is not None
     second = await world.slice()
     assert second is not None
     assert isinstance(second.outcome, Skipped)
-    assert not world.ledger.reindexes.waiting(world.company, dispatched_before=timedelta(seconds=30))
-    world.clock.now += timedelta(seconds=60)
-    assert world.ledger.reindexes.waiting(world.company, dispatched_before=timedelta(seconds=30))
-    assert not world.ledger.reindexes.waiting(world.company, dispatched_before=timedelta(seconds=30))
+    world.clock.now += LEASE_LENGTH
     third = await world.slice()
     assert third is not None
     assert isinstance(third.outcome, Done)

@@ -1,16 +1,21 @@
 """A blocked reindex: how it is reported, and that it goes on afterwards."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support.memories import new_agent, record
-from support.reindex_fixture import ONE_PAGE
+from support.reindex_fixture import ONE_PAGE, SidedEmbedder
 
-from memcore.jobs import Deferred, Done
+from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.collections import Phase
-from memcore.reindex import ReindexEvent
+from memcore.ledger.lease import LEASE_LENGTH
+from memcore.reindex import FRESH, ReindexEvent
 
 from .conftest import MakeMaintenanceFixture
 
@@ -31,17 +36,17 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
         slice_ = await world.slice()
     assert slice_ is not None
     assert (slice_.outcome, slice_.goes_on) == (Deferred(reason="MemoryConfigError"), False)
-    reindex = world.ledger.reindexes.get(world.company)
+    reindex = world.ledger.reindexes.last(world.company)
     assert reindex is not None
-    assert "memtend reindex --cancel" in (reindex.trouble or "")
+    assert "memtend reindex --cancel" in (reindex.reason or "")
     assert [vars(one)["error"] for one in caplog.records if one.msg == ReindexEvent.TROUBLE] == ["MemoryConfigError"]
 
     await backend.store_many([record(agent)])
     await world.finish()
     assert len(world.points(world.pointer.current.name)) == 2
-    reindex = world.ledger.reindexes.get(world.company)
+    reindex = world.ledger.reindexes.last(world.company)
     assert reindex is not None
-    assert reindex.trouble is None
+    assert reindex.reason is None
     await backend.disconnect()
     await world.close()
 
@@ -58,9 +63,9 @@ async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(
     await world.slice(lasts=ONE_PAGE)
     await world.reindex_target.drop(begun.target.name)
     await world.slice()
-    reindex = world.ledger.reindexes.get(world.company)
+    reindex = world.ledger.reindexes.last(world.company)
     assert reindex is not None
-    assert "is gone" in (reindex.trouble or "")
+    assert "is gone" in (reindex.reason or "")
     assert world.pointer.current == begun.current
 
     await world.planning.cancel()
@@ -85,8 +90,8 @@ async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
     await world.slice(lasts=timedelta(milliseconds=1))
     await backend.store_many([record(new_agent())])
 
-    # With each look half a minute passes: no comparison is quick enough.
-    world.clock.step = timedelta(seconds=30)
+    # With each look ten seconds pass: no comparison is quick enough.
+    world.clock.step = timedelta(seconds=10)
     slow = await world.slice(lasts=timedelta(hours=1))
     world.clock.step = timedelta(milliseconds=100)
     assert slow is not None
@@ -99,5 +104,49 @@ async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
     assert world.pointer.current == begun.target
     switched = [vars(one)["generation"] for one in caplog.records if one.msg == ReindexEvent.SWITCHED]
     assert switched == [2]
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_a_write_is_sent_soon_after_the_owner_was_confirmed_and_never_by_another(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    await backend.store_many([record(new_agent()) for _ in range(300)])
+    begun = await world.begin()
+    assert begun.target is not None
+    reindexes, api = world.ledger.reindexes, world.reindex_target._client.http.points_api
+    embed, renew, upsert = SidedEmbedder.embed_documents, reindexes.renew, api.upsert_points
+    takes = timedelta(seconds=20)
+    confirmed, ages = [world.clock.now], list[timedelta]()
+
+    def slowly(embedder: SidedEmbedder, texts: Sequence[str], /) -> NDArray[np.float32]:
+        world.clock.now += takes
+        return embed(embedder, texts)
+
+    def renewed(*args: Any, **options: Any) -> None:
+        renew(*args, **options)
+        confirmed.append(world.clock.now)
+
+    def sent(*args: Any, **options: Any) -> Any:
+        ages.append(world.clock.now - confirmed[-1])
+        return upsert(*args, **options)
+
+    monkeypatch.setattr(SidedEmbedder, "embed_documents", slowly)
+    monkeypatch.setattr(reindexes, "renew", renewed)
+    monkeypatch.setattr(api, "upsert_points", sent)
+    await world.slice(lasts=ONE_PAGE)
+    assert len(confirmed) > 2
+    assert ages
+    assert max(ages) < FRESH
+
+    ages.clear()
+    takes = LEASE_LENGTH
+    late = await world.slice()
+    assert late is not None
+    assert isinstance(late.outcome, Skipped)
+    assert ages == []
     await backend.disconnect()
     await world.close()

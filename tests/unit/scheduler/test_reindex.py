@@ -1,16 +1,14 @@
 """The sweep's part in a reindex: a lost message is sent again, also after its worker's death."""
 
-from datetime import timedelta
-
 from support.active_collections import served
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
+from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import ReindexKind
-from memcore.reindex import LEASE
-from scheduler.sweep import REINDEX_REDISPATCH_AFTER, sweep
-
-A_SECOND = timedelta(seconds=1)
+from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.work_items import REDISPATCH_AFTER
+from scheduler.sweep import sweep
 
 
 def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
@@ -22,22 +20,24 @@ def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
     begun = collection_pointers.begin(
         "acme", version=first.version, target=served("new", generation=2), kind=ReindexKind.FORWARD, total=9
     )
-    sweep("{}", job_context)
-    assert job_context.dispatcher.reindexes == []
-    clock.advance(REINDEX_REDISPATCH_AFTER + A_SECOND)
-    sweep("{}", job_context)
-    sweep("{}", job_context)
-    assert job_context.dispatcher.reindexes == ["acme"]
+    reindex = reindexes.last("acme")
+    assert reindex is not None
+    message = ("acme", reindex.reindex_id)
 
-    assert reindexes.claim("acme", lease=LEASE) is not None
-    clock.advance(REINDEX_REDISPATCH_AFTER + A_SECOND)
-    sweep("{}", job_context)
-    assert job_context.dispatcher.reindexes == ["acme"], "a worker has it"
-    clock.advance(LEASE)
-    sweep("{}", job_context)
-    assert job_context.dispatcher.reindexes == ["acme", "acme"], "its worker is dead"
+    def sent() -> list[tuple[str, str]]:
+        sweep("{}", job_context)
+        return job_context.dispatcher.dispatched_for(ReindexPayload)
+
+    assert sent() == []
+    clock.advance(REDISPATCH_AFTER)
+    assert sent() == [message]
+    assert sent() == [message]
+
+    assert reindexes.claim("acme", reindex.reindex_id, lease=LEASE_LENGTH) is not None
+    assert sent() == [message], "a worker has it"
+    clock.advance(LEASE_LENGTH)
+    assert sent() == [message] * 2, "its worker is dead"
 
     collection_pointers.cancel("acme", version=begun.version)
-    clock.advance(REINDEX_REDISPATCH_AFTER + LEASE)
-    sweep("{}", job_context)
-    assert job_context.dispatcher.reindexes == ["acme", "acme"]
+    clock.advance(4 * REDISPATCH_AFTER)
+    assert sent() == [message] * 2

@@ -23,13 +23,16 @@ def is_sqlite() -> bool:
     return op.get_bind().dialect.name == "sqlite"
 
 
-def add_items(kind: str, table: str, *, key: str, payload: Mapping[str, str] | None = None, **columns: str) -> None:
+def add_items(
+    kind: str, table: str, *same: str, key: str, payload: Mapping[str, str] | None = None, **columns: str
+) -> None:
     """Insert a work item for each row of a table.
 
-    ``payload`` has the SQL of each field of the message, ``columns`` that of the item's other columns, ``created_at``
-    and ``state`` among them.
+    ``same`` are columns that both have, ``payload`` has the SQL of each field of the message, ``columns`` that of the
+    item's other columns, ``created_at`` and ``state`` among them.
     """
     values = {"company": "company", "kind": f"'{kind}'", "key": key, "attempt": "0", "dispatches": "0", **columns}
+    values |= {name: name for name in same}
     if payload is not None:
         function, end = ("json_object", "") if is_sqlite() else ("json_build_object", "::text")
         fields = ", ".join(f"'{name}', {sql}" for name, sql in payload.items())
