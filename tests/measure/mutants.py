@@ -50,6 +50,7 @@ TESTS = {
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
     ),
+    "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
     "work items": (f"{LEDGER}/test_work_dispatch.py", f"{LEDGER}/test_work_items.py"),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
@@ -92,6 +93,18 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._journal.prepare(*decided, known=None, watched=watched)",
         ),
         ("if without_tombstone := self._tombstoned(incoming) - tombstoned:", "if without_tombstone := frozenset():"),
+    ),
+    *_of(
+        "contexts",
+        ("idle = [name for name, each in self._slots.items() if not each.users]", "idle = list(self._slots)"),
+        ("if len(self._slots) > self._most:", "if False:"),
+        ("if policy is slot.context.policy:", "if True:"),
+        ("closing = [slot] if not slot.users and self._slots.get(company) is not slot else []", "closing = []"),
+        (
+            "if company == self.settings.company and self.ledger.companies.get(company) is None:",
+            "if self.ledger.companies.get(company) is None:",
+        ),
+        ("return _dead_letter(self, letter, opened.shared.ledger)", "return _dead_letter(self, letter, None)"),
     ),
     *_of(
         "leases",
