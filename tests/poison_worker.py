@@ -92,7 +92,6 @@ def main(folder: Path, pool: str, deed: str) -> None:
 
     replacing: Any = assembling
     replacing.all_jobs = lambda: (replace(write, limits=LIMITS, run=run),)
-    replacing.SharedConnections = SimpleNamespace(open=lambda *_, **__: None)
     replacing.WorkerContexts = open_contexts
     replacing.watch_pool = lambda *_, **__: None
     embedding: Any = factory

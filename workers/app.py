@@ -16,7 +16,7 @@ from workers.consumer import refuse_compressed
 from workers.context import WorkerContexts
 from workers.dispatcher import BrokerDispatcher
 from workers.groups import STORE, WorkerGroup
-from workers.lifecycle import ContextHolder, watch_heartbeat, watch_pool
+from workers.lifecycle import watch_heartbeat, watch_pool
 from workers.progress import TaskProgress
 from workers.unreadable import unreadable_step
 
@@ -47,11 +47,9 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
 
         return create_configured_embedder(settings, policy)
 
-    def open_contexts() -> WorkerContexts:
-        shared = SharedConnections.open(settings, policy, dispatcher, embedder=embedder())
-        return WorkerContexts(shared, progress_of=progress_of)
-
-    contexts = ContextHolder(open_contexts)
+    contexts = WorkerContexts(
+        lambda: SharedConnections.open(settings, policy, dispatcher, embedder=embedder()), progress_of=progress_of
+    )
     build_tasks(app, jobs, contexts)
     watch_pool(contexts, group, share=embedder)
     watch_heartbeat(app, settings, group)

@@ -26,7 +26,7 @@ from memcore.ledger.dead_letters import Attempts, NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
 from tasks.job import Job, refuse_when_full
-from workers.lifecycle import ContextHolder
+from workers.context import WorkerContexts
 
 #: Longest delay that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
 MAX_COUNTDOWN = timedelta(seconds=60)
@@ -98,23 +98,22 @@ class SerialGate:
             return run(attempts.begin(job_id))
 
 
-def build_tasks(app: Celery, jobs: Iterable[Job], contexts: ContextHolder) -> None:
+def build_tasks(app: Celery, jobs: Iterable[Job], contexts: WorkerContexts) -> None:
     """Register the jobs with the app under their names and limits."""
     gate = SerialGate()
     for job in jobs:
         _build_task(app, job, contexts, gate)
 
 
-def _build_task(app: Celery, job: Job, contexts: ContextHolder, gate: SerialGate) -> None:
+def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGate) -> None:
     def run(self: Task, payload: str = "{}") -> dict[str, Any]:
         with ExitStack() as held:
             try:
-                opened = contexts.get()
-                company = company_of(payload) or opened.shared.settings.company
-                current = held.enter_context(opened.of(company))
+                company = company_of(payload) or contexts.shared.settings.company
+                current = held.enter_context(contexts.of(company))
             except errors.MemoryNotFoundError as error:
                 letter = _new_letter(self, job, str(error), payload=payload, company=company)
-                return _dead_letter(self, letter, opened.shared.ledger)
+                return _dead_letter(self, letter, contexts.shared.ledger)
             except errors.MemoryError as error:
                 # Store or ledger did not answer when the connections were opened: this job is not to blame.
                 log.warning("crew.absent", extra={"job_id": self.request.id, "error": type(error).__name__})

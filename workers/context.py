@@ -73,7 +73,7 @@ class WorkerContexts:
     """The contexts of this process by company, a bounded number: those least recently used close when no job uses them.
 
     Args:
-        shared: what all companies share; closed with the contexts.
+        open_shared: opens what all companies share; called by the first job, or behind the fork.
         progress_of: returns what takes the progress of the job that this thread runs.
         most: contexts that stay open.
         monotonic: the time in seconds.
@@ -81,19 +81,29 @@ class WorkerContexts:
 
     def __init__(
         self,
-        shared: SharedConnections,
+        open_shared: Callable[[], SharedConnections],
         *,
         progress_of: Callable[[], ProgressCallback] = lambda: no_progress,
         most: int = MAX_CONTEXTS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.shared = shared
+        self._open_shared = open_shared
+        self._opening = threading.Lock()
+        self._shared: SharedConnections | None = None
         self._progress_of = progress_of
         self._most = most
         self._monotonic = monotonic
         self._lock = threading.Lock()
         # The company that was asked for last stands last.
         self._slots: dict[str, _Slot] = {}
+
+    @property
+    def shared(self) -> SharedConnections:
+        """What all companies share, opened when this process has none yet."""
+        with self._opening:
+            if self._shared is None:
+                self._shared = self._open_shared()
+            return self._shared
 
     def connect(self) -> None:
         """Open the context of the installation's own company before a job needs it; raises as ``of``."""
@@ -129,7 +139,10 @@ class WorkerContexts:
             slots, self._slots = self._slots, {}
         for slot in slots.values():
             _close(slot)
-        self.shared.close()
+        with self._opening:
+            if self._shared is not None:
+                self._shared.close()
+                self._shared = None
 
     def _renew(self, company: str) -> None:
         """Give up a context whose company's policy has changed; jobs that use it finish with it."""

@@ -125,30 +125,7 @@ def _end_after(heard: int, seconds: float) -> None:
     os._exit(EXIT_OVERDUE)
 
 
-class ContextHolder:
-    """Holds the contexts of this process; opened by the pool's start signal, or by the first job."""
-
-    def __init__(self, open_contexts: "Callable[[], WorkerContexts]") -> None:
-        self._open = open_contexts
-        self._lock = threading.Lock()
-        self._contexts: WorkerContexts | None = None
-
-    def get(self) -> "WorkerContexts":
-        """Return the contexts, opening what they share when this process has none yet."""
-        with self._lock:
-            if self._contexts is None:
-                self._contexts = self._open()
-            return self._contexts
-
-    def close(self) -> None:
-        """Close the contexts, if there are any."""
-        with self._lock:
-            if self._contexts is not None:
-                self._contexts.close()
-                self._contexts = None
-
-
-def watch_pool(contexts: ContextHolder, group: WorkerGroup, *, share: Callable[[], object]) -> None:
+def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callable[[], object]) -> None:
     """Open the context where jobs will run, before the first job comes, and close it at the end.
 
     Args:
@@ -160,14 +137,13 @@ def watch_pool(contexts: ContextHolder, group: WorkerGroup, *, share: Callable[[
     def spread(**_: Any) -> None:
         # Loaded before the fork, 100 MB are there once instead of once in each child, and a new child starts at once.
         import_module("memcore.backends.mem0.backend")
-        import_module("workers.context")
         share()
         gc.collect()
         # Kept out of later collections, which would write to these pages and so copy them after all.
         gc.freeze()
 
     def arrive(**_: Any) -> None:
-        contexts.get().connect()
+        contexts.connect()
 
     def leave(**_: Any) -> None:
         contexts.close()

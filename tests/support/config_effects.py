@@ -123,7 +123,7 @@ def context_fixture(place: Place, policy: Policy, *, model: object = None) -> It
         patch.setattr("memcore.company.create_worker_backend", lambda *_args, **_given: backend)
         patch.setattr("memcore.company.create_model", lambda *_args, **_given: model)
         shared = SharedConnections.open(settings, policy, dispatcher, clock=clock)
-        with closing(WorkerContexts(shared)) as contexts, contexts.of(settings.company) as job_context:
+        with closing(WorkerContexts(lambda: shared)) as contexts, contexts.of(settings.company) as job_context:
             yield ContextFixture(
                 job_context=job_context, backend=backend, clock=clock, dispatcher=dispatcher, folder=place.folder
             )

@@ -13,7 +13,6 @@ from support.valkey_servers import valkey_server
 
 from memcore.client import JobState, MemoryClient
 from memcore.client.results import JobStatus
-from memcore.company import SharedConnections
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, ProgressCallback, Queue
@@ -47,7 +46,6 @@ def test_a_client_sees_how_far_a_long_job_is_and_then_its_end(
         opened_context.update(options)
         return ScriptedContexts(job_context)
 
-    monkeypatch.setattr(SharedConnections, "open", lambda *_, **__: None)
     monkeypatch.setattr(assembling, "WorkerContexts", open_contexts)
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
     monkeypatch.setattr("memcore.backends.factory.create_configured_embedder", lambda *_: None)

@@ -16,7 +16,6 @@ from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore.client import JobState, MemoryClient
 from memcore.client.envelopes import ImportRecord, OutgoingJob
-from memcore.company import SharedConnections
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
@@ -83,7 +82,6 @@ def published() -> Iterator[list[dict[str, Any]]]:
 
 @pytest.fixture
 def app_of(settings: Settings, job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(SharedConnections, "open", lambda *_, **__: None)
     monkeypatch.setattr(assembling, "WorkerContexts", lambda *_, **__: ScriptedContexts(job_context))
     monkeypatch.setattr(assembling, "watch_pool", lambda *_, **__: None)
     monkeypatch.setattr("memcore.backends.factory.create_configured_embedder", lambda *_: None)

@@ -76,7 +76,7 @@ def contexts(sqlite_ledger: LedgerUrls, tmp_path: Path, stores: Stores, now: lis
     shared = SharedConnections.open(settings, Policy(), RecordingDispatcher())
     for company in ("bolt", "cog"):
         shared.ledger.companies.add(company)
-    with closing(WorkerContexts(shared, most=2, monotonic=lambda: now[0])) as made:
+    with closing(WorkerContexts(lambda: shared, most=2, monotonic=lambda: now[0])) as made:
         yield made
     assert stores.connected == []
 

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -308,7 +307,7 @@ def test_an_unknown_companys_job_is_kept_even_where_others_of_its_kind_come_agai
 ) -> None:
     job = Job(payload=MaintenancePayload, limits=LIMITS, is_repeated=is_repeated, run=JOB.run)
     app = Celery(set_as_current=False)
-    current: Any = SimpleNamespace(get=lambda: ScriptedContexts(job_context))
+    current: Any = ScriptedContexts(job_context)
     build_tasks(app, [job], current)
     text = '{"company": "globex", "secret": "a memory"}'
     answer = app.tasks[job.name].apply((text,), task_id="job-1").get()
@@ -332,7 +331,7 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
         Job(payload=MaintenancePayload, limits=LIMITS, run=innocent),
     )
     app = Celery(set_as_current=False)
-    current: Any = SimpleNamespace(get=lambda: ScriptedContexts(job_context))
+    current: Any = ScriptedContexts(job_context)
     build_tasks(app, jobs, current)
     for job_id in ("culprit", "innocent"):
         job_context.ledger.attempts.begin(job_id)
