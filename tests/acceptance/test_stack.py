@@ -4,6 +4,7 @@ It was installed from the wheel and started in the folder of a project whose own
 model, and lies on a small disk where one may be mounted. The last two tests leave it changed.
 """
 
+import asyncio
 import base64
 import http.client
 import json
@@ -34,14 +35,17 @@ from support.stored import memory_ids
 from support.stub_llm_process import StubLLM, stub_llm
 from support.wheel_project import Project, wheel_project
 
+from memcore.backends.factory import create_engine_backend
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
 from memcore.ledger.work_items import WorkState
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
-from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 from ops.cli.session import ledger_of
 from workers.stack.home import create_folders, reserve_addresses
 
@@ -200,6 +204,27 @@ def test_the_stack_works_and_imports_nothing_of_the_project(project: Project) ->
     maintained = project.run("memtend", "maintain", "oncall")
     assert maintained.returncode == 0, maintained.stderr
     assert not project.import_marker.exists(), project.import_marker.read_text()
+
+
+def test_the_same_workers_serve_two_companies_and_neither_sees_the_other(stack: StackAddress, ledger: Ledger) -> None:
+    async def found(settings: Settings) -> list[str]:
+        backend = create_engine_backend(settings, Policy())
+        await backend.connect()
+        entries = await backend.retrieve("guard", MemoryQuery(text="vault"))
+        await backend.disconnect()
+        return [entry.content for entry in entries]
+
+    ledger.companies.add("globex")
+    companies = {
+        name: stack.settings.model_copy(update={"company": name}) for name in (stack.settings.company, "globex")
+    }
+    for name, settings in companies.items():
+        with MemoryClient.from_settings(settings) as client:
+            stored = client.store("guard", request(f"the vault of {name} opens at nine")).job_ids
+            ended = client.wait([*stored, client.maintain_now("guard").job_id], timeout_seconds=60)
+            assert [str(each.state) for each in ended] == ["done", "done"]
+    for name, settings in companies.items():
+        assert asyncio.run(found(settings)) == [f"the vault of {name} opens at nine"]
 
 
 @pytest.mark.usefixtures("stack")
