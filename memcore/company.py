@@ -13,7 +13,6 @@ from memcore.embedding.protocol import Embedder
 from memcore.event_loop import LoopThread
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Model
@@ -21,10 +20,6 @@ from memcore.llm.protocol import Model
 
 class JobDispatcher(Protocol):
     """Publishes a job for ledger rows that are ready; the sweep dispatches again what a lost message named."""
-
-    def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
-        """Send the jobs that ask a model about parts of runs. Raises MemoryConnectionError."""
-        ...
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
         """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from memcore import ids
 from memcore.config.policy import Policy
-from memcore.jobs import Done, LessonPayload, Outcome, SweepPayload
+from memcore.jobs import Done, LessonPayload, Outcome, SweepPayload, SynthesisPayload
 from memcore.ledger.agents import last_slot
 from memcore.ledger.companies import Company, CompanyState
 from memcore.ledger.work_items import WorkItem
@@ -58,7 +58,7 @@ def expire_lessons(job_context: JobContext) -> None:
 
 
 #: Kinds of work that nobody can do without a language model: their messages would only come back.
-ASK_A_MODEL = (LessonPayload.task,)
+ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task)
 
 
 #: How long a fine-tune run may wait for its next stage before that message counts as lost; its worker may be started
@@ -110,10 +110,8 @@ def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company
 
 
 def dispatch_lost(job_context: JobContext, company: str) -> None:
-    """Dispatch a company's fine-tune stages that were lost, and runs whose question nobody asks."""
+    """Dispatch a company's fine-tune stages that were lost."""
     ledger, dispatcher = job_context.ledger, job_context.dispatcher
-    for run_id in ledger.syntheses.revive(company):
-        ledger.runs.wake(company, run_id)
     for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
         dispatcher.dispatch_finetune(company, run.run_id)
 

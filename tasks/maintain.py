@@ -5,11 +5,9 @@ from datetime import timedelta
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
-from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run
 from memcore.ledger.work_items import OPEN_STATES, WorkState
 from memcore.maintenance.consolidation.answers import SynthesisService
-from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.service import MaintenanceService
 from memcore.procedural.propagation import Propagation
 from memcore.wiki import WikiExporter
@@ -43,6 +41,10 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
 _BUSY_DELAY = timedelta(seconds=5)
 
 
+#: Most messages that a run sends when it begins to wait; the sweep sends the others.
+DISPATCHED_AT_ONCE = 1_000
+
+
 @job(MaintenancePayload, LONG_LIMITS, needs=MaintenanceService, is_repeated=True)
 def maintain(payload: MaintenancePayload, service: MaintenanceService, job_context: JobContext) -> Outcome:
     """Create the run's row if it is missing, then carry it out; the row decides, the message only triggers."""
@@ -59,14 +61,13 @@ def maintain(payload: MaintenancePayload, service: MaintenanceService, job_conte
 
 
 def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
-    """Send the run's questions, now that its lease is free; dispatch the run if they are already answered."""
-    syntheses = job_context.ledger.syntheses
-    parts = syntheses.to_dispatch(run_id)
-    job_context.dispatcher.dispatch_syntheses(parts)
-    syntheses.mark_dispatched(run_id, [part.place for part in parts], again_at=job_context.clock() + REDISPATCH_AFTER)
-    states = syntheses.states(run_id)
-    if SynthesisState.READY in states and SynthesisState.WANTED not in states:
-        woken = job_context.ledger.runs.wake(job_context.company, run_id)
+    """Send what is due, now that the run's lease is free: its questions; dispatch the run if all are answered."""
+    ledger, company = job_context.ledger, job_context.company
+    parts = ledger.syntheses.of_run(company, run_id)
+    if any(part.is_open for part in parts):
+        job_context.dispatcher.dispatch(ledger.work.take_due(company=company, limit=DISPATCHED_AT_ONCE))
+    elif any(part.is_ready for part in parts):
+        woken = ledger.runs.wake(company, run_id)
         job_context.dispatcher.dispatch([woken] if woken else [])
 
 

@@ -3,23 +3,14 @@
 from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeVar
 
 from celery import Celery
 
 from memcore import ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import Publisher
-from memcore.jobs import (
-    CompressPayload,
-    FineTunePayload,
-    Payload,
-    SynthesisPayload,
-)
-from memcore.ledger.llm_answers import Synthesis
+from memcore.jobs import CompressPayload, FineTunePayload, Payload
 from memcore.ledger.work_items import WorkItem
-
-PayloadT = TypeVar("PayloadT", bound=Payload)
 
 
 class BrokerDispatcher:
@@ -27,17 +18,6 @@ class BrokerDispatcher:
 
     def __init__(self, app: Celery) -> None:
         self._publisher = Publisher(app)
-
-    def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
-        jobs = (
-            (
-                f"{part.run_id}.{part.place}",
-                _of_row(SynthesisPayload, part),
-                f"part {part.place} of a run of {part.agent_id}",
-            )
-            for part in parts
-        )
-        self._dispatch(SynthesisPayload, jobs)
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
         jobs = (
@@ -73,8 +53,3 @@ class BrokerDispatcher:
         ]
         if outgoing_jobs:  # most ticks have nothing to dispatch, and need no connection
             self._publisher.publish(kind.task, outgoing_jobs, track=True)
-
-
-def _of_row(model: type[PayloadT], row: Synthesis) -> PayloadT:
-    """Return the payload whose fields are those of a ledger row."""
-    return model.model_validate(row, from_attributes=True)

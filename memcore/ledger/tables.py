@@ -162,22 +162,22 @@ shared_heads = _table("shared_heads", *_key("company"), *_required(Integer, "las
 #: cuts other parts.
 syntheses = _table(
     "syntheses",
-    *_key("run_id"),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    *_required(String, "company", "agent_id", "category", "state"),
+    *_key("company", "part_id"),
+    *_required(String, "run_id", "agent_id", "category"),
+    Column("place", Integer, nullable=False),
     Column("source_ids", json_document(), nullable=False),
-    *_optional(String, "kept_id", "reason"),
-    Column("ring_at", UtcDateTime),
+    Column("kept_id", String),
+    Column("replaced_at", UtcDateTime),
+    Index("syntheses_of_run", "company", "run_id"),
 )
 
 #: What models answered, by question: asked once, however often the asker dies.
 answers = _table(
     "answers",
     *_key("question_id"),
-    *_required(String, "company", "agent_id", "purpose", "state"),
-    *_optional(String, "run_id", "reason", "token"),
+    *_required(String, "company", "purpose"),
+    Column("run_id", String),
     Column("text", LargeBinary),
-    *_optional(UtcDateTime, "lease_until", "answered_at"),
     Column("asked_at", UtcDateTime, nullable=False),
     Index("answers_of_run", "run_id"),
     Index("answers_oldest", "company", "asked_at"),

@@ -305,6 +305,8 @@ class WorkItems(Records[WorkItem]):
                 }
                 for part in id_chunks(keys):
                     these = equals(work_items, company=whose, kind=kind) & work_items.c.key.in_(part)
+                    # What waited for this time waits no longer.
+                    move(connection, "wake", these, now=now)
                     connection.execute(update(work_items).where(these).values(values))
         return tuple(taken)
 

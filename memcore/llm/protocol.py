@@ -135,5 +135,3 @@ class ModelEvent(StrEnum):
     UNSETTLED = "llm.account.unsettled"
     #: The answer is malformed; the model is asked once to correct it.
     REPAIRED = "llm.answer.repaired"
-    #: The ledger could not be reached to renew a question's lease; the next renewal tries again.
-    LEASE_UNCERTAIN = "llm.question.lease_uncertain"

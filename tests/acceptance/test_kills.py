@@ -31,12 +31,12 @@ from examples.demo.balance import balance, tally_of
 from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryConnectionError
-from memcore.jobs import LessonPayload, ReindexPayload
+from memcore.jobs import LessonPayload, ReindexPayload, SynthesisPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
-from memcore.ledger.tables import OPEN_WORK, answers, work_items
+from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -81,7 +81,7 @@ EMBEDDER, EMBEDDER_NAME = ("minilm", "all-MiniLM-L6-v2-int8") if THOROUGH else (
 LONG_AGO = NOW - timedelta(hours=2)
 
 #: What the model's worker holds.
-OF_MODEL = work_items.c.kind.in_([LessonPayload.task])
+OF_MODEL = work_items.c.kind.in_([LessonPayload.task, SynthesisPayload.task, "question"])
 
 POLICY = f"""\
 memory:
@@ -293,7 +293,6 @@ def _kill_who_asks(stack: StackAddress, model: StubLLM, ledger: Ledger, client: 
     _let_time_pass(
         stack,
         update(work_items).where(OF_MODEL, OPEN_WORK).values(lease_until=LONG_AGO, dispatch_after=LONG_AGO),
-        update(answers).where(answers.c.state == "asking").values(lease_until=LONG_AGO),
     )
     model.order()
     wait_until(lambda: stack.restarts("worker-llm") > restarts, what="the model's worker to be back")

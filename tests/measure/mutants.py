@@ -122,7 +122,10 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._ends = self._monotonic() + self._length.total_seconds()",
         ),
         ("self._lost = True", "self._lost = False"),
-        ('"attempt": work_items.c.attempt - 1,', '"attempt": work_items.c.attempt,'),
+        ("attempt = work_items.c.attempt - int(is_unused)", "attempt = work_items.c.attempt"),
+        ('move(connection, "wake", these, now=now)', "pass"),
+        ("if known.state is WorkState.FAILED and known.run_id != run_id:", "if known.state is WorkState.FAILED:"),
+        ("if any(part.is_open for part in parts):", "if not parts:"),
         ('return f"{self._lease.token}.{self._claims}"', 'return "mark"'),
     ),
     *_of(
@@ -229,8 +232,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ('"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),', '"dispatch_after": None,'),
         (
-            "due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, work_items.c.kind.not_in(without))",
-            "due = and_(work_items.c.dispatch_after <= now, work_items.c.kind.not_in(without))",
+            "due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, is_wanted)",
+            "due = and_(work_items.c.dispatch_after <= now, is_wanted)",
         ),
         ("add_new(connection, self._table, [rows[key] for key in sorted(added)])", "pass"),
         ("connection.execute(delete(work_items).where(equals(work_items, kind=self._kind), its.exists()))", "pass"),

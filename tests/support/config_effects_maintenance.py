@@ -10,10 +10,8 @@ from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
 from memcore.experience import CompressionService
 from memcore.jobs import Outcome, Retry, Snooze
-from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import NewRun, RunKind
 from memcore.maintenance.consolidation.answers import SynthesisService
-from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
@@ -23,6 +21,7 @@ from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place
 from support.experiences import experience
 from support.fake_summarizer import FakeSummarizer
 from support.fake_teacher import FakeTeacher
+from support.ledger_records import places_due
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
 
@@ -117,14 +116,10 @@ def _run(made: ContextFixture, *, kind: RunKind = "maintenance", undo_of: str | 
 
 
 def _ask(made: ContextFixture, run_id: str) -> int:
-    parts = made.ledger.syntheses.to_dispatch(run_id)
-    made.ledger.syntheses.mark_dispatched(
-        run_id, [part.place for part in parts], again_at=made.clock() + REDISPATCH_AFTER
-    )
-    wanted = [part.place for part in parts if part.state is SynthesisState.WANTED]
-    for place in wanted:
+    places = places_due(made.ledger, run_id, company=COMPANY)
+    for place in places:
         made.job_context.run(made.job_context.service(SynthesisService).ask(run_id, place))
-    return len(wanted)
+    return len(places)
 
 
 def _left(made: ContextFixture, outcome: Outcome) -> object:

@@ -167,7 +167,7 @@ class _WatchedLedger:
         self.experiences = _Watched(inner.experiences, "experiences", faults)
         self.trajectories = _Watched(inner.trajectories, "trajectories", faults)
         self.lessons = _Watched(inner.lessons, "lessons", faults)
-        self.lessons = _Watched(inner.lessons, "lessons", faults)
+        self.work = _Watched(inner.work, "work", faults)
         self.patterns = _Watched(inner.patterns, "patterns", faults)
         self.approvals = _Watched(inner.approvals, "approvals", faults)
         self.skills = _Watched(inner.skills, "skills", faults)

@@ -17,7 +17,6 @@ from memcore.ingest import WriteResult
 from memcore.jobs import Done, Outcome, Payload, ProgressCallback, Step, StoreItem, no_progress
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.protocol import Model
 from memcore.maintenance.consolidation.answers import QuestionOutcome
@@ -54,16 +53,10 @@ class ScriptedBatchWriter:
 class RecordingDispatcher:
     """Remembers what it dispatched."""
 
-    parts: list[Synthesis] = field(default_factory=list)
     experience: list[tuple[str, str]] = field(default_factory=list)
     items: list[WorkItem] = field(default_factory=list)
     finetunes: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
-
-    def dispatch_syntheses(self, parts: Iterable[Synthesis]) -> None:
-        if self.error is not None:
-            raise self.error
-        self.parts.extend(parts)
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
         if self.error is not None:

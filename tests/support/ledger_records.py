@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 from memcore import ids
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import SparseVector
+from memcore.jobs import SynthesisPayload
 from memcore.ledger import tables
 from memcore.ledger.database import record_of
 from memcore.ledger.journal import EntryReason, IncomingKind, JournalEntry
@@ -105,6 +106,13 @@ def finish_lesson(ledger: Ledger, company: str, lesson_id: str, outcome: str, **
     assert claimed is not None
     assert claimed.token is not None
     return ledger.lessons.finish(company, lesson_id, claimed.token, outcome, **drawn)
+
+
+def places_due(ledger: Ledger, run_id: str, *, company: str = COMPANY) -> list[int]:
+    """Return the parts of a run whose messages are due, as dispatched now."""
+    due = (each for each in ledger.work.take_due(company=company, limit=999) if each.kind == SynthesisPayload.task)
+    payloads = [SynthesisPayload.model_validate_json(each.payload or "") for each in due]
+    return sorted(each.place for each in payloads if each.run_id == run_id)
 
 
 def make_record(memory_id: str, *, agent_id: str = "ada", at: datetime | None = None) -> MemoryRecord:

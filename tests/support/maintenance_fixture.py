@@ -18,16 +18,16 @@ from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, Retry, Snooze
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.runs import EndKind, NewRun, Run, RunKind
 from memcore.ledger.tables import journal_metadata
 from memcore.ledger.tables import metadata as ledger_metadata
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.answers import SynthesisService
-from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.maintenance.rules import Timeouts
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord, Vectors, Where
+from support.ledger_records import places_due
 
 if TYPE_CHECKING:
     from memcore.llm.protocol import Model
@@ -170,7 +170,6 @@ class MaintenanceFixture:
             self.policy,
             company=COMPANY,
             model=model or self.model,
-            clock=self.clock,
             **more,
         )
 
@@ -214,16 +213,14 @@ class MaintenanceFixture:
 
     async def ask_model(self, run_id: str) -> list[Outcome]:
         """Do the jobs that a snoozed run dispatched."""
-        self.ledger.syntheses.revive(COMPANY)
-        waiting = [part for part in self.ledger.syntheses.of_run(run_id) if part.state is SynthesisState.WANTED]
-        if waiting and all(part.ring_at and part.reason is None for part in waiting):
-            # Their jobs were sent and lost: the run sends them again when their time has come.
-            self.clock.at = max(self.clock.at, *(part.ring_at for part in waiting if part.ring_at))
-        parts = self.ledger.syntheses.to_dispatch(run_id)
-        self.ledger.syntheses.mark_dispatched(
-            run_id, [part.place for part in parts], again_at=self.clock() + REDISPATCH_AFTER
-        )
-        return [(await self.synthesis().ask(run_id, part.place)).outcome for part in parts]
+        parts = self.ledger.syntheses.of_run(COMPANY, run_id)
+        again = [each.dispatch_after for each in parts if each.is_open and each.state is not WorkState.WAITING]
+        # Their jobs were sent and lost, or their workers died: the sweep sends them again when their time has come.
+        self.clock.at = max([self.clock.at, *filter(None, again)])
+        return [
+            (await self.synthesis().ask(run_id, place)).outcome
+            for place in places_due(self.ledger, run_id, company=COMPANY)
+        ]
 
     async def maintenance_run(self, *, allow_large: bool = False) -> Run:
         return await self._finished(self.plan_run(allow_large=allow_large))

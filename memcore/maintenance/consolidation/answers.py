@@ -2,30 +2,34 @@
 
 import builtins
 import logging
+import time
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Self
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
-from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig, LLMConsolidationConfig
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
+    LeaseLostError,
     MaintenancePausedError,
     MemoryError,  # noqa: A004  # the reference's name
     ProviderError,
 )
 from memcore.jobs import Dead, Done, Outcome, Skipped
+from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
 from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.ledger.llm_answers import Answers as AnswersTable
-from memcore.ledger.llm_answers import Synthesis, SynthesisState
+from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
-from memcore.ledger.work_items import OPEN_STATES, WorkItem
-from memcore.llm.answer_cache import QUESTION_LEASE, QUESTION_RENEWAL, question_lease
-from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.ledger.work_items import OPEN_STATES, WorkItem, WorkState
+from memcore.llm.answer_cache import CachingModel, UnusableAnswerError
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import Question, RecentTrajectories, Reply
 from memcore.maintenance.consolidation.step import LEAST_SOURCES
@@ -46,10 +50,10 @@ class CachedAnswers:
 
     async def ask(self, question: Question) -> Reply:
         """Return what is kept. Raises AnswerMissingError."""
-        found = self._table.get(question_id(question, self._run))
+        found = self._table.get(self._run.company, question_id(question, self._run))
         # An answer of use, or a question that this very run asked in vain.
         if found is None or not (
-            found.state == "answered" or (found.state == "unusable" and found.run_id == self._run.run_id)
+            found.state is WorkState.DONE or (found.state is WorkState.FAILED and found.run_id == self._run.run_id)
         ):
             raise AnswerMissingError(f"{question.purpose}: the model has to be asked first")
         return Reply(text=found.text, reason=found.reason or "")
@@ -87,11 +91,10 @@ _log = logging.getLogger(__name__)
 class AnsweringModel:
     """Asks a model the questions of one run, and keeps the answers in the ledger."""
 
-    def __init__(self, table: AnswersTable, run: Run, model: Model, *, renewal: timedelta = QUESTION_RENEWAL) -> None:
-        self._table = table
+    def __init__(self, table: AnswersTable, run: Run, model: Model, *, renewal: timedelta = LEASE_RENEWAL) -> None:
+        self._cache = CachingModel(model, table, renewal=renewal)
         self._run = run
         self._model = model
-        self._renewal = renewal
 
     async def ask(self, question: Question) -> Reply:
         """Return the answer that is kept, or ask and keep it.
@@ -100,67 +103,45 @@ class AnsweringModel:
         refuses (a wrong key, a wrong model) raises, and nothing is kept.
         """
         run, key = self._run, question_id(question, self._run)
-        known = self._table.claim(
-            key,
-            company=run.company,
-            agent_id=run.agent_id,
-            run_id=run.run_id,
-            purpose=question.purpose,
-            lease=QUESTION_LEASE,
-        )
-        if known is None:
-            raise AnswerMissingError(f"{question.purpose}: another worker asks the model this question now")
-        if known.token is None:
-            return Reply(text=known.text, reason=known.reason or "")
-        async with question_lease(self._table, key, known.token, renewal=self._renewal):
-            found = await self._asked(question, key, known.token)
-        if found.text is not None:
-            is_kept = self._table.answered(key, known.token, found.text)
-        else:
-            is_kept = self._table.unusable(key, known.token, found.reason)
-            _log.warning(
-                MaintenanceEvent.MODEL_UNUSABLE,
-                extra={"agent_id": run.agent_id, "purpose": question.purpose, "reason": found.reason},
-            )
-        if not is_kept:
-            raise AnswerMissingError(f"{question.purpose}: another worker has taken the question over")
-        return found
-
-    async def _asked(self, question: Question, key: str, token: str) -> Reply:
+        by = Attribution(company=run.company, agent_id=run.agent_id, run_id=run.run_id, purpose=question.purpose)
         try:
-            return await self._answer(question, key)
+            completion = await self._cache.ask_once(partial(self._asked, question, by, key), by=by, key=key)
+        except UnusableAnswerError as error:
+            return Reply(reason=str(error))
+        return Reply(text=completion.text)
+
+    async def _asked(self, question: Question, by: Attribution, key: str) -> Completion:
+        about = {"agent_id": by.agent_id, "purpose": by.purpose}
+        try:
+            return await self._answer(question, by, key)
         except ProviderError as error:
-            if error.is_retryable:
-                return Reply(reason=str(error))
-            self._table.release(key, token)
-            _log.error(  # a traceback would say nothing that the sentence does not
-                MaintenanceEvent.MODEL_REFUSED,
-                extra={"agent_id": self._run.agent_id, "purpose": question.purpose, "reason": str(error)},
-            )
-            raise
+            reason = str(error)
+            if not error.is_retryable:
+                # A traceback would say nothing that the sentence does not.
+                _log.error(MaintenanceEvent.MODEL_REFUSED, extra={**about, "reason": reason})
+                raise
         except (builtins.MemoryError, RecursionError, MemoryError):
             # This process or the ledger is in trouble, or the budget is spent: the model is not to blame.
-            self._table.release(key, token)
             raise
+        except UnusableAnswerError as error:
+            reason = str(error)
         except Exception as error:  # noqa: BLE001  # whatever a provider raises must cost a summary, not a memory
-            return Reply(reason=f"unexpected {type(error).__name__}")
+            reason = f"unexpected {type(error).__name__}"
+        _log.warning(MaintenanceEvent.MODEL_UNUSABLE, extra={**about, "reason": reason})
+        raise UnusableAnswerError(reason)
 
-    async def _answer(self, question: Question, key: str) -> Reply:
+    async def _answer(self, question: Question, by: Attribution, key: str) -> Completion:
         request = await question.request()
-        by = Attribution(
-            company=self._run.company,
-            agent_id=self._run.agent_id,
-            run_id=self._run.run_id,
-            purpose=question.purpose,
-        )
         completion = await self._model.ask(request, by=by, key=key)
         if completion.is_cut or len(completion.text) > question.max_chars:
             completion = await self._model.ask(_shorter(request, question.max_tokens), by=by, key=f"{key}:shorter")
         if completion.is_cut or len(completion.text) > question.max_chars:
-            return Reply(reason="the answer is longer than allowed, and so is the second one")
+            raise UnusableAnswerError("the answer is longer than allowed, and so is the second one")
         # PostgreSQL, and the columns of stock mem0, take no NUL.
         text = completion.text.replace("\0", "").strip()
-        return Reply(text=text) if text else Reply(reason="the answer is blank")
+        if not text:
+            raise UnusableAnswerError("the answer is blank")
+        return completion.model_copy(update={"text": text})
 
 
 def _shorter(request: CompletionRequest, max_tokens: int) -> CompletionRequest:
@@ -187,9 +168,8 @@ class SynthesisService:
     _: KW_ONLY
     company: str
     model: Model | None
-    clock: Clock = utc_now
     build_strategy: StrategyBuilder = build_consolidation_strategy
-    renewal: timedelta = QUESTION_RENEWAL
+    renewal: timedelta = LEASE_RENEWAL
 
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
@@ -200,7 +180,6 @@ class SynthesisService:
             context.policy.memory.consolidation,
             company=context.company,
             model=context.model,
-            clock=context.clock,
         )
 
     async def ask(self, run_id: str, place: int) -> QuestionOutcome:
@@ -208,39 +187,52 @@ class SynthesisService:
 
         Returns:
             Done: all answers are kept; the run can go on with this part.
-            Skipped: nothing to ask now; the reason says why, and the run dispatches the job again where needed.
+            Skipped: nothing to ask now; the reason says why, and the sweep dispatches the job again where needed.
             Dead: the run is unknown, or another company's.
         """
         run = self.ledger.runs.get(self.company, run_id)
         if run is None:
             return QuestionOutcome(outcome=Dead(reason=f"run {run_id} is unknown here"))
-        part = self.ledger.syntheses.get(run_id, place)
-        if part is None or not part.is_awake(self.clock()) or run.state not in OPEN_STATES:
+        part = self.ledger.syntheses.get(self.company, f"{run_id}.{place}")
+        # A part that waits is made available when its time has come.
+        if part is None or part.state is WorkState.WAITING or run.state not in OPEN_STATES:
             return QuestionOutcome(outcome=Skipped(reason="nobody waits for this part now"))
         if self.model is None:
             return QuestionOutcome(
                 outcome=Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
             )
-        outcome: Outcome = Done(facts={"asked": 1})
         try:
             check_kill_switch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=self.policy.enabled)
-            await self._ask(run, part, self.model)
-        except (AnswerMissingError, MaintenancePausedError) as error:
+            return await self._claimed(run, part.key, self.model)
+        except (MaintenancePausedError, LeaseLostError) as error:
             return QuestionOutcome(outcome=Skipped(reason=str(error)))
-        except (BudgetExceededError, ProviderError) as error:
-            outcome, is_over = Skipped(reason=str(error)), self._postpone(part, error)
-        else:
-            self.ledger.syntheses.turn(run_id, place, SynthesisState.READY)
-            is_over = SynthesisState.WANTED not in self.ledger.syntheses.states(run_id)
-        woken = self.ledger.runs.wake(self.company, run_id) if is_over else None
-        return QuestionOutcome(outcome=outcome, maintenance_run=woken)
 
-    def _postpone(self, part: Synthesis, error: BudgetExceededError | ProviderError) -> bool:
-        """Postpone or refuse all parts of the run; False when that was done before."""
-        syntheses = self.ledger.syntheses
-        if isinstance(error, BudgetExceededError):
-            return syntheses.sleep(part.run_id, until=error.until, reason=str(error))
-        return syntheses.refuse(part.run_id, reason=str(error))
+    async def _claimed(self, run: Run, key: str, model: Model) -> QuestionOutcome:
+        syntheses, since = self.ledger.syntheses, time.monotonic()
+        part = syntheses.claim(self.company, key, lease=LEASE_LENGTH)
+        if part is None or part.token is None:
+            return QuestionOutcome(outcome=Skipped(reason="another worker asks about this part, or has asked"))
+        outcome: Outcome = Done(facts={"asked": 1})
+        try:
+            with Lease(syntheses, self.company, key, part.token, since=since, renewal=self.renewal):
+                await self._ask(run, part, model)
+            is_over = syntheses.finish(part)
+        except AnswerMissingError as error:
+            syntheses.release(self.company, key, part.token, reason=str(error), is_unused=True)
+            return QuestionOutcome(outcome=Skipped(reason=str(error)))
+        except BudgetExceededError as error:
+            syntheses.wait_together(part, until=error.until, reason=str(error))
+            outcome, is_over = Skipped(reason=str(error)), True
+        except ProviderError as error:
+            syntheses.refuse_together(part, reason=str(error))
+            outcome, is_over = Skipped(reason=str(error)), True
+        except Exception:
+            # The message comes again, and finds it free.
+            with suppress(MemoryError):
+                syntheses.release(self.company, key, part.token, is_unused=True)
+            raise
+        woken = self.ledger.runs.wake(self.company, run.run_id) if is_over else None
+        return QuestionOutcome(outcome=outcome, maintenance_run=woken)
 
     async def _ask(self, run: Run, part: Synthesis, model: Model) -> None:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]

@@ -8,7 +8,8 @@ from operator import attrgetter
 
 from memcore.backends.protocol import pages
 from memcore.errors import AnswerMissingError, ProviderError
-from memcore.ledger.llm_answers import Syntheses, Synthesis, SynthesisState
+from memcore.ledger.llm_answers import Syntheses, Synthesis
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
     SummaryCandidate,
@@ -25,8 +26,8 @@ from memcore.records import MemoryRecord, Where
 #: Fewer sources than this need no summary: the others were changed or removed since they were chosen.
 LEAST_SOURCES = 2
 
-#: Wait before a part's job is sent again if nothing came of it: longer than a model with all its retries takes.
-REDISPATCH_AFTER = timedelta(minutes=15)
+#: Wait before a run looks at its parts again, if no answer wakes it before.
+LOOKED_AT_AGAIN = timedelta(minutes=15)
 
 _log = logging.getLogger(__name__)
 
@@ -79,13 +80,13 @@ async def apply_consolidation(
 
     Raises ProviderError when the model's server refused; its parts stay as they are.
     """
-    run_id = store.run.run_id
-    planned = syntheses.of_run(run_id)
+    run = store.run
+    planned = syntheses.of_run(run.company, run.run_id)
     moved = await _finish(store, strategy, syntheses, planned) if planned else await _begin(store, strategy, syntheses)
     _log.info(
         MaintenanceEvent.STRATEGY_COMPLETED,
         extra={
-            "agent_id": store.run.agent_id,
+            "agent_id": run.agent_id,
             "strategy": strategy.name,
             "removed": sum(each.counts.outgoing for each in moved),
             "summaries": sum(each.counts.incoming for each in moved),
@@ -93,7 +94,7 @@ async def apply_consolidation(
     )
     if not (planned or any(part.unanswered for part in moved)):
         return None
-    return _pending(syntheses.of_run(run_id), now=store.snapshot.now)
+    return _pending(syntheses.of_run(run.company, run.run_id), now=store.snapshot.now)
 
 
 async def _begin(store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses) -> list[_Part]:
@@ -142,7 +143,7 @@ async def _finish(
     """Replace the parts whose answers have come."""
     moved: list[_Part] = []
     for synthesis in planned:
-        if synthesis.state is not SynthesisState.READY:
+        if not synthesis.is_ready:
             continue
         part = _Part(ids=frozenset(synthesis.source_ids), kept_id=synthesis.kept_id, category=synthesis.category)
         where = store.snapshot.mergeable(synthesis.category)
@@ -151,9 +152,9 @@ async def _finish(
         moved.append(part)
         if part.unanswered:
             # Some were pinned, changed or removed since the model was asked: it is asked about what is left.
-            syntheses.turn(synthesis.run_id, synthesis.place, SynthesisState.WANTED, source_ids=part.unanswered)
+            syntheses.ask_again(synthesis, part.unanswered)
         else:
-            syntheses.turn(synthesis.run_id, synthesis.place, SynthesisState.DONE)
+            syntheses.replaced(synthesis)
     return moved
 
 
@@ -193,14 +194,17 @@ def _pending(parts: Sequence[Synthesis], *, now: datetime) -> PendingAnswers | N
 
     Raises ProviderError when none waits, and some were refused.
     """
-    wanted = [part for part in parts if part.state in {SynthesisState.WANTED, SynthesisState.READY}]
-    refused = [part for part in parts if part.state is SynthesisState.REFUSED]
+    wanted = [part for part in parts if part.is_open or part.is_ready]
+    refused = [part for part in parts if part.state is WorkState.FAILED]
     if not wanted:
         if refused:
             raise ProviderError(f"{len(refused)} of {len(parts)} groups wait for a person: {refused[0].reason}")
         return None
-    until = min(part.ring_at or now + REDISPATCH_AFTER for part in wanted)
-    reason = next((part.reason for part in wanted if part.reason), None)
+    waiting = [part for part in wanted if part.state is WorkState.WAITING]
+    until = min((part.dispatch_after for part in waiting if part.dispatch_after), default=now + LOOKED_AT_AGAIN)
+    if len(waiting) < len(wanted):
+        until = min(until, now + LOOKED_AT_AGAIN)
+    reason = next((part.reason for part in waiting if part.reason), None)
     return PendingAnswers(
         reason=reason or f"a language model is asked about {len(wanted)} of {len(parts)} groups", until=until
     )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from benchmarks.consolidation.contexts import Held
 from benchmarks.consolidation.evidence import terms_of
 from benchmarks.consolidation.ways import Variant, tokens
+from support.ledger_records import places_due
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
@@ -132,11 +133,11 @@ class MaintenanceRuns:
 
     async def _asked(self, run_id: str, policy: ConsolidationConfig) -> bool:
         """Ask the model what a run waits for, as the jobs beside it do; return whether there was anything."""
-        parts = self._ledger.syntheses.to_dispatch(run_id)
+        places = places_due(self._ledger, run_id, company=self._company)
         synthesis = SynthesisService(self._backend, self._ledger, policy, company=self._company, model=self._model)
-        for start in range(0, len(parts), _ASKED_AT_ONCE):
-            await asyncio.gather(*(synthesis.ask(run_id, part.place) for part in parts[start : start + _ASKED_AT_ONCE]))
-        return bool(parts)
+        for start in range(0, len(places), _ASKED_AT_ONCE):
+            await asyncio.gather(*(synthesis.ask(run_id, place) for place in places[start : start + _ASKED_AT_ONCE]))
+        return bool(places)
 
 
 def _always(strategy: CompositeConsolidationStrategy | None) -> StrategyBuilder:

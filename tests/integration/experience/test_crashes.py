@@ -16,7 +16,7 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.experience import CompressionService
 from memcore.jobs import Done
 from memcore.ledger.learning.experiences import ExperienceCounts
-from memcore.llm.answer_cache import QUESTION_LEASE
+from memcore.ledger.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryLevel
 from memcore.records import Where
 
@@ -40,7 +40,7 @@ def service(library: WikiFixture, model: FakeTeacher, faults: Faults) -> Compres
 
 #: Between the two an answer is on its way into the ledger: the question is put again, under its key, and a provider
 #: that knows the key sends no second bill.
-ON_ITS_WAY = {"model.ask", "answers.answered"}
+ON_ITS_WAY = {"model.ask", "answers.finish"}
 
 
 @pytest.mark.parametrize("is_after", AT_CALLS)
@@ -62,7 +62,7 @@ async def test_after_a_crash_anywhere_the_next_attempt_ends_it(
         except Crash:
             points += 1
         # The dead worker's question is free again; its message comes back long after.
-        library.clock.now = NOW + QUESTION_LEASE
+        library.clock.now = NOW + LEASE_LENGTH
         assert isinstance(await service(library, model, Faults()).run("ada"), Done)
 
         kept = (await library.backend.scan(Where(agent_id="ada"))).records

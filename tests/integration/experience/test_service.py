@@ -223,8 +223,8 @@ async def test_what_another_worker_asks_is_left_to_it(library: WikiFixture) -> N
     add_experiences(library, 1)
     model = FakeTeacher()
     key = ids.question_id(company=COMPANY, agent_id="ada", purpose=PURPOSE, model="", about=("e0", "llm-v1"))
-    library.ledger.answers.claim(
-        key, company=COMPANY, agent_id="ada", run_id=None, purpose=PURPOSE, lease=timedelta(minutes=1)
+    library.ledger.answers.claim_question(
+        COMPANY, key, agent_id="ada", run_id=None, purpose=PURPOSE, lease=timedelta(minutes=1)
     )
     assert await compress(library, model) == Done(facts={"elsewhere": 1})
     assert (model.asked, counts(library).raw) == ([], 1)

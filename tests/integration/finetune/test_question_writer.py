@@ -19,9 +19,9 @@ from memcore.errors import FineTuneCancelledError, LeaseLostError
 from memcore.finetune import questions as question_writer
 from memcore.finetune.documents import Owned, Passage
 from memcore.finetune.questions import FAILED_ATTEMPT, LONGEST, PURPOSE, QuestionWriter
+from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.llm_usage import UsageBy
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.answer_cache import QUESTION_LEASE
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.retry import Retrying
 from memcore.models.memory import ConsolidationInterval
@@ -253,7 +253,7 @@ def test_whoever_is_killed_anywhere_has_paid_for_no_answer_twice(asker: Asker) -
         asker.fleet.ledger.answers.forget(COMPANY, RUN)
         with pytest.raises(Crash):
             asker.write(FIVE, faults=Faults(at, is_after=True))
-        asker.fleet.clock.advance(QUESTION_LEASE + timedelta(seconds=1))
+        asker.fleet.clock.advance(LEASE_LENGTH + timedelta(seconds=1))
         assert len(asker.write(FIVE)) == 5, counting.calls[at]
         billed = Counter(each["key"] for each in asker.stub.log() if not each["is_repeated"])
         assert len(billed) == 5
@@ -262,16 +262,16 @@ def test_whoever_is_killed_anywhere_has_paid_for_no_answer_twice(asker: Asker) -
 
 def test_a_complete_run_leaves_no_answer_behind(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
-    other = fleet.ledger.answers.claim(
-        "q-2", company=COMPANY, agent_id="ada", run_id="another", purpose=PURPOSE, lease=QUESTION_LEASE
+    other = fleet.ledger.answers.claim_question(
+        COMPANY, "q-2", agent_id="ada", run_id="another", purpose=PURPOSE, lease=LEASE_LENGTH
     )
-    mine = fleet.ledger.answers.claim(
-        "q-1", company=COMPANY, agent_id="ada", run_id=run_id, purpose=PURPOSE, lease=QUESTION_LEASE
+    mine = fleet.ledger.answers.claim_question(
+        COMPANY, "q-1", agent_id="ada", run_id=run_id, purpose=PURPOSE, lease=LEASE_LENGTH
     )
     assert mine is not None
     assert mine.token is not None
     assert other is not None
-    fleet.ledger.answers.answered("q-1", mine.token, '{"questions": ["Who?"]}')
+    fleet.ledger.answers.finish(COMPANY, "q-1", mine.token, '{"questions": ["Who?"]}')
     fleet.to_the_end(run_id)
-    assert fleet.ledger.answers.get("q-1") is None
-    assert fleet.ledger.answers.get("q-2") is not None
+    assert fleet.ledger.answers.get(COMPANY, "q-1") is None
+    assert fleet.ledger.answers.get(COMPANY, "q-2") is not None

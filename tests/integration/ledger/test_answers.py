@@ -6,16 +6,17 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
 
-from memcore.errors import MemoryInputError
+from memcore.errors import LeaseLostError, MemoryInputError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer
+from memcore.ledger.work_items import WorkState
 
 LEASE = timedelta(seconds=45)
 
 
 def take(ledger: Ledger, question_id: str = "q", *, run_id: str = "run", company: str = COMPANY) -> Answer | None:
-    return ledger.answers.claim(
-        question_id, company=company, agent_id="ada", run_id=run_id, purpose="test", lease=LEASE
+    return ledger.answers.claim_question(
+        company, question_id, agent_id="ada", run_id=run_id, purpose="test", lease=LEASE
     )
 
 
@@ -28,45 +29,46 @@ def token(found: Answer | None) -> str:
 def test_a_question_belongs_to_the_first_who_takes_it_until_the_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:
     first = take(ledger)
     assert first is not None
-    assert first.state == "asking"
+    assert first.state is WorkState.LEASED
     assert take(ledger) is None
     clock.advance(LEASE - timedelta(seconds=1))
-    assert ledger.answers.renew("q", token(first), lease=LEASE)
+    ledger.answers.renew(COMPANY, "q", token(first), lease=LEASE)
     clock.advance(LEASE - timedelta(seconds=1))
     assert take(ledger) is None
     clock.advance(timedelta(seconds=1))
     second = take(ledger)
     assert token(second) != token(first)
-    assert not ledger.answers.renew("q", token(first), lease=LEASE)
-    assert not ledger.answers.answered("q", token(first), "too late")
-    assert not ledger.answers.unusable("q", token(first), "too late")
-    assert ledger.answers.answered("q", token(second), "in time")
-    kept = ledger.answers.get("q")
-    assert kept is not None
-    assert kept.text == "in time"
+    with pytest.raises(LeaseLostError):
+        ledger.answers.renew(COMPANY, "q", token(first), lease=LEASE)
+    with pytest.raises(LeaseLostError):
+        ledger.answers.finish(COMPANY, "q", token(first), "too late")
+    with pytest.raises(LeaseLostError):
+        ledger.answers.fail(COMPANY, "q", token(first), "too late")
+    assert ledger.answers.finish(COMPANY, "q", token(second), "in time").text == "in time"
+    assert ledger.work.take_due(limit=9) == (), "no message asks for a question"
 
 
 def test_an_answer_is_for_every_run_and_a_failure_for_its_own(ledger: Ledger) -> None:
-    ledger.answers.answered("good", token(take(ledger, "good")), "naïve\x00 café, 日本")
-    ledger.answers.unusable("bad", token(take(ledger, "bad")), "blank")
+    ledger.answers.finish(COMPANY, "good", token(take(ledger, "good")), "naïve\x00 café, 日本")
+    ledger.answers.fail(COMPANY, "bad", token(take(ledger, "bad")), "blank")
 
     again = take(ledger, "good", run_id="other")
     assert again is not None
-    assert (again.state, again.text, again.token) == ("answered", "naïve\x00 café, 日本", None)
+    assert (again.state, again.text, again.token) == (WorkState.DONE, "naïve\x00 café, 日本", None)
     same = take(ledger, "bad")
     assert same is not None
-    assert (same.state, same.reason, same.token) == ("unusable", "blank", None)
+    assert (same.state, same.reason, same.token) == (WorkState.FAILED, "blank", None)
     other = take(ledger, "bad", run_id="other")
     assert other is not None
-    assert (other.state, other.run_id) == ("asking", "other")
+    assert (other.state, other.run_id) == (WorkState.LEASED, "other")
 
 
 def test_a_question_that_was_not_asked_after_all_is_free_at_once(ledger: Ledger) -> None:
-    ledger.answers.release("q", token(take(ledger)))
-    assert ledger.answers.get("q") is None
-    held = take(ledger)
-    ledger.answers.release("q", "a token of someone else")
-    assert ledger.answers.renew("q", token(held), lease=LEASE)
+    ledger.answers.release(COMPANY, "q", token(take(ledger)))
+    held = take(ledger, run_id="other")
+    with pytest.raises(LeaseLostError):
+        ledger.answers.release(COMPANY, "q", "a token of someone else")
+    ledger.answers.renew(COMPANY, "q", token(held), lease=LEASE)
 
 
 def test_of_many_at_once_one_takes_it(ledger: Ledger) -> None:
@@ -76,33 +78,22 @@ def test_of_many_at_once_one_takes_it(ledger: Ledger) -> None:
 
 
 def test_the_text_is_in_no_repr(ledger: Ledger) -> None:
-    ledger.answers.answered("q", token(take(ledger)), "marigold")
-    assert "marigold" not in repr(ledger.answers.get("q"))
+    ledger.answers.finish(COMPANY, "q", token(take(ledger)), "marigold")
+    assert "marigold" not in repr(ledger.answers.get(COMPANY, "q"))
 
 
 def test_old_answers_go_company_by_company(ledger: Ledger, clock: StoppedClock) -> None:
-    ledger.answers.answered("ours", token(take(ledger, "ours")), "x")
-    ledger.answers.answered("theirs", token(take(ledger, "theirs", company="other")), "x")
+    ledger.answers.finish(COMPANY, "ours", token(take(ledger, "ours")), "x")
+    ledger.answers.finish("other", "theirs", token(take(ledger, "theirs", company="other")), "x")
     clock.advance(timedelta(days=7))
-    ledger.answers.answered("new", token(take(ledger, "new")), "x")
+    ledger.answers.finish(COMPANY, "new", token(take(ledger, "new")), "x")
 
     assert ledger.answers.expire(COMPANY, before=clock()) == 1
-    assert [each for each in ("ours", "theirs", "new") if ledger.answers.get(each)] == ["theirs", "new"]
-
-
-@pytest.mark.parametrize("state", ["answered", "unusable"])
-def test_a_settled_question_is_not_revived(ledger: Ledger, clock: StoppedClock, state: str) -> None:
-    held = token(take(ledger))
-    if state == "answered":
-        ledger.answers.answered("q", held, "x")
-    else:
-        ledger.answers.unusable("q", held, "blank")
-    clock.advance(timedelta(days=1))
-    assert ledger.syntheses.revive(COMPANY) == ()
-    assert ledger.answers.get("q") is not None
+    kept = [ledger.answers.get(*each) for each in ((COMPANY, "ours"), ("other", "theirs"), (COMPANY, "new"))]
+    assert [each and each.question_id for each in kept] == [None, "theirs", "new"]
 
 
 def test_a_question_of_another_company_is_refused(ledger: Ledger) -> None:
-    ledger.answers.answered("q", token(take(ledger)), "x")
+    ledger.answers.finish(COMPANY, "q", token(take(ledger)), "x")
     with pytest.raises(MemoryInputError, match="another company"):
         take(ledger, company="other")

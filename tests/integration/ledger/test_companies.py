@@ -55,6 +55,7 @@ EXPERIENCE = experience("e-1", agent_id=AGENT)
 TRAJECTORY = trajectory("e-1", agent_id=AGENT, quality=8.0, turns=(Turn(tools=("shell", "shell")),))
 FIRST = DAWN - timedelta(days=400)
 EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1, min_confidence=0.0)
+QUESTION, PART = f"question of {COMPANY}", f"night of {COMPANY}.0"
 CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
 
 Call = Callable[[Ledger, StoppedClock, str], object]
@@ -111,7 +112,7 @@ def _heard(say: Callable[[], object]) -> object:
 
 
 #: The parts of the ledger that are kinds of work.
-KINDS = ("lessons", "runs", "skill_cycles")
+KINDS = ("answers", "lessons", "runs", "skill_cycles", "syntheses")
 
 
 def _held(ledger: Ledger, part: str) -> tuple[str, str]:
@@ -157,8 +158,8 @@ def _asked(ledger: Ledger, company: str) -> Answer | None:
             )
         ]
     )  # fmt: skip
-    return ledger.answers.claim(
-        f"question of {company}", company=company, agent_id=AGENT, run_id=run_id, purpose="test", lease=-DAY
+    return ledger.answers.claim_question(
+        company, f"question of {company}", agent_id=AGENT, run_id=run_id, purpose="test", lease=-DAY
     )
 
 
@@ -221,10 +222,11 @@ WRITES: dict[str, Call] = {
     "approvals.settle": lambda ledger, _, c: ledger.approvals.settle(c, "one", ApprovalNeed.EFFECT, effect="fact"),
     "approvals.undo": lambda ledger, _, c: _heard(lambda: ledger.approvals.undo(c, "one", PERSON)),
     "approvals.expire": _expired,
-    "answers.claim": lambda ledger, _, c: _asked(ledger, c),
+    "answers.claim_question": lambda ledger, _, c: _asked(ledger, c),
+    "answers.finish": lambda ledger, _, c: _heard(lambda: ledger.answers.finish(c, *_held(ledger, "answers"), "yes")),
+    "answers.fail": lambda ledger, _, c: _heard(lambda: ledger.answers.fail(c, *_held(ledger, "answers"), "no")),
     "answers.forget": lambda ledger, _, c: ledger.answers.forget(c, f"night of {COMPANY}"),
     "answers.expire": lambda ledger, clock, c: ledger.answers.expire(c, before=clock() + timedelta(days=400)),
-    "syntheses.revive": lambda ledger, _, c: ledger.syntheses.revive(c),
     "syntheses.forget": lambda ledger, _, c: ledger.syntheses.forget(c),
     "experiences.append": lambda ledger, _, c: ledger.experiences.append(c, EXPERIENCE),
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
@@ -310,8 +312,11 @@ VIEWS: dict[str, Call] = {
     "approvals.get": lambda ledger, _, c: ledger.approvals.get(c, "one"),
     "approvals.page": lambda ledger, _, c: ledger.approvals.page(c),
     "approvals.unsettled": lambda ledger, _, c: ledger.approvals.unsettled(c),
-    "answers.get": lambda ledger, _, c: ledger.answers.get(f"question of {c}"),
-    "syntheses.of_run": lambda ledger, _, c: ledger.syntheses.of_run(f"night of {c}"),
+    "answers.get": lambda ledger, _, c: ledger.answers.get(c, QUESTION),
+    "answers.item": lambda ledger, _, c: ledger.answers.item(c, QUESTION),
+    "syntheses.get": lambda ledger, _, c: ledger.syntheses.get(c, PART),
+    "syntheses.item": lambda ledger, _, c: ledger.syntheses.item(c, PART),
+    "syntheses.of_run": lambda ledger, _, c: ledger.syntheses.of_run(c, f"night of {COMPANY}"),
     "experiences.count": lambda ledger, _, c: ledger.experiences.count(c, AGENT),
     "experiences.get": lambda ledger, _, c: ledger.experiences.get(c, AGENT, EXPERIENCE.id),
     "experiences.has_raw": lambda ledger, _, c: ledger.experiences.has_raw(c, AGENT),
@@ -370,9 +375,6 @@ INSIDE = {
 #: Writes after which every view is looked at: one by one that takes half a minute, and one company's rows do not heal.
 TOGETHER = sized(25, thorough=1)
 
-#: Views beside the calls that name a company: what they show is named by an id.
-BY_ID = {"answers.get", "syntheses.of_run"}
-
 
 def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) -> None:
     parts = {name: part for name, part in vars(ledger).items() if not name.startswith("_")}
@@ -382,7 +384,7 @@ def test_every_call_of_the_ledger_that_names_a_company_is_tried(ledger: Ledger) 
         for call, method in inspect.getmembers(part, inspect.ismethod)
         if not call.startswith("_") and "company" in inspect.signature(method).parameters
     }
-    assert named | INSIDE | BY_ID == WRITES.keys() | VIEWS.keys()
+    assert named | INSIDE == WRITES.keys() | VIEWS.keys()
 
 
 @pytest.mark.slow(because="a hundred writes, and eighty views after every few")
@@ -408,7 +410,8 @@ def test_what_a_company_does_changes_nothing_of_another(
         "skills.apply",
         "journal.hold",
         "archive.put",
-        "answers.claim",
+        "answers.claim_question",
+        "syntheses.claim",
         "approvals.file",
         "org.publish",
         "experiences.append",

@@ -13,7 +13,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, create_engine, inspect, text
-from support.ledger_records import postgres_database, sqlite_urls
+from support.ledger_records import places_due, postgres_database, sqlite_urls
 
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
@@ -200,6 +200,51 @@ def test_an_upgrade_makes_an_item_of_each_reindex(fresh: dict[str, str]) -> None
             claimed = ledger.reindexes.claim(item.company, item.key, lease=timedelta(minutes=1))
             assert claimed is not None
             assert (claimed.cursor, claimed.looked_at, claimed.stage) == ("7", 7, ReindexStage.COPYING)
+
+
+def test_an_upgrade_makes_an_item_of_each_question_and_of_each_part_of_a_run(fresh: dict[str, str]) -> None:
+    noon, later = "2026-03-01 12:00:00", "2026-03-01 18:00:00"
+    answer = {"company": "acme", "agent_id": "ada", "purpose": "test", "run_id": "run", "asked_at": noon}
+    part = {"company": "acme", "run_id": "run", "agent_id": "ada", "category": "social", "source_ids": '["a", "b"]'}
+    statements = [
+        *_inserts(
+            "answers",
+            answer | {"question_id": "now", "state": "asking", "token": "mine", "lease_until": later},
+            answer | {"question_id": "good", "state": "answered", "answered_at": later},
+            answer | {"question_id": "bad", "state": "unusable", "reason": "blank", "answered_at": later},
+        ),
+        "UPDATE answers SET text = 'yes' WHERE question_id = 'good'"
+        if fresh["ledger"].startswith("postgresql")
+        else "UPDATE answers SET text = CAST('yes' AS BLOB) WHERE question_id = 'good'",
+        *_inserts(
+            "syntheses",
+            part | {"place": 0, "state": "wanted"},
+            part | {"place": 1, "state": "wanted", "ring_at": later, "reason": "spent", "kept_id": "k"},
+            part | {"place": 2, "state": "ready"},
+            part | {"place": 3, "state": "done"},
+            part | {"place": 4, "state": "refused", "reason": "401"},
+        ),
+    ]
+    with closing(_upgraded(fresh, *statements, since="ledger_16")) as ledger:
+        kept = [ledger.answers.get("acme", each) for each in ("now", "good", "bad")]
+        assert [each and (each.state, each.text, each.reason, each.token) for each in kept] == [
+            (WorkState.LEASED, None, None, "mine"),
+            (WorkState.DONE, "yes", None, None),
+            (WorkState.FAILED, None, "blank", None),
+        ]
+        ledger.answers.finish("acme", "now", "mine", "in time")
+        parts = ledger.syntheses.of_run("acme", "run")
+        assert [(each.state, each.is_ready, each.reason) for each in parts] == [
+            (WorkState.AVAILABLE, False, None),
+            (WorkState.WAITING, False, "spent"),
+            (WorkState.DONE, True, None),
+            (WorkState.DONE, False, None),
+            (WorkState.FAILED, False, "401"),
+        ]
+        assert {(each.source_ids, each.category) for each in parts} == {(("a", "b"), "social")}
+        assert (parts[0].kept_id, parts[1].kept_id) == (None, "k")
+        assert parts[1].dispatch_after == datetime(2026, 3, 1, 18, tzinfo=UTC)
+        assert places_due(ledger, "run") == [0, 1]
 
 
 def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:

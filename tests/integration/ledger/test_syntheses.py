@@ -2,13 +2,15 @@
 
 from datetime import timedelta
 
-from support.ledger_records import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock, places_due
 
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.llm_answers import Synthesis, SynthesisState
+from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory
+
+LEASE = timedelta(seconds=45)
 
 
 def part(place: int, *, run_id: str = "run", sources: tuple[str, ...] = ("a", "b")) -> Synthesis:
@@ -23,96 +25,70 @@ def part(place: int, *, run_id: str = "run", sources: tuple[str, ...] = ("a", "b
     )
 
 
-def places(parts: tuple[Synthesis, ...]) -> list[int]:
-    return [each.place for each in parts]
+def held(ledger: Ledger, place: int) -> Synthesis:
+    claimed = ledger.syntheses.claim(COMPANY, part(place).key, lease=LEASE)
+    assert claimed is not None
+    return claimed
 
 
-def test_a_plan_is_made_once_and_comes_back_whole_and_in_order(ledger: Ledger) -> None:
+def states(ledger: Ledger) -> list[WorkState]:
+    return [each.state for each in ledger.syntheses.of_run(COMPANY, "run")]
+
+
+def test_a_plan_is_made_once_and_comes_back_whole_and_in_order(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.syntheses.plan([part(0, sources=("z", "y")), part(1), part(2)])
     ledger.syntheses.plan([part(0), part(1), part(2), part(3)])
     ledger.syntheses.plan([])
 
-    assert ledger.syntheses.of_run("run") == (part(0, sources=("z", "y")), part(1), part(2))
-    assert ledger.syntheses.get("run", 0) == part(0, sources=("z", "y"))
-    assert ledger.syntheses.get("run", 3) is None
-    assert ledger.syntheses.get("other", 0) is None
+    made = [part(0, sources=("z", "y")), part(1), part(2)]
+    due = [each.model_copy(update={"dispatch_after": clock()}) for each in made]
+    assert list(ledger.syntheses.of_run(COMPANY, "run")) == due
+    assert ledger.syntheses.get(COMPANY, "run.0") == due[0]
+    assert ledger.syntheses.get(COMPANY, "run.3") is None
+    assert ledger.syntheses.of_run("other", "run") == ()
 
 
-def test_what_was_dispatched_for_is_dispatched_again_when_its_time_has_come(
-    ledger: Ledger, clock: StoppedClock
-) -> None:
-    ledger.syntheses.plan([part(0), part(1)])
-    assert places(ledger.syntheses.to_dispatch("run")) == [0, 1]
-    ledger.syntheses.mark_dispatched("run", [0], again_at=clock() + timedelta(minutes=15))
-    assert places(ledger.syntheses.to_dispatch("run")) == [1]
-    clock.advance(timedelta(minutes=15))
-    assert places(ledger.syntheses.to_dispatch("run")) == [0, 1]
-
-
-def test_a_part_goes_from_wanted_to_ready_to_done_or_back(ledger: Ledger) -> None:
+def test_a_part_is_asked_about_then_replaced_or_asked_about_again(ledger: Ledger) -> None:
     syntheses = ledger.syntheses
     syntheses.plan([part(0), part(1)])
-    syntheses.turn("run", 0, SynthesisState.READY)
-    assert syntheses.states("run") == {SynthesisState.READY, SynthesisState.WANTED}
-    syntheses.turn("run", 1, SynthesisState.DONE)
-    assert syntheses.states("run") == {SynthesisState.READY, SynthesisState.DONE}
-    syntheses.turn("run", 0, SynthesisState.WANTED, source_ids=("b", "c"))
-    assert syntheses.states("run") == {SynthesisState.WANTED, SynthesisState.DONE}
-    assert [(each.state, each.source_ids) for each in syntheses.of_run("run")] == [
-        (SynthesisState.WANTED, ("b", "c")),
-        (SynthesisState.DONE, ("a", "b")),
-    ]
+    assert places_due(ledger, "run") == [0, 1]
+    first, second = held(ledger, 0), held(ledger, 1)
+    assert syntheses.claim(COMPANY, "run.0", lease=LEASE) is None
+    assert not syntheses.finish(first)
+    assert syntheses.finish(second), "none is open"
+    assert [each.is_ready for each in syntheses.of_run(COMPANY, "run")] == [True, True]
+    syntheses.replaced(second)
+    syntheses.ask_again(first, ("b", "c"))
+    again, done = syntheses.of_run(COMPANY, "run")
+    assert (again.state, again.source_ids) == (WorkState.AVAILABLE, ("b", "c"))
+    assert (done.state, done.is_ready, done.source_ids) == (WorkState.DONE, False, ("a", "b"))
+    assert places_due(ledger, "run") == [0]
 
 
-def test_sleep_is_for_all_wanted_parts_and_news_once(ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_spent_budget_is_waited_for_by_all_that_nobody_holds(ledger: Ledger, clock: StoppedClock) -> None:
     syntheses, midnight = ledger.syntheses, clock() + timedelta(hours=12)
-    syntheses.plan([part(0), part(1), part(2)])
-    syntheses.turn("run", 2, SynthesisState.READY)
+    syntheses.plan([part(0), part(1), part(2), part(3)])
+    syntheses.finish(held(ledger, 3))
+    held(ledger, 2)
 
-    assert syntheses.sleep("run", until=midnight, reason="spent")
-    assert not syntheses.sleep("run", until=midnight, reason="spent")
-    assert [each.is_awake(clock()) for each in syntheses.of_run("run")] == [False, False, False]
-    assert syntheses.to_dispatch("run") == ()
-    clock.advance(timedelta(hours=12))
-    assert places(syntheses.to_dispatch("run")) == [0, 1]
-    assert [each.is_awake(clock()) for each in syntheses.of_run("run")] == [True, True, False]
+    syntheses.wait_together(held(ledger, 0), until=midnight, reason="spent")
+    assert states(ledger) == [WorkState.WAITING, WorkState.WAITING, WorkState.LEASED, WorkState.DONE]
+    clock.advance(LEASE)
+    assert places_due(ledger, "run") == [2], "a dead asker's part is dispatched after its lease"
+    clock.now = midnight
+    assert places_due(ledger, "run") == [0, 1, 2]
+    assert states(ledger) == [WorkState.AVAILABLE, WorkState.AVAILABLE, WorkState.LEASED, WorkState.DONE]
 
 
-def test_a_refusal_gives_up_what_is_wanted_and_is_news_once(ledger: Ledger) -> None:
-    ledger.syntheses.plan([part(0), part(1)])
-    ledger.syntheses.turn("run", 0, SynthesisState.READY)
-    assert ledger.syntheses.refuse("run", reason="401")
-    assert not ledger.syntheses.refuse("run", reason="401")
-    assert [(each.state, each.reason) for each in ledger.syntheses.of_run("run")] == [
-        (SynthesisState.READY, None),
-        (SynthesisState.REFUSED, "401"),
+def test_a_refusal_gives_up_all_that_is_open(ledger: Ledger) -> None:
+    ledger.syntheses.plan([part(0), part(1), part(2)])
+    ledger.syntheses.finish(held(ledger, 0))
+    ledger.syntheses.refuse_together(held(ledger, 1), reason="401")
+    assert [(each.state, each.reason) for each in ledger.syntheses.of_run(COMPANY, "run")] == [
+        (WorkState.DONE, None),
+        (WorkState.FAILED, "401"),
+        (WorkState.FAILED, "401"),
     ]
-
-
-def test_a_dead_asker_is_noticed_once_and_its_run_dispatched_for(ledger: Ledger, clock: StoppedClock) -> None:
-    syntheses, later = ledger.syntheses, clock() + timedelta(hours=1)
-    syntheses.plan([part(0), part(1)])
-    syntheses.mark_dispatched("run", [0, 1], again_at=later)
-    lease = timedelta(seconds=45)
-    ledger.answers.claim("q", company=COMPANY, agent_id="ada", run_id="run", purpose="test", lease=lease)
-    ledger.answers.claim("x", company="other", agent_id="ada", run_id="theirs", purpose="test", lease=lease)
-    assert syntheses.revive(COMPANY) == ()
-    clock.advance(lease)
-
-    assert syntheses.revive(COMPANY) == ("run",)
-    assert places(syntheses.to_dispatch("run")) == [0, 1]
-    assert syntheses.revive(COMPANY) == ()
-    assert ledger.answers.get("x") is not None, "another company's sweep looks after its own"
-
-
-def test_a_part_that_sleeps_for_a_reason_sleeps_on_when_an_asker_dies(ledger: Ledger, clock: StoppedClock) -> None:
-    ledger.syntheses.plan([part(0)])
-    ledger.syntheses.sleep("run", until=clock() + timedelta(hours=1), reason="spent")
-    lease = timedelta(seconds=45)
-    ledger.answers.claim("q", company=COMPANY, agent_id="ada", run_id="run", purpose="test", lease=lease)
-    clock.advance(lease)
-    ledger.syntheses.revive(COMPANY)
-    assert ledger.syntheses.to_dispatch("run") == ()
 
 
 def test_parts_of_runs_that_have_ended_are_forgotten(ledger: Ledger, clock: StoppedClock) -> None:
@@ -126,5 +102,5 @@ def test_parts_of_runs_that_have_ended_are_forgotten(ledger: Ledger, clock: Stop
 
     assert ledger.syntheses.forget("other") == 0
     assert ledger.syntheses.forget(COMPANY) == 1
-    assert ledger.syntheses.of_run("run-ada")
-    assert not ledger.syntheses.of_run("run-bob")
+    assert ledger.syntheses.of_run(COMPANY, "run-ada")
+    assert not ledger.syntheses.of_run(COMPANY, "run-bob")

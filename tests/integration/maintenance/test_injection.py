@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from support.fake_summarizer import FakeSummarizer
 from support.fault_injection import Crash, Faults, crash_points
+from support.ledger_records import places_due
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceFixture, comparable, memory
 from support.thorough import also_thorough, sized
@@ -18,7 +19,6 @@ from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, Dual
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, Snooze
 from memcore.ledger.lease import LEASE_LENGTH
-from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
 from memcore.models.memory import MemoryCategory
 
 STRATEGIES = ("condense", "simple", "dual_mode", "llm")
@@ -94,12 +94,8 @@ async def drive(world: MaintenanceFixture, run_id: str, faults: Faults) -> Outco
         outcome = await world.service(backend, ledger).run(run_id)
         if not isinstance(outcome, Snooze):
             return outcome
-        parts = ledger.syntheses.to_dispatch(run_id)
-        ledger.syntheses.mark_dispatched(
-            run_id, [part.place for part in parts], again_at=world.clock() + REDISPATCH_AFTER
-        )
-        for part in parts:
-            await world.synthesis(backend, ledger, model).ask(run_id, part.place)
+        for place in places_due(ledger, run_id, company=COMPANY):
+            await world.synthesis(backend, ledger, model).ask(run_id, place)
 
 
 class FaultFreeResult:
@@ -169,7 +165,7 @@ async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_t
         assert set(fake_summarizer.keys) == fault_free.questions, where
         # Only an answer that came and could not be kept any more is asked for again, under the key of the first.
         asked_again = {key: times for key, times in fake_summarizer.keys.items() if times > 1}
-        is_lost = fault_free.calls[point] == "answers.answered"
+        is_lost = fault_free.calls[point] == "answers.finish"
         assert (len(asked_again), sum(asked_again.values())) == ((1, 2) if is_lost else (0, 0)), where
 
     world.ledger.close()

@@ -1,20 +1,21 @@
 """Who asks a model for a run: once, with a lease that is kept, and within the budget."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.fake_summarizer import FakeSummarizer, SlowFakeSummarizer
 from support.fault_injection import Crash
+from support.ledger_records import places_due
 from support.maintenance_fixture import AGENT, COMPANY, START, MakeMaintenanceFixture, memory, uid
 from support.model_runs import LLM, finish, with_model
 
 from memcore.errors import BudgetExceededError
 from memcore.jobs import Done, Skipped, Snooze
-from memcore.ledger.work_items import WorkState
-from memcore.llm.answer_cache import QUESTION_LEASE
-from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
+from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.work_items import Work, WorkState
 
 
 @pytest.fixture
@@ -33,8 +34,7 @@ async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
     run = world.plan_run()
 
     outcome = await world.service().run(run.run_id)
-    parts = world.ledger.syntheses.to_dispatch(run.run_id)
-    asked = [await world.synthesis().ask(run.run_id, part.place) for part in parts]
+    asked = [await world.synthesis().ask(run.run_id, place) for place in range(2)]
     outcome = await world.service().run(run.run_id)
 
     assert [type(each.outcome) for each in asked] == [Skipped, Skipped]
@@ -42,13 +42,13 @@ async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
     assert isinstance(outcome, Snooze)
     assert outcome.reason == "0 of 0 tokens are left today"
     assert world.run(run.run_id).state is WorkState.WAITING
-    assert world.ledger.syntheses.to_dispatch(run.run_id) == ()
     assert world.ledger.work.take_due(limit=9) == ()
     assert await world.snapshot() == before
     assert len(fake_summarizer.asked) == 1
 
     world.clock.at = midnight + timedelta(seconds=1)
-    assert [item.key for item in world.ledger.work.take_due(limit=9)] == [run.run_id]
+    due = {item.key for item in world.ledger.work.take_due(limit=9)}
+    assert due == {run.run_id, f"{run.run_id}.0", f"{run.run_id}.1"}
     assert (await finish(world, run.run_id)).counts["consolidated"] == 6
 
 
@@ -109,15 +109,13 @@ async def test_a_worker_that_dies_while_it_asks_is_followed_by_another(
     run = world.plan_run()
     await world.service().run(run.run_id)
     fake_summarizer.script = [Crash()]
-    world.ledger.syntheses.mark_dispatched(run.run_id, [0], again_at=world.clock() + REDISPATCH_AFTER)
     with pytest.raises(Crash):
         await world.synthesis().ask(run.run_id, 0)
 
-    assert world.ledger.syntheses.revive(COMPANY) == (), "its lease has not ended"
-    world.clock.turn(QUESTION_LEASE)
-    assert world.ledger.syntheses.revive(COMPANY) == (run.run_id,)
-    assert world.ledger.syntheses.revive(COMPANY) == (), "one death, one bell"
-    assert [part.place for part in world.ledger.syntheses.to_dispatch(run.run_id)] == [0]
+    assert places_due(world.ledger, run.run_id, company=COMPANY) == [], "its lease has not ended"
+    world.clock.turn(LEASE_LENGTH)
+    assert places_due(world.ledger, run.run_id, company=COMPANY) == [0]
+    assert places_due(world.ledger, run.run_id, company=COMPANY) == [], "one death, one message"
     assert (await finish(world, run.run_id)).counts["consolidated"] == 3
 
 
@@ -129,22 +127,30 @@ async def test_a_slow_model_keeps_its_question_however_long_it_thinks(
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
-    renew, renewed = world.ledger.answers.renew, asyncio.Event()
+    loop, renewed = asyncio.get_running_loop(), {name: asyncio.Event() for name in ("answers", "syntheses")}
 
-    def renew_and_signal(*args: Any, **kwargs: Any) -> bool:
-        is_held = renew(*args, **kwargs)
-        renewed.set()
-        return is_held
+    def renew_and_count(table: Work[Any], name: str) -> Callable[..., None]:
+        renew = table.renew
 
-    monkeypatch.setattr(world.ledger.answers, "renew", renew_and_signal)
+        def renew_once(*args: Any, **kwargs: Any) -> None:
+            renew(*args, **kwargs)
+            loop.call_soon_threadsafe(renewed[name].set)
+
+        return renew_once
+
+    for name in renewed:
+        table = getattr(world.ledger, name)
+        monkeypatch.setattr(table, "renew", renew_and_count(table, name))
     asking = asyncio.create_task(world.synthesis(renewal=timedelta(milliseconds=1)).ask(run.run_id, 0))
     await slow.begun.wait()
 
     for _ in range(4):
-        world.clock.turn(QUESTION_LEASE - timedelta(seconds=1))
-        renewed.clear()
-        await asyncio.wait_for(renewed.wait(), timeout=30)
-        assert world.ledger.syntheses.revive(COMPANY) == ()
+        world.clock.turn(LEASE_LENGTH - timedelta(seconds=1))
+        # The second renewal of each began after the clock was turned.
+        for each in (*renewed.values(), *renewed.values()):
+            each.clear()
+            await asyncio.wait_for(each.wait(), timeout=30)
+        assert places_due(world.ledger, run.run_id, company=COMPANY) == []
         assert isinstance((await world.synthesis().ask(run.run_id, 0)).outcome, Skipped)
 
     slow.may_answer.set()

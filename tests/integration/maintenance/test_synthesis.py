@@ -10,7 +10,6 @@ from support.model_runs import DUAL, LLM, finish, with_model
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
 from memcore.errors import MemoryRetrievalError, ProviderError, ProviderUnavailableError, RetryExhaustedError
 from memcore.jobs import Dead, Done, Snooze
-from memcore.ledger.llm_answers import SynthesisState
 from memcore.ledger.work_items import WorkState
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryQuery
@@ -45,10 +44,9 @@ async def test_the_last_answer_wakes_the_run_which_then_replaces_every_group(
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     run = world.plan_run()
     await world.service().run(run.run_id)
-    parts = world.ledger.syntheses.to_dispatch(run.run_id)
 
-    first = await world.synthesis().ask(run.run_id, parts[0].place)
-    last = await world.synthesis().ask(run.run_id, parts[1].place)
+    first = await world.synthesis().ask(run.run_id, 0)
+    last = await world.synthesis().ask(run.run_id, 1)
 
     assert first.maintenance_run is None
     assert last.maintenance_run is not None
@@ -258,8 +256,8 @@ async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_need
     await world.service().run(run.run_id)
 
     assert [summary.entry.category for summary in await world.summaries()] == [MemoryCategory.PROCEDURAL]
-    [waiting] = world.ledger.syntheses.of_run(run.run_id)
-    assert waiting.state is SynthesisState.WANTED
+    [waiting] = world.ledger.syntheses.of_run(COMPANY, run.run_id)
+    assert waiting.is_open
     await finish(world, run.run_id)
     tags = {summary.entry.category: summary.entry.metadata.tags for summary in await world.summaries()}
     assert tags[MemoryCategory.PROCEDURAL][:2] == ("consolidated", "mode:extractive")

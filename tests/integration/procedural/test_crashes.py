@@ -33,7 +33,7 @@ JOB = DistillPayload(company=COMPANY, agent_id="ada", trace_id=TRACE_ID, trace=t
 
 #: Between the two an answer is on its way into the ledger: the question is put again, under its key, and a provider
 #: that knows the key sends no second bill.
-ON_ITS_WAY = {"model.ask", "answers.answered"}
+ON_ITS_WAY = {"model.ask", "answers.finish"}
 
 
 def capture(school: LearningFixture, faults: Faults) -> Capture:

