@@ -3,7 +3,17 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import StoppedClock
 
-from memcore.jobs import BULK_ABOVE, BURST, MAX_AGENTS, PER_SECOND, Queue, StoreRateLimiter, store_queue
+from memcore.jobs import (
+    BULK_ABOVE,
+    BURST,
+    COMPANY_BURST,
+    COMPANY_PER_SECOND,
+    MAX_AGENTS,
+    PER_SECOND,
+    Queue,
+    StoreRateLimiter,
+    store_queue,
+)
 
 SHARD = store_queue("ada")
 
@@ -58,6 +68,17 @@ def test_a_clock_that_is_set_back_changes_nothing(rate_limiter: StoreRateLimiter
     rate_limiter.queue("ada", count=BULK_ABOVE)
     clock.advance(-timedelta(days=1))
     assert [rate_limiter.queue("ada") for _ in range(BURST)].count(SHARD) == BURST - BULK_ABOVE
+
+
+def test_a_load_over_many_agents_leaves_the_shards_to_other_companies(
+    rate_limiter: StoreRateLimiter, clock: StoppedClock
+) -> None:
+    sent = [rate_limiter.queue(f"agent-{number % 1_000}") for number in range(50_000)]
+    assert len(sent) - sent.count(Queue.STORE_BULK) == COMPANY_BURST
+    clock.advance(timedelta(seconds=1))
+    sent = [rate_limiter.queue(f"agent-{number % 1_000}") for number in range(1_000)]
+    assert len(sent) - sent.count(Queue.STORE_BULK) == COMPANY_PER_SECOND
+    assert StoreRateLimiter(clock=clock).queue("ada") is SHARD, "another company has its own process"
 
 
 def test_agents_of_long_ago_are_forgotten(rate_limiter: StoreRateLimiter) -> None:
