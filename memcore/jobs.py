@@ -145,19 +145,19 @@ BURST = 64
 PER_SECOND = 16.0
 
 #: Memories that one process may send over the shards in one burst for its company, whatever agents they are of: what a
-#: worker writes in less than a second, so that another company hardly notices.
-COMPANY_BURST = 512
+#: worker writes in half a second, job by job, so that another company hardly notices.
+COMPANY_BURST = 128
 
-#: The same in the long run, per second: a part of what one worker writes. An engine process makes less; what sends more
-#: is loading, and a worker would fall behind with it whoever else waits.
-COMPANY_PER_SECOND = 256.0
+#: The same in the long run, per second: a quarter of what a worker writes so. What sends more is loading; the bulk queue
+#: takes it as fast, unless something else is loading too.
+COMPANY_PER_SECOND = 64.0
 
 #: Agents remembered at a time; about 2 MB. Idle agents have a full allowance, and are forgotten first.
 MAX_AGENTS = 10_000
 
 
 class StoreRateLimiter:
-    """Routes an agent above 16 memories a second, or a company above 256, to the bulk queue; thread-safe.
+    """Routes an agent above 16 memories a second, or a company above 64, to the bulk queue; thread-safe.
 
     One process sends for one company, so this is the company's whole allowance there.
     """
