@@ -148,8 +148,8 @@ PER_SECOND = 16.0
 #: worker writes in half a second, job by job, so that another company hardly notices.
 COMPANY_BURST = 128
 
-#: The same in the long run, per second: a quarter of what a worker writes so. What sends more is loading; the bulk queue
-#: takes it as fast, unless something else is loading too.
+#: The same in the long run, per second: a quarter of what a worker writes so. What sends more is loading, and the bulk
+#: queue takes it as fast unless something else is loading too.
 COMPANY_PER_SECOND = 64.0
 
 #: Agents remembered at a time; about 2 MB. Idle agents have a full allowance, and are forgotten first.

@@ -80,12 +80,17 @@ class Companies(Records[Company]):
         """Return the company's row; None when it is not registered."""
         return self._one(select(companies).where(companies.c.company == company))
 
+    def known(self, company: str) -> Company:
+        """Return the row of a registered company; else MemoryNotFoundError."""
+        if (row := self.get(company)) is None:
+            raise MemoryNotFoundError(f"company: {company!r} is not registered; see `memtend companies list`")
+        return row
+
     def served(self, company: str) -> Company:
         """Return the row of a company that is registered and not removed; else MemoryNotFoundError."""
-        row = self.get(company)
-        if row is None or row.state is CompanyState.REMOVED:
-            found = "not registered" if row is None else "removed"
-            raise MemoryNotFoundError(f"company: {company!r} is {found}; `memtend companies add` registers it")
+        row = self.known(company)
+        if row.state is CompanyState.REMOVED:
+            raise MemoryNotFoundError(f"company: {company!r} is removed; `memtend companies add` brings it back")
         return row
 
     def list(

@@ -310,6 +310,10 @@ class WorkItems(Records[WorkItem]):
                     connection.execute(update(work_items).where(these).values(values))
         return tuple(taken)
 
+    def leased(self, company: str) -> int:
+        """Return how many of a company's items workers carry out now."""
+        return self._database.count(work_items, equals(work_items, company=company, state=WorkState.LEASED.value))
+
     def open(self, company: str, kind: str) -> tuple[WorkItem, ...]:
         """Return a company's items of a kind that have not ended; for kinds of which there are few at once."""
         return self._all(select(work_items).where(equals(work_items, company=company, kind=kind), OPEN_WORK))

@@ -12,6 +12,7 @@ MODULES = {
     "running.processes": ("up", "worker", "beat"),
     "running.databases": ("migrate", "vectors"),
     "running.status": ("status", "pause", "resume", "config"),
+    "running.companies": ("companies",),
     "running.doctor": ("doctor",),
     "memory.memories": ("store", "search"),
     "maintenance.maintain": ("maintain", "end"),

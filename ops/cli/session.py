@@ -19,6 +19,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.jobs import Payload
+from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
 from ops.cli import console
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
     from memcore.service import MemoryService
     from workers.dispatcher import BrokerDispatcher
+
+
+#: Waiting work that is dispatched at once; the sweep finds the others within minutes.
+REDISPATCHED = 1_000
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,11 @@ class Command:
 
     @cached_property
     def policy(self) -> Policy:
-        """The policy in force; raises MemoryConfigError."""
-        return policy_of(self.settings)
+        """The policy in force for the company; raises MemoryConfigError."""
+        policy = policy_of(self.settings)
+        with self.ledger() as ledger:
+            row = ledger.companies.get(self.company)
+        return policy if row is None else CompanyPolicies(self.settings, policy).of(row)[1]
 
     def ledger(self) -> AbstractContextManager[Ledger]:
         """Open the stack's ledger."""
@@ -87,6 +95,14 @@ class Command:
             return  # the change is made, and the sweep dispatches when the broker is back
         finally:
             app.close()
+
+    def resume(self, company: str) -> None:
+        """Let a company's maintenance go on, and send the messages of what waits."""
+        with self.ledger() as ledger:
+            ledger.companies.resume(company)
+            ledger.work.hasten(company)
+            due = ledger.work.take_due(company=company, limit=REDISPATCHED)
+        self.dispatch(due)
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items."""

@@ -21,9 +21,6 @@ app.add_typer(config)
 #: Runs shown.
 _RUNS = 5
 
-#: Waiting work that is dispatched at once; the sweep finds the others within minutes.
-REDISPATCHED = 1_000
-
 
 @app.command("status")
 def status(command: JsonCommand) -> None:
@@ -65,13 +62,7 @@ def pause(command: Command) -> None:
 @app.command("resume")
 def resume(command: Command) -> None:
     """Resume all maintenance."""
-    company = command.company
-    with command.ledger() as ledger:
-        ledger.companies.resume(company)
-        ledger.work.hasten(company)
-        due = ledger.work.take_due(company=company, limit=REDISPATCHED)
-    with command.dispatcher() as dispatcher:
-        dispatcher.dispatch(due)
+    command.resume(command.company)
     say("maintenance goes on")
 
 

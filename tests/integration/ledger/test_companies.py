@@ -276,6 +276,8 @@ VIEWS: dict[str, Call] = {
     "runs.get": lambda ledger, _, c: [ledger.runs.get(c, item.run_id) for item in ledger.runs.list(c)],
     "runs.item": lambda ledger, _, c: [ledger.runs.item(c, run.run_id) for run in ledger.runs.list(c)],
     "companies.get": lambda ledger, _, c: ledger.companies.get(c),
+    "work.leased": lambda ledger, _, c: ledger.work.leased(c),
+    "companies.known": lambda ledger, _, c: _heard(lambda: ledger.companies.known(c)),
     "companies.served": lambda ledger, _, c: _heard(lambda: ledger.companies.served(c)),
     "companies.paused": lambda ledger, _, c: ledger.companies.paused(c),
     "ticks.last": lambda ledger, _, c: ledger.ticks.last(c),

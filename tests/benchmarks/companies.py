@@ -1,0 +1,119 @@
+"""The delay of 199 companies' stores beside one company's load: ``python tests/benchmarks/companies.py [jobs]``.
+
+Each of the others stores one memory, from the client's call until the store server finds it: first alone, then while
+one company's jobs are sent and wait in the queues. One fleet of workers serves all of them.
+"""
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from qdrant_client import QdrantClient
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.report import show  # noqa: E402
+from benchmarks.stack import BenchStack, open_home  # noqa: E402
+from benchmarks.texts import Texts  # noqa: E402
+
+from memcore.client import MemoryClient  # noqa: E402
+from memcore.ledger.ledger import Ledger  # noqa: E402
+from workers.broker import waiting  # noqa: E402
+
+#: Companies beside the one that loads.
+OTHERS = 199
+
+#: Agents of the company that loads: so many that no agent's own allowance holds it back.
+_AGENTS = 2_000
+
+#: Threads that send the load.
+_THREADS = 2
+
+#: Store jobs that wait when the others begin, as a share of the load.
+_QUEUED_SHARE = 0.2
+
+#: Seconds between two looks for one memory; seconds after which it counts as lost.
+_POLL_INTERVAL_SECONDS = 0.005
+_LIMIT_SECONDS = 120.0
+
+
+def companies(jobs: int) -> tuple[list[Figure], list[Target]]:
+    """Measure on a stack of its own."""
+    with open_home() as stack, closing(stack.qdrant()) as qdrant:
+        names = [f"company-{number:03}" for number in range(OTHERS)]
+        with closing(Ledger.open(stack.settings.ledger_urls)) as ledger:
+            for name in names:
+                ledger.companies.register(name)
+        _turn(stack, qdrant, names, "first")  # makes their collections
+        alone = _turn(stack, qdrant, names, "alone")
+        load = threading.Thread(target=_load, args=(stack, jobs), name="load")
+        load.start()
+        while sum(waiting(stack.settings).values()) < jobs * _QUEUED_SHARE and load.is_alive():
+            time.sleep(_POLL_INTERVAL_SECONDS)
+        beside = _turn(stack, qdrant, names, "beside")
+        queued = sum(waiting(stack.settings).values())
+        load.join()
+    label = f"beside {jobs:,} jobs of one company"
+    note = f"p95 {_p95(beside):.0f} ms; {queued:,} jobs still waited at the end"
+    figures = [
+        Figure(group=f"a store of {OTHERS} companies", name=name, unit="ms", samples=samples, note=noted)
+        for name, samples, noted in (("alone", alone, f"p95 {_p95(alone):.0f} ms"), (label, beside, note))
+    ]
+    delay = (_p95(beside) - _p95(alone)) / 1e3
+    return figures, [Target(name=f"{label}: p95 later by, s", values=[delay], wanted=1.0, at_most=True)]
+
+
+def _turn(stack: BenchStack, qdrant: QdrantClient, names: Sequence[str], mark: str) -> list[float]:
+    """Store one memory of each company, one after another; return the milliseconds until each was found."""
+    taken = []
+    for name, request in zip(names, Texts().requests(len(names), mark=mark), strict=True):
+        with MemoryClient.from_settings(stack.settings.model_copy(update={"company": name})) as client:
+            begun = time.perf_counter()
+            (memory_id,) = client.store("single", request, track=False).memory_ids
+            while not _is_found(qdrant, f"memtend_{name}", memory_id):
+                if time.perf_counter() - begun > _LIMIT_SECONDS:
+                    msg = f"a store of {name} was not found after {_LIMIT_SECONDS:g} s"
+                    raise TimeoutError(msg)
+                time.sleep(_POLL_INTERVAL_SECONDS)
+            taken.append((time.perf_counter() - begun) * 1e3)
+    return taken
+
+
+def _is_found(qdrant: QdrantClient, collection: str, memory_id: str) -> bool:
+    return qdrant.collection_exists(collection) and bool(qdrant.retrieve(collection, [memory_id], with_payload=False))
+
+
+def _load(stack: BenchStack, jobs: int) -> None:
+    requests = list(Texts().requests(jobs, mark="load"))
+    with MemoryClient.from_settings(stack.settings) as client:
+
+        def work(first: int) -> None:
+            for number in range(first, jobs, _THREADS):
+                client.store(f"agent-{number % _AGENTS}", requests[number], track=False)
+
+        threads = [threading.Thread(target=work, args=(first,)) for first in range(_THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def _p95(samples: Sequence[float]) -> float:
+    return sorted(samples)[math.ceil(len(samples) * 0.95) - 1]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print."""
+    jobs = int(argv[0]) if argv else 50_000
+    show(*companies(jobs), {"jobs of one company": jobs})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
