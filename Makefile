@@ -6,6 +6,9 @@ PYTHON ?= python3
 # The order of kills in make chaos: make SEED=2 chaos
 SEED ?= 1
 
+# Where the ledger of make chaos is: make DATABASE=postgres chaos
+DATABASE ?= sqlite
+
 # Whose vectors make bench-retrieval measures: static, minilm, ...
 EMBEDDER ?= static
 
@@ -113,7 +116,7 @@ measure: $(VENV)/.dev  ## Measure the code: files, cycles, words, and the files 
 	$(BIN)/python tests/measure/walks.py
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
-	$(BIN)/python tests/chaos/run.py --seed $(SEED)
+	$(BIN)/python tests/chaos/run.py --seed $(SEED) --database $(DATABASE)
 
 clean:  ## Remove .venv, caches and build output; data folders stay.
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

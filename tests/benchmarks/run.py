@@ -40,6 +40,7 @@ from benchmarks.storing import Storing  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
 from benchmarks.transport import transports  # noqa: E402
 from benchmarks.weight import weights  # noqa: E402
+from benchmarks.work_queue import work_queue  # noqa: E402
 
 from memcore.client import MemoryClient  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
@@ -85,6 +86,7 @@ def main(argv: Sequence[str]) -> int:
     learned, skill_targets = skill_cycles(size=options.executions, turns=1)
     found, found_targets = enforcing(RULES) if conversations() else ([], [])
     weighed, weight_targets = weights()
+    figures += work_queue(items=options.items, turns=options.turns)
     figures += crowd + agenda + kept + learned + found + weighed
     noise.append(_spin())
     spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
@@ -103,6 +105,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each figure (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2_000, help="no-op jobs that each queue does in one turn")
+    parser.add_argument("--items", type=int, default=2_000, help="work items claimed and finished in one turn")
     parser.add_argument("--turns", type=int, default=3, help="turns of each queue and run (default: %(default)s)")
     parser.add_argument("--bulk", type=int, default=4_096, help="memories in one bulk measurement")
     parser.add_argument("--single", type=int, default=600, help="memories stored one at a time")
