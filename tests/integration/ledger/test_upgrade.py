@@ -46,7 +46,10 @@ BEFORE = {
     ),
     "memory.finetune.stage": (
         "finetune_runs",
-        "CASE WHEN completed_at IS NULL THEN 'open' ELSE coalesce(nullif(stage, 'complete'), 'done') END",
+        (
+            "CASE WHEN completed_at IS NULL THEN 'open' "
+            "ELSE replace(replace(stage, 'complete', 'done'), 'cancelled', 'dismissed') END"
+        ),
     ),
 }
 

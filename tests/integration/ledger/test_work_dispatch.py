@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from threading import Barrier
@@ -11,14 +11,19 @@ from typing import Any
 
 import pytest
 from sqlalchemy.pool import QueuePool
+from support.active_collections import served
 from support.fault_injection import Crash, crashing
-from support.ledger_records import COMPANY, StoppedClock
+from support.ledger_records import COMPANY, StoppedClock, open_lesson
 from support.thorough import also_thorough
 
+from memcore import ids
 from memcore.config.urls import LedgerUrls
 from memcore.errors import LeaseLostError
 from memcore.jobs import EvolvePayload
+from memcore.ledger.collections import ReindexKind
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_answers import Synthesis
+from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import (
     REDISPATCH_AFTER,
     TRANSITIONS,
@@ -30,6 +35,7 @@ from memcore.ledger.work_items import (
     add_items,
     new_item,
 )
+from memcore.models.memory import MemoryCategory
 
 LEASE, MINUTE = timedelta(seconds=45), timedelta(minutes=1)
 
@@ -125,13 +131,47 @@ def at_once(count: int, act: Callable[[], Any]) -> list[Any]:
 
 # Kills at every transition
 
-#: How an item of each kind on its way is made; it returns the item's key.
-KINDS: dict[str, Callable[[Ledger], str]] = {
-    "skill_cycles": lambda ledger: (
-        ledger.skill_cycles.plan(  # type: ignore[union-attr]  # it is new
-            COMPANY, origin="scheduled", planned_at=ledger.work._clock(), window=MINUTE
-        ).cycle_id
+
+def _cycle(ledger: Ledger, company: str, now: datetime) -> str:
+    cycle = ledger.skill_cycles.plan(company, origin="scheduled", planned_at=now, window=MINUTE)
+    assert cycle is not None
+    return cycle.cycle_id
+
+
+def _run(ledger: Ledger, company: str, now: datetime) -> str:
+    run = ledger.runs.create(NewRun(company=company, agent_id="ada", planned_at=now))
+    assert run is not None
+    return run.run_id
+
+
+def _lesson(ledger: Ledger, company: str, _now: datetime) -> str:
+    assert open_lesson(ledger, company, "ada", "lesson")
+    return "lesson"
+
+
+def _synthesis(ledger: Ledger, company: str, _now: datetime) -> str:
+    part = Synthesis(
+        run_id="run", place=0, company=company, agent_id="ada", category=MemoryCategory.SOCIAL, source_ids=("a", "b")
     )
+    ledger.syntheses.plan([part])
+    return part.key
+
+
+def _reindex(ledger: Ledger, company: str, _now: datetime) -> str:
+    version = ledger.collection_pointers.adopt(company, served("one")).version
+    ledger.collection_pointers.begin(company, version=version, target=served("two"), kind=ReindexKind.FORWARD, total=1)
+    reindex = ledger.reindexes.last(company)
+    assert reindex is not None
+    return reindex.reindex_id
+
+
+#: How an item of each kind on its way is made; it returns the item's key. No message asks for a question to a model.
+KINDS: dict[str, Callable[[Ledger, str, datetime], str]] = {
+    "skill_cycles": _cycle,
+    "runs": _run,
+    "lessons": _lesson,
+    "syntheses": _synthesis,
+    "reindexes": _reindex,
 }
 
 #: What brings an item into each state.
@@ -155,24 +195,25 @@ class Worker:
     def __init__(self, ledger: Ledger, clock: StoppedClock, kind: str) -> None:
         self.ledger, self.clock = ledger, clock
         self.work: Work[Any] = getattr(ledger, kind)
-        self.key = KINDS[kind](ledger)
+        self.company = f"company of {ids.new_id()}"
+        self.key = KINDS[kind](ledger, self.company, clock())
         self.token = "none"
         #: How often it was begun, and how often it ended.
         self.begun, self.ended = 1, 0
 
     @property
     def item(self) -> WorkItem:
-        return self.work.item(COMPANY, self.key)
+        return self.work.item(self.company, self.key)
 
     def do(self, event: WorkEvent, act_at: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         claimed = None
         with act_at():
             if event == "claim":
-                claimed = Work.claim(self.work, COMPANY, self.key, lease=LEASE)
+                claimed = Work.claim(self.work, self.company, self.key, lease=LEASE)
             elif TRANSITIONS[event].sources == (WorkState.LEASED,):
-                self.work._leased(COMPANY, self.key, self.token, event)
+                self.work._leased(self.company, self.key, self.token, event)
             else:
-                assert self.work._move(COMPANY, self.key, event) is not None
+                assert self.work._move(self.company, self.key, event) is not None
         if event == "claim":
             assert claimed is not None
             self.token = str(self.item.token)
@@ -198,7 +239,7 @@ class Worker:
 
 
 @pytest.mark.parametrize("urls", ["sqlite", *also_thorough("postgresql")], indirect=True)
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", ["runs", *also_thorough("skill_cycles", "lessons", "syntheses", "reindexes")])
 def test_a_kill_at_any_transition_loses_and_doubles_nothing(
     urls: LedgerUrls, clock: StoppedClock, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,4 +271,4 @@ def kill_at(ledger: Ledger, clock: StoppedClock, kind: str, event: WorkEvent, so
     clock.advance(REDISPATCH_AFTER * 64)
     assert ledger.work.take_due(limit=9) == ()
     with pytest.raises(LeaseLostError):
-        worker.work.renew(COMPANY, worker.key, token, lease=LEASE)
+        worker.work.renew(worker.company, worker.key, token, lease=LEASE)
