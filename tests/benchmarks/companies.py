@@ -1,4 +1,4 @@
-"""The delay of 199 companies' stores beside one company's load: ``python tests/benchmarks/companies.py [jobs]``.
+"""The delay of 199 companies' stores beside one company's load: ``companies.py [jobs] [others]``.
 
 Each of the others stores one memory, from the client's call until the store server finds it: first alone, then while
 one company's jobs are sent and wait in the queues. One fleet of workers serves all of them.
@@ -43,10 +43,10 @@ _POLL_INTERVAL_SECONDS = 0.005
 _LIMIT_SECONDS = 120.0
 
 
-def companies(jobs: int) -> tuple[list[Figure], list[Target]]:
+def companies(jobs: int, others: int = OTHERS) -> tuple[list[Figure], list[Target]]:
     """Measure on a stack of its own."""
     with open_home() as stack, closing(stack.qdrant()) as qdrant:
-        names = [f"company-{number:03}" for number in range(OTHERS)]
+        names = [f"company-{number:03}" for number in range(others)]
         with closing(Ledger.open(stack.settings.ledger_urls)) as ledger:
             for name in names:
                 ledger.companies.register(name)
@@ -62,7 +62,7 @@ def companies(jobs: int) -> tuple[list[Figure], list[Target]]:
     label = f"beside {jobs:,} jobs of one company"
     note = f"p95 {_p95(beside):.0f} ms; {queued:,} jobs still waited at the end"
     figures = [
-        Figure(group=f"a store of {OTHERS} companies", name=name, unit="ms", samples=samples, note=noted)
+        Figure(group=f"a store of {others} companies", name=name, unit="ms", samples=samples, note=noted)
         for name, samples, noted in (("alone", alone, f"p95 {_p95(alone):.0f} ms"), (label, beside, note))
     ]
     delay = (_p95(beside) - _p95(alone)) / 1e3
@@ -110,8 +110,8 @@ def _p95(samples: Sequence[float]) -> float:
 
 def main(argv: Sequence[str]) -> int:
     """Measure and print."""
-    jobs = int(argv[0]) if argv else 50_000
-    show(*companies(jobs), {"jobs of one company": jobs})
+    jobs, others = (int(text) for text in (*argv, *("50000", str(OTHERS))[len(argv) :]))
+    show(*companies(jobs, others), {"jobs of one company": jobs})
     return 0
 
 

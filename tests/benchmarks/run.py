@@ -20,7 +20,8 @@ import psutil
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks.crowding import Crowding  # noqa: E402  # a script must find the tree first
+from benchmarks.companies import companies  # noqa: E402  # a script must find the tree first
+from benchmarks.crowding import Crowding  # noqa: E402
 from benchmarks.enforcing import RULES, enforcing  # noqa: E402
 from benchmarks.enqueueing import OURS, RAW, enqueues  # noqa: E402  # a script must find the tree first
 from benchmarks.figure import Figure, Target  # noqa: E402
@@ -79,6 +80,7 @@ def main(argv: Sequence[str]) -> int:
             MemoryClient.from_settings(stack.settings) as client,
         ):
             crowd, crowd_targets = Crowding(stack, client, qdrant, texts).run(options.crowd)
+    shared, shared_targets = companies(options.company_jobs)
     agenda, agenda_targets = scheduling(known=options.agents, due=options.due)
     noise.append(_spin())
     kept, run_targets = maintenance_runs(size=options.maintenance_run, turns=options.turns)
@@ -87,13 +89,13 @@ def main(argv: Sequence[str]) -> int:
     found, found_targets = enforcing(RULES) if conversations() else ([], [])
     weighed, weight_targets = weights()
     figures += work_queue(items=options.items, turns=options.turns)
-    figures += crowd + agenda + kept + learned + found + weighed
+    figures += crowd + shared + agenda + kept + learned + found + weighed
     noise.append(_spin())
     spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
     figures.append(spin)
     machine = _machine(foreign, time.monotonic() - begun)
     targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets
-    targets += agenda_targets + run_targets + skill_targets + found_targets + weight_targets
+    targets += shared_targets + agenda_targets + run_targets + skill_targets + found_targets + weight_targets
     show(figures, targets, machine)
     if options.json:
         save(options.json, figures, targets, machine)
@@ -113,6 +115,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--search", type=int, nargs="+", default=[1_000, 20_000], help="memories of the searched agent")
     parser.add_argument("--rounds", type=int, default=4, help="times that every question is asked")
     parser.add_argument("--crowd", type=int, default=20_000, help="memories of the load that one store waits beside")
+    parser.add_argument("--company-jobs", type=int, default=50_000, help="store jobs of a company beside 199 others")
     parser.add_argument("--agents", type=int, default=100_000, help="agents known to the scheduler")
     parser.add_argument(
         "--maintenance-run", type=int, default=10_000, help="memories of the agent whose runs are measured"

@@ -12,6 +12,8 @@ import typer
 
 from memcore.config import home_folder
 from memcore.config.settings import Settings
+from memcore.errors import MemoryConfigError
+from memcore.ledger.companies import CompanyPolicies, CompanyState
 from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.work_items import WorkState
 from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
@@ -158,6 +160,24 @@ def _maintenance(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
+def _companies(settings: Settings) -> Iterator[CheckResult]:
+    policies, wrong = CompanyPolicies(settings, policy_of(settings)), list[str]()
+    with ledger_of(settings) as ledger:
+        known = [each for each in ledger.companies.list(limit=_COUNTED) if each.state is not CompanyState.REMOVED]
+    for company in known:
+        try:
+            policies.of(company)
+        except MemoryConfigError as error:
+            wrong.append(str(error))
+    paused = sum(each.state is CompanyState.PAUSED for each in known)
+    yield CheckResult(
+        check="companies",
+        ok=not wrong,
+        seen=wrong[0] if wrong else f"{len(known)} served, {paused} paused",
+        mend="correct its policy: no maintenance of it is planned until then; see `memtend companies list`",
+    )
+
+
 def _runs(settings: Settings) -> Iterator[CheckResult]:
     now = datetime.now(UTC)
     with ledger_of(settings) as ledger:
@@ -237,6 +257,7 @@ CHECKS = (
     HealthCheck(name="collections", group="store", take=checks.collections, needs=("policy", "store")),
     HealthCheck(name="ledger", group="ledger", take=checks.databases),
     HealthCheck(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
+    HealthCheck(name="companies", group="maintenance", take=_companies, needs=("ledger", "policy")),
     HealthCheck(name="runs", group="maintenance", take=_runs, needs=("ledger",)),
     HealthCheck(name="last tick", group="maintenance", take=_scheduler, needs=("ledger",)),
     HealthCheck(name="skill evolver", group="maintenance", take=skill_evolver, needs=("ledger", "policy")),

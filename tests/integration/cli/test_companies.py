@@ -8,6 +8,7 @@ from support.ledger_records import copied_urls
 
 from memcore.config.settings import Settings
 from memcore.ledger.companies import CompanyState
+from ops.cli.running import doctor
 
 
 @pytest.fixture
@@ -34,6 +35,21 @@ def test_a_company_is_added_paused_removed_and_brought_back(memtend: CommandLine
         states.append(memtend.ok("companies", "show", "globex", "--json").value["state"])
     assert states == [CompanyState.PAUSED, CompanyState.ACTIVE, CompanyState.REMOVED, CompanyState.ACTIVE]
     assert [row["company"] for row in memtend.ok("companies", "list", "--json").value] == ["globex"]
+
+
+def test_the_doctor_names_a_company_whose_policy_is_wrong(memtend: CommandLine, tmp_path: Path) -> None:
+    memtend.ok("companies", "add", "globex", "--by", "Ada")
+    assert _companies_check(memtend) == (True, "1 served, 0 paused")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "globex.yaml").write_text("memory: {levle: none}")
+    ok, seen = _companies_check(memtend)
+    assert not ok
+    assert "globex" in seen
+
+
+def _companies_check(memtend: CommandLine) -> tuple[bool, str]:
+    (found,) = doctor._companies(Settings.load({}, memtend.home))
+    return found.ok, found.seen
 
 
 def test_what_is_wrong_is_one_sentence_that_names_it(memtend: CommandLine, tmp_path: Path) -> None:
