@@ -29,7 +29,7 @@ from workers.groups import MAINTENANCE_RUN
 def main(folder: Path) -> None:
     settings = Settings.model_validate_json((folder / "settings.json").read_text())
     # As if the block stood at the end of the module, and the two files in their packages.
-    exec((folder / "memcore" / "jobs.py").read_text(), vars(jobs))  # noqa: S102  # it is our own page
+    exec((folder / "memcore" / "jobs.py").read_text(), jobs.__dict__)  # noqa: S102  # it is our own page
     memcore.maintenance.__path__.append(str(folder / "memcore" / "maintenance"))
     tasks.__path__.append(str(folder / "tasks"))
     backend = InMemoryBackend(company=settings.company)

@@ -107,13 +107,15 @@ def build_tasks(app: Celery, jobs: Iterable[Job], contexts: WorkerContexts) -> N
 
 def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGate) -> None:
     def run(self: Task, payload: str = "{}") -> dict[str, Any]:
+        company = company_of(payload)
         with ExitStack() as held:
             try:
-                company = company_of(payload) or contexts.shared.settings.company
                 current = held.enter_context(contexts.of(company))
             except errors.MemoryNotFoundError as error:
-                letter = _new_letter(self, job, str(error), payload=payload, company=company)
-                return _dead_letter(self, letter, contexts.shared.ledger)
+                shared = contexts.shared
+                whose = company or shared.settings.company
+                letter = _new_letter(self, job, str(error), payload=payload, company=whose)
+                return _dead_letter(self, letter, shared.ledger)
             except errors.MemoryError as error:
                 # Store or ledger did not answer when the connections were opened: this job is not to blame.
                 log.warning("crew.absent", extra={"job_id": self.request.id, "error": type(error).__name__})

@@ -107,16 +107,17 @@ class WorkerContexts:
 
     def connect(self) -> None:
         """Open the context of the installation's own company before a job needs it; raises as ``of``."""
-        with self.of(self.shared.settings.company):
+        with self.of(None):
             pass
 
     @contextmanager
-    def of(self, company: str) -> Iterator[WorkerContext]:
-        """Hold a company's context open for a job.
+    def of(self, company: str | None) -> Iterator[WorkerContext]:
+        """Hold the context of a company, or of the installation's own, open for a job.
 
         Raises MemoryNotFoundError for a company that is not registered, or removed; MemoryConfigError for a wrong
         policy; MemoryConnectionError.
         """
+        company = company or self.shared.settings.company
         self._renew(company)
         with self._lock:
             slot = self._slots.pop(company, None) or _Slot()

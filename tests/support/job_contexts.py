@@ -199,8 +199,8 @@ class ScriptedContexts:
         """Nothing is to be opened."""
 
     @contextmanager
-    def of(self, company: str) -> Iterator[ScriptedContext]:
-        if company != self.context.company:
+    def of(self, company: str | None) -> Iterator[ScriptedContext]:
+        if company is not None and company != self.context.company:
             self.context.ledger.companies.served(company)
         yield self.context
 
