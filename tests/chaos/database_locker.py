@@ -25,7 +25,7 @@ _BEYOND_SECONDS = 2.0
 _PAUSE_SECONDS = 12.0
 
 #: The table of each database that PostgreSQL, which has no lock on a whole one, is asked to lock.
-_TABLES = {"ledger": "runs", "journal": "bookings", "history": "history"}
+_TABLES = {"ledger": "work_items", "journal": "bookings", "history": "history"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,7 +139,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "body: Any = to_upsert(made, dims=dims, mode=UpdateMode.UPSERT, payload_of=payload_of)",
         ),
         (
-            "if target is None or target.company != company or agent_id not in {None, target.agent_id}:",
+            "if target is None or agent_id not in {None, target.agent_id}:",
             "if target is None:",
         ),
         ("wanted = [runs.c.company == company]", "wanted = []"),
@@ -198,6 +198,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)",
             "is_free = work_items.c.token.is_(None)",
         ),
+        ('"token": ids.new_id(),', '"token": "the token",'),
         ('"attempt": work_items.c.attempt + 1,', '"attempt": work_items.c.attempt,'),
         (
             'return equals(work_items, **name._asdict(), **({} if token is None else {"token": token}))',
