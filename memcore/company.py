@@ -29,10 +29,6 @@ class JobDispatcher(Protocol):
         """Send the messages of work items. Raises MemoryConnectionError."""
         ...
 
-    def dispatch_finetune(self, company: str, run_id: str) -> None:
-        """Send the job that carries a fine-tune run on. Raises MemoryConnectionError."""
-        ...
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SharedConnections:

@@ -26,7 +26,7 @@ from memcore.finetune.execution.factory import execution_of
 from memcore.finetune.markers import FineTuneEvent
 from memcore.finetune.preflight import PreflightResult, preflight
 from memcore.finetune.run_folder import RUNS
-from memcore.jobs import Payload, ReindexPayload
+from memcore.jobs import FineTunePayload, Payload, ReindexPayload
 from memcore.ledger.collections import Checkpoint, CollectionPointer
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
@@ -50,10 +50,6 @@ class JobDispatcher(Protocol):
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items. Raises MemoryConnectionError."""
-        ...
-
-    def dispatch_finetune(self, company: str, run_id: str) -> None:
-        """Send the message of a fine-tune run's next stage. Raises MemoryConnectionError."""
         ...
 
 
@@ -93,7 +89,7 @@ class MemoryService:
         checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
         rows = self.ledger.finetune_runs
         run = await asyncio.to_thread(rows.start, self.company, checked.model_dump(mode="json"))
-        await self._dispatch(self.dispatcher.dispatch_finetune, self.company, run.run_id)
+        await self._dispatch(self._dispatch_open, FineTunePayload)
         return run
 
     async def resume_fine_tune(self, run_id: str) -> FineTuneRun:
@@ -102,7 +98,7 @@ class MemoryService:
         Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
         """
         run = await asyncio.to_thread(self.ledger.finetune_runs.resume, self.company, run_id)
-        await self._dispatch(self.dispatcher.dispatch_finetune, self.company, run.run_id)
+        await self._dispatch(self._dispatch_open, FineTunePayload)
         return run
 
     async def get_fine_tune_status(self, run_id: str | None = None) -> FineTuneStatus:
@@ -113,7 +109,7 @@ class MemoryService:
             run = await asyncio.to_thread(self.ledger.finetune_runs.active, self.company)
         if run is None:
             return FineTuneStatus()
-        return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.error)
+        return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.reason)
 
     async def cancel_fine_tune(self, confirmation: Confirmation) -> str | None:
         """End the active run, and return its id; None when none is active, and nothing is noted then.
@@ -126,7 +122,7 @@ class MemoryService:
             return None
         if not run.stage.is_end:
             # Its worker may be dead: the first worker that gets the job ends the run.
-            await self._dispatch(self.dispatcher.dispatch_finetune, self.company, run.run_id)
+            await self._dispatch(self._dispatch_open, FineTunePayload)
         return run.run_id
 
     async def run_preflight(self, plan: FineTunePlan | Mapping[str, Any]) -> PreflightResult:

@@ -61,10 +61,6 @@ def expire_lessons(job_context: JobContext) -> None:
 ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task)
 
 
-#: How long a fine-tune run may wait for its next stage before that message counts as lost; its worker may be started
-#: only when somebody needs it.
-FINETUNE_REDISPATCH_AFTER = timedelta(minutes=5)
-
 #: Items dispatched in one sweep at most.
 SWEEP_BATCH = 1_000
 
@@ -83,8 +79,6 @@ def sweep(payload: SweepPayload, job_context: JobContext) -> Outcome:
     if payload.company is None:
         companies = served_companies(job_context)
         plan_cycles(job_context, companies)
-        for company, _ in companies:
-            dispatch_lost(job_context, company.company)
         due = job_context.ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
         job_context.dispatcher.dispatch([*due, *_sweeps_of_others(job_context, companies)])
     return Done(facts={"rung": len(due), **_look_after(job_context)})
@@ -107,13 +101,6 @@ def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company
         )
         for company in others[:COMPANIES_AT_ONCE]
     ]
-
-
-def dispatch_lost(job_context: JobContext, company: str) -> None:
-    """Dispatch a company's fine-tune stages that were lost."""
-    ledger, dispatcher = job_context.ledger, job_context.dispatcher
-    for run in ledger.finetune_runs.waiting(company, dispatched_before=FINETUNE_REDISPATCH_AFTER):
-        dispatcher.dispatch_finetune(company, run.run_id)
 
 
 def _look_after(job_context: JobContext) -> dict[str, int]:

@@ -114,5 +114,5 @@ def finetune(payload: FineTunePayload, service: FineTuneService, job_context: Jo
             return Skipped(reason=str(error))
     step = service.run(payload.run_id, on_progress=job_context.on_progress)
     if step.goes_on:
-        job_context.dispatcher.dispatch_finetune(payload.company, payload.run_id)
+        _dispatch_open(job_context, FineTunePayload)
     return step.outcome

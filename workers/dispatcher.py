@@ -9,7 +9,7 @@ from celery import Celery
 from memcore import ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import Publisher
-from memcore.jobs import CompressPayload, FineTunePayload, Payload
+from memcore.jobs import CompressPayload, Payload
 from memcore.ledger.work_items import WorkItem
 
 
@@ -39,10 +39,6 @@ class BrokerDispatcher:
                 if item.queue is not None and item.payload is not None
             ]
             self._publisher.publish(kind, outgoing_jobs, track=True)
-
-    def dispatch_finetune(self, company: str, run_id: str) -> None:
-        payload = FineTunePayload(company=company, run_id=run_id)
-        self._dispatch(FineTunePayload, [(ids.new_id(), payload, "a stage of a fine-tune run")])
 
     def _dispatch(self, kind: type[Payload], jobs: Iterable[tuple[str, Payload, str]]) -> None:
         """Publish jobs of one kind: id, payload, and what monitoring shows of it."""

@@ -6,8 +6,10 @@ folder of its own. A worker that lost its lease changes nothing that another one
 
 import logging
 import socket
+import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -35,62 +37,59 @@ from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RUNS, SCRATCH, Ru
 from memcore.jobs import Deferred, Done, ProgressCallback, Skipped, Step, no_progress
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
+from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
-#: How long a dead worker's lease blocks a run, and the least time between two heartbeats, which report the progress.
-LEASE = timedelta(seconds=45)
-BEAT = timedelta(seconds=1)
+#: Seconds between two reports of a stage's progress: a person's cancel is seen with the next one.
+REPORT_SECONDS = 1.0
 
 
-class StageLease:
-    """Holds the lease of a run as it was claimed; each heartbeat renews it and reports the stage and its progress."""
+class StageLease(Lease):
+    """The lease of a run's stage; each second it saves the progress, and learns whether a person wants an end."""
 
     def __init__(
         self,
         runs: FineTuneRuns,
-        *,
         company: str,
         run: FineTuneRun,
         token: str,
-        clock: Clock,
+        *,
+        since: float,
         on_progress: ProgressCallback = no_progress,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._runs = runs
-        self._company = company
+        super().__init__(runs, company, run.run_id, token, since=since, monotonic=monotonic)
         self.run_id = run.run_id
-        self._token = token
-        self._clock = clock
+        self._report = partial(runs.report, company, run.run_id, token)
         self._on_progress = on_progress
-        self._beaten_at = self._safe_at = clock()
+        self._reported_at = since
         self._progress: float | None = None
         self._is_cancelled = run.cancel_requested_at is not None
 
-    def renew(self, runner_event: RunnerEvent) -> None:
-        """Take a runner's event: the next heartbeat reports its progress."""
+    def take(self, runner_event: RunnerEvent) -> None:
+        """Take a runner's event: the next report has its progress."""
         if isinstance(runner_event, Progress):
             self._progress = runner_event.fraction
 
     def cancelled(self) -> bool:
-        """Send a heartbeat if one is due, and return whether a person wants the run to end.
+        """Report the progress if that is due, and return whether a person wants the run to end.
 
-        Raises LeaseLostError: another worker has the run, or the ledger has been away for as long as the lease lasts.
+        Raises LeaseLostError.
         """
-        now = self._clock()
-        if now - self._beaten_at >= BEAT:
-            self._beaten_at = now
-            try:
-                run = self._runs.renew(self._company, self.run_id, self._token, lease=LEASE, progress=self._progress)
-            except (MemoryConnectionError, MemoryStoreError):
-                if now - self._safe_at >= LEASE:
-                    raise LeaseLostError("the ledger was away for as long as the lease lasts") from None
-                return self._is_cancelled
-            self._safe_at, self._is_cancelled = now, run.cancel_requested_at is not None
-            self._on_progress(run.stage, run.progress)
+        self.check()
+        now = self._monotonic()
+        if now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
+            # A ledger that is away is waited for as long as the lease lasts.
+            with suppress(MemoryConnectionError, MemoryStoreError):
+                run = self._report(progress=self._progress)
+                self._is_cancelled = run.cancel_requested_at is not None
+                self._on_progress(run.stage, run.progress)
         return self._is_cancelled
 
-    def check(self) -> None:
-        """Send a heartbeat. Raises LeaseLostError, and FineTuneCancelledError when a person wants the run to end."""
+    def alive(self) -> None:
+        """Raise LeaseLostError, or FineTuneCancelledError when a person wants the run to end."""
         if self.cancelled():
             raise FineTuneCancelledError("a person cancelled the run")
 
@@ -144,7 +143,7 @@ def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
         if run is None or run.stage is not FineTuneStage.COMPLETE:
             continue
         if ledger.checkpoints.get(company, ids.checkpoint_id(company=company, run_id=run.run_id)) is None:
-            RunFolder(runs, run.run_id).drop(FineTuneStage.TRAINING, before=run.attempt + 1)
+            RunFolder(runs, run.run_id).drop(FineTuneStage.TRAINING, before=run.claims + 1)
 
 
 #: Tries of a stage whose workers die, before the run fails.
@@ -178,6 +177,7 @@ class FineTuneService:
         host: str,
         timeout_seconds: float,
         clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._runs = ledger.finetune_runs
@@ -189,6 +189,7 @@ class FineTuneService:
         self._host = host
         self._timeout_seconds = timeout_seconds
         self._clock = clock
+        self._monotonic = monotonic
 
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
@@ -213,52 +214,61 @@ class FineTuneService:
         """
         if self._ledger.companies.paused(self._company):
             return Step(outcome=Deferred(reason="maintenance is paused"))
-        run = self._runs.claim(self._company, run_id, lease=LEASE)
+        since = self._monotonic()
+        run = self._runs.claim(self._company, run_id, lease=LEASE_LENGTH)
         if run is None or run.token is None:
             self._tidy(run_id)
             return Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
+        stage_lease = StageLease(
+            self._runs,
+            self._company,
+            run,
+            run.token,
+            since=since,
+            on_progress=on_progress,
+            monotonic=self._monotonic,
+        )
         try:
-            return self._held(run, run.token, on_progress)
+            with stage_lease:
+                return self._leased(run, stage_lease)
         except LeaseLostError as error:
             return Step(outcome=Skipped(reason=str(error)))
 
-    def _held(self, run: FineTuneRun, token: str, on_progress: ProgressCallback) -> Step:
-        stage_lease = StageLease(
-            self._runs, company=self._company, run=run, token=token, clock=self._clock, on_progress=on_progress
-        )
+    def _leased(self, run: FineTuneRun, stage_lease: StageLease) -> Step:
         try:
-            return self._continued(run, token, stage_lease)
+            return self._continued(run, stage_lease)
         except LeaseLostError:
             raise
         except FineTuneCancelledError as error:
-            return self._ended(run, token, FineTuneStage.CANCELLED, str(error))
+            return self._ended(run, stage_lease.token, FineTuneStage.CANCELLED, str(error))
         except errors.MemoryError as error:
             if not error.is_retryable:
-                return self._ended(run, token, FineTuneStage.FAILED, f"{run.stage} failed: {error}")
-            self._runs.release(self._company, run.run_id, token)
+                return self._ended(run, stage_lease.token, FineTuneStage.FAILED, f"{run.stage} failed: {error}")
+            self._runs.release(self._company, run.run_id, stage_lease.token, is_unused=True)
             raise
         except OSError as error:
             reason = f"{run.stage} failed: {error.strerror or type(error).__name__}"
-            return self._ended(run, token, FineTuneStage.FAILED, reason)
+            return self._ended(run, stage_lease.token, FineTuneStage.FAILED, reason)
 
-    def _continued(self, run: FineTuneRun, token: str, stage_lease: StageLease) -> Step:
+    def _continued(self, run: FineTuneRun, stage_lease: StageLease) -> Step:
+        token = stage_lease.token
         if run.holder is not None:
             # Before anything begins: no stage runs twice at once.
             if run.host == self._host:
                 self._reap(run.holder)
             self._runs.record_holder(self._company, run.run_id, token, holder=None, host=None)
-        stage_lease.check()
-        if run.tries > MAX_TRIES:
+        stage_lease.alive()
+        if run.attempt > MAX_TRIES:
             reason = f"{run.stage} failed: {MAX_TRIES} workers died over it"
             return self._ended(run, token, FineTuneStage.FAILED, reason)
         folder = RunFolder(self._folder, run.run_id)
         run = self._from_what_is_there(run, token, folder)
         _log.info(FineTuneEvent.STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
-        output = folder.open(run.stage, run.attempt)
+        output = folder.open(run.stage, run.claims)
         if run.stage is STAGES[0]:
             folder.drop_others(_TEXTS)
             cleanup_orphans(self._folder, self._ledger, company=self._company)
-        outcome = self._performed(run, token, folder, output, stage_lease)
+        outcome = self._performed(run, folder, output, stage_lease)
         if outcome.end is StageEnd.CANCELLED:
             return self._ended(run, token, FineTuneStage.CANCELLED, outcome.reason or "a person cancelled the run")
         if outcome.end is not StageEnd.COMPLETE:
@@ -285,23 +295,21 @@ class FineTuneService:
         kept = {stage: run.finished[stage] for stage in whole}
         return self._runs.rewind(self._company, run.run_id, token, finished=kept)
 
-    def _performed(
-        self, run: FineTuneRun, token: str, folder: RunFolder, output: Path, stage_lease: StageLease
-    ) -> StageOutcome:
+    def _performed(self, run: FineTuneRun, folder: RunFolder, output: Path, stage_lease: StageLease) -> StageOutcome:
         plan = FineTunePlan.model_validate(run.plan)
         if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
             self._gather(plan, output / PASSAGES_FILE, stage_lease)
         config = config_of(run, plan, folder, output)
 
         def born(name: str) -> None:
-            self._runs.record_holder(self._company, run.run_id, token, holder=name, host=self._host)
+            self._runs.record_holder(self._company, run.run_id, stage_lease.token, holder=name, host=self._host)
 
         job = StageJob(
             run_id=run.run_id,
             config=config,
             timeout_seconds=self._timeout_seconds,
             born=born,
-            on_event=stage_lease.renew,
+            on_event=stage_lease.take,
             cancelled=stage_lease.cancelled,
         )
         return self._executor.run(job)
@@ -321,19 +329,19 @@ class FineTuneService:
         run = self._runs.get(self._company, run_id)
         if run is not None and run.stage is FineTuneStage.COMPLETE:
             for stage in _TEXTS:
-                RunFolder(self._folder, run_id).drop(stage, before=run.attempt + 1)
+                RunFolder(self._folder, run_id).drop(stage, before=run.claims + 1)
             self._ledger.answers.forget(self._company, run_id)
 
     def _ended(self, run: FineTuneRun, token: str, stage: FineTuneStage, reason: str) -> Step:
-        self._runs.end(self._company, run.run_id, token, stage=stage, error=reason)
         is_failed = stage is FineTuneStage.FAILED
+        self._runs.end(self._company, run.run_id, token, "fail" if is_failed else "cancel", reason=reason)
         event = FineTuneEvent.FAILED if is_failed else FineTuneEvent.CANCELLED
         _log.log(logging.WARNING if is_failed else logging.INFO, event, extra={"run_id": run.run_id})
         return Step(outcome=Done(facts={str(stage): 1}))
 
 
 def _gather(context: CompanyContext, plan: FineTunePlan, path: Path, stage_lease: StageLease) -> None:
-    alive, company = stage_lease.check, context.company
+    alive, company = stage_lease.alive, context.company
     writer = QuestionWriter(
         context.model,
         context.ledger,

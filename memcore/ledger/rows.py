@@ -1,15 +1,13 @@
-"""What repositories share: rows that are read as records, page by page, and work that is leased and dispatched."""
+"""What repositories share: rows that are read as records, page by page."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, or_, select, true, update
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, or_, select, update
 
-from memcore import ids
 from memcore.clock import Clock, utc_now
-from memcore.ledger.database import Database, Row, changed, id_chunks, record_of
+from memcore.ledger.database import Database, Row, changed, record_of
 
 
 class Repository:
@@ -85,44 +83,3 @@ class CompanyRecords(Records[_Record]):
     def _is(self, company: str, row_id: str) -> ColumnElement[bool]:
         of_company, of_row = self._table.primary_key
         return and_(of_company == company, of_row == row_id)
-
-
-class Work(Records[_Record]):
-    """The base of a repository whose rows are work: a message asks for it, and the sweep replaces lost messages.
-
-    Where the table has a token, a worker leases the row; another one may claim it when the lease has ended.
-    """
-
-    #: Work that is not done.
-    _open: ColumnElement[bool]
-
-    def waiting(self, company: str, *, dispatched_before: timedelta, limit: int = 1) -> tuple[_Record, ...]:
-        """Return open work that nobody holds and whose message is so old that it counts as lost, the oldest first.
-
-        It is marked as dispatched now, in the same transaction, so that two sweeps dispatch once.
-        """
-        now, table = self._clock(), self._table
-        *_, key = table.primary_key
-        lost = and_(table.c.company == company, self._open, self._free(now), table.c.rung_at < now - dispatched_before)
-        if self._database.row(select(key).where(lost).limit(1)) is None:
-            return ()  # most sweeps end here, and take no lock
-        with self._database.write() as connection:
-            # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
-            query = select(table).where(lost).order_by(table.c.rung_at, key).limit(limit)
-            rows = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
-            for part in id_chunks(row[key] for row in rows):
-                connection.execute(update(table).where(table.c.company == company, key.in_(part)).values(rung_at=now))
-        return tuple(map(self._record, rows))
-
-    def _free(self, now: Any) -> ColumnElement[bool]:
-        columns = self._table.c
-        return or_(columns.token.is_(None), columns.lease_until < now) if "token" in columns else true()
-
-    def _is_held(self, token: str) -> ColumnElement[bool]:
-        return and_(self._table.c.token == token, self._open)
-
-    def _claim(self, which: ColumnElement[bool], values: Row, *, lease: timedelta) -> _Record | None:
-        """Claim open work that nobody holds under a fresh token; None when there is none."""
-        now = self._clock()
-        claimed = {"token": ids.new_id(), "lease_until": now + lease, **values}
-        return self._changed(and_(which, self._open, self._free(now)), claimed)

@@ -373,29 +373,22 @@ skill_cycles = _table(
     Index("skill_cycles_newest", "company", "planned_at"),
 )
 
-#: Fine-tune runs: the plan, the progress and the lease of each.
+#: Fine-tune runs: the plan and the progress of each.
 finetune_runs = _table(
     "finetune_runs",
     *_key("company", "run_id"),
     Column("plan", json_document(), nullable=False),
-    # The stage that is next, or in work; of a run that has ended, how.
-    Column("stage", String, nullable=False),
     Column("progress", Float),
-    *_optional(String, "error", "token"),
     # Of each stage that is done, its files by their place in the run's folder, with their hashes.
     Column("finished", json_document(), nullable=False),
-    *_required(Integer, "attempt", "tries"),
-    *_optional(UtcDateTime, "lease_until", "cancel_requested_at", "completed_at"),
+    # How often a stage of it was claimed: the number in the name of the stage's folder.
+    Column("claims", Integer, nullable=False),
+    Column("cancel_requested_at", UtcDateTime),
     # What names the running stage, and the machine that it runs on; kept until it is known to be gone.
     *_optional(String, "holder", "host"),
-    *_required(UtcDateTime, "rung_at", "started_at", "updated_at"),
+    *_required(UtcDateTime, "started_at", "updated_at"),
     Index("finetune_runs_newest", "company", "started_at"),
 )
-
-#: A run that has not ended.
-UNENDED = finetune_runs.c.completed_at.is_(None)
-
-_partial_index("finetune_runs_active_once", finetune_runs.c.company, unique=True, where=UNENDED)
 
 #: The checkpoints of runs: the folder, its evaluation, and the gate's verdict.
 finetune_checkpoints = _table(

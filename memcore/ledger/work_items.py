@@ -384,7 +384,13 @@ class Work(Records[_Record]):
         with self._database.write() as connection:
             if not claim(connection, self._name(company, key), now=self._clock(), lease=lease):
                 return None
+            if own := self._at_claim():
+                connection.execute(update(self._table).where(self._is(company, key)).values(own))
             return self._in(connection, company, key)
+
+    def _at_claim(self) -> Row:
+        """Return the values of its own row that a claim sets."""
+        return {}
 
     def renew(self, company: str, key: str, token: str, *, lease: timedelta) -> None:
         """Renew the lease. Raises LeaseLostError: another worker holds it, or it has ended."""

@@ -114,11 +114,6 @@ class Command:
         with self.ledger() as ledger:
             self.dispatch(ledger.work.open(self.company, kind.task))
 
-    def dispatch_finetune(self, company: str, run_id: str) -> None:
-        """Send the message of a fine-tune run's next stage."""
-        with self.dispatcher() as dispatcher:
-            dispatcher.dispatch_finetune(company, run_id)
-
     @contextmanager
     def service(self) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
         """Yield the stack's memory service, and the runner for its coroutines."""

@@ -58,7 +58,13 @@ WRITES: dict[str, Call] = {
     "finetune_runs.start": lambda ledger, _, c: _started(ledger, c),
     "finetune_runs.claim": lambda ledger, _, c: ledger.finetune_runs.claim(c, _theirs(ledger).run_id, lease=DAY),
     "finetune_runs.renew": lambda ledger, _, c: _aimed(
-        ledger, lambda run_id, token: ledger.finetune_runs.renew(c, run_id, token, lease=DAY, progress=0.5)
+        ledger, lambda run_id, token: ledger.finetune_runs.renew(c, run_id, token, lease=DAY)
+    ),
+    "finetune_runs.report": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, token: ledger.finetune_runs.report(c, run_id, token, progress=0.5)
+    ),
+    "finetune_runs.wait": lambda ledger, clock, c: _aimed(
+        ledger, lambda run_id, token: ledger.finetune_runs.wait(c, run_id, token, until=clock(), reason="no")
     ),
     "finetune_runs.record_holder": lambda ledger, _, c: _aimed(
         ledger,
@@ -78,7 +84,7 @@ WRITES: dict[str, Call] = {
     ),
     "finetune_runs.end": lambda ledger, _, c: _aimed(
         ledger,
-        lambda run_id, token: ledger.finetune_runs.end(c, run_id, token, stage=FineTuneStage.FAILED, error="no"),
+        lambda run_id, token: ledger.finetune_runs.end(c, run_id, token, "fail", reason="no"),
     ),
     "finetune_runs.complete": lambda ledger, clock, c: _aimed(
         ledger,
@@ -91,12 +97,14 @@ WRITES: dict[str, Call] = {
         ledger, lambda run_id, _token: ledger.finetune_runs.resume(c, run_id)
     ),
     "checkpoints.remove": lambda ledger, _, c: _removed(ledger, c),
-    "finetune_runs.waiting": lambda ledger, _, c: ledger.finetune_runs.waiting(c, dispatched_before=-DAY),
 }
 
 #: Calls that read.
 VIEWS: dict[str, Call] = {
     "finetune_runs.get": lambda ledger, _, c: ledger.finetune_runs.get(c, _theirs(ledger).run_id),
+    "finetune_runs.item": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, _token: ledger.finetune_runs.item(c, run_id)
+    ),
     "finetune_runs.active": lambda ledger, _, c: ledger.finetune_runs.active(c),
     "finetune_runs.page": lambda ledger, _, c: ledger.finetune_runs.page(c),
     "checkpoints.get": lambda ledger, _, c: ledger.checkpoints.get(

@@ -19,9 +19,10 @@ from memcore.finetune.runner_config import (
     RunnerConfig,
     TrainingConfig,
 )
-from memcore.finetune.service import LEASE, FineTuneService, StageLease
+from memcore.finetune.service import FineTuneService, StageLease
 from memcore.jobs import Step
 from memcore.ledger.finetune_runs import FineTuneRun
+from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
 from support.fault_injection import Faults
@@ -122,6 +123,7 @@ class FineTuneFleet:
             host=host,
             timeout_seconds=60.0,
             clock=self.clock,
+            monotonic=lambda: self.clock().timestamp(),
         )
 
     def to_the_end(self, run_id: str, worker: FineTuneService | None = None) -> FineTuneRun:
@@ -139,14 +141,14 @@ class FineTuneFleet:
 
     def later(self) -> None:
         """Wait until the lease of a dead worker has ended."""
-        self.clock.advance(LEASE + LEASE)
+        self.clock.advance(LEASE_LENGTH)
 
     def _steps(self, run_id: str, worker: FineTuneService) -> Iterator[Step]:
         while True:
             yield worker.run(run_id)
 
     def _gather(self, plan: FineTunePlan, path: Path, stage_lease: StageLease) -> None:
-        stage_lease.check()
+        stage_lease.alive()
         if self.troubles:
             raise self.troubles.pop()
         assert plan.uses_memories

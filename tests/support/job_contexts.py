@@ -55,7 +55,6 @@ class RecordingDispatcher:
 
     experience: list[tuple[str, str]] = field(default_factory=list)
     items: list[WorkItem] = field(default_factory=list)
-    finetunes: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
 
     def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
@@ -71,11 +70,6 @@ class RecordingDispatcher:
     def dispatched_for(self, kind: type[Payload]) -> list[tuple[str, str]]:
         """Return the companies and keys of the items of a kind."""
         return [(item.company, item.key) for item in self.items if item.kind == kind.task]
-
-    def dispatch_finetune(self, company: str, run_id: str) -> None:
-        if self.error is not None:
-            raise self.error
-        self.finetunes.append((company, run_id))
 
 
 #: Settings of an installation whose servers no test asks, and whose folder is not there.

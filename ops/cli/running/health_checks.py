@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ from memcore.errors import (
 )
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
-from memcore.jobs import ReindexPayload
+from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.database import Database, parse_url
 from memcore.llm.accounting import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
@@ -98,16 +98,13 @@ async def _offered(provider: OpenAICompatibleProvider) -> tuple[str, ...]:
         await provider.close()
 
 
-#: How long an active run may have no worker: a dead worker's lease, and the sweep's delay.
-_STUCK_FINETUNE = timedelta(minutes=10)
-
-
 def finetune(settings: Settings) -> Iterator[CheckResult]:
     """Report the active run's progress, and whether a worker holds it."""
     with ledger_of(settings) as ledger:
         run = ledger.finetune_runs.active(settings.company)
-    if run is not None:
-        is_stuck = datetime.now(UTC) - max(run.updated_at, run.lease_until or run.updated_at) > _STUCK_FINETUNE
+        items = ledger.work.open(settings.company, FineTunePayload.task)
+    if run is not None and items:
+        is_stuck = items[0].is_stuck(datetime.now(UTC))
         yield CheckResult(
             check="fine-tune",
             ok=not is_stuck,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from support.stage_executors import is_gone
 from memcore.finetune.execution.process import ProcessExecutor, end_by_name
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.markers import LogLine, RunnerEvent
-from memcore.finetune.service import BEAT, FineTuneService
+from memcore.finetune.service import REPORT_SECONDS, FineTuneService
 from memcore.jobs import FineTunePayload
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
@@ -78,7 +79,7 @@ class Broken:
                 self.cancels()
 
         def asked() -> bool:
-            self.fleet.clock.advance(BEAT)
+            self.fleet.clock.advance(timedelta(seconds=REPORT_SECONDS))
             return job.cancelled()
 
         outcome = self.processes.run(replace(job, on_event=hear, cancelled=asked, born=named))
@@ -122,10 +123,10 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
         job()
     run = job()
     assert (run.stage, run.holder, run.token) == (stage, None, None)
-    assert re.fullmatch(reason, run.error or "") if reason else run.error is None
+    assert re.fullmatch(reason, run.reason or "") if reason else run.reason is None
     assert broken.pids
     assert all(map(is_gone, broken.pids))
-    assert len(job_context.dispatcher.finetunes) == (3 if reason is None else 2)
+    assert len(job_context.dispatcher.items) == (3 if reason is None else 2)
 
     job_context.services[FineTuneService] = fleet.worker()
     if reason is not None:

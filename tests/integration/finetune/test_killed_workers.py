@@ -121,7 +121,7 @@ def test_a_run_that_a_person_cancels_leaves_no_process(sqlite_ledger: LedgerUrls
     after_the_lease(ledger, tmp_path, Cancelling()).run(run_id)
     run = ledger.finetune_runs.get(COMPANY, run_id)
     assert run is not None
-    assert (run.stage, run.error, run.holder) == (
+    assert (run.stage, run.reason, run.holder) == (
         FineTuneStage.CANCELLED, "generating_data was cancelled", None,
     )  # fmt: skip
     assert is_gone(held[0])

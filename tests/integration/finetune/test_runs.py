@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from support.ledger_records import COMPANY
 
 from memcore.errors import MemoryConnectionError
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
-from memcore.finetune.service import BEAT, MAX_TRIES
+from memcore.finetune.service import MAX_TRIES, REPORT_SECONDS
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.collections import Verdict
 from memcore.models.finetune import STAGES, FineTuneStage
@@ -23,7 +24,7 @@ def test_a_plan_becomes_a_checkpoint_stage_by_stage(fleet: FineTuneFleet, caplog
     caplog.set_level(logging.INFO)
     run_id = fleet.start()
     run = fleet.to_the_end(run_id)
-    assert (run.error, run.stage, run.stages_completed, run.holder) == (None, FineTuneStage.COMPLETE, STAGES, None)
+    assert (run.reason, run.stage, run.stages_completed, run.holder) == (None, FineTuneStage.COMPLETE, STAGES, None)
     assert (fleet.stages.performed, fleet.gathered) == (list(STAGES), 1)
     (checkpoint,) = fleet.ledger.checkpoints.page(COMPANY)
     assert (checkpoint.run_id, checkpoint.verdict, checkpoint.doc_count) == (run_id, Verdict.PROMOTED, 12)
@@ -69,7 +70,7 @@ def test_a_stage_that_fails_ends_the_run_with_its_reason_and_a_resume_finishes_i
     fleet.stages.ends[TRAINING] = StageOutcome(end=end, reason="training failed: No space left on device")
     run_id = fleet.start()
     run = fleet.to_the_end(run_id)
-    assert (run.stage, run.error) == (FineTuneStage.FAILED, "training failed: No space left on device")
+    assert (run.stage, run.reason) == (FineTuneStage.FAILED, "training failed: No space left on device")
     assert run.stages_completed == STAGES[:2]
     assert "memory.fine_tune.failed" in caplog.messages
     fleet.stages.ends.clear()
@@ -88,12 +89,12 @@ def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(
             asked = fleet.ledger.finetune_runs.cancel(COMPANY)
             assert asked is not None
             assert (asked.stage, asked.holder) == (TRAINING, "process:3:7")
-            fleet.clock.advance(BEAT)
+            fleet.clock.advance(timedelta(seconds=REPORT_SECONDS))
 
     fleet.stages.within = cancel
     run_id = fleet.start()
     run = fleet.to_the_end(run_id)
-    assert (run.stage, run.error, run.holder) == (FineTuneStage.CANCELLED, "training was cancelled", None)
+    assert (run.stage, run.reason, run.holder) == (FineTuneStage.CANCELLED, "training was cancelled", None)
     assert "memory.fine_tune.cancelled" in caplog.messages
     fleet.stages.within = lambda _job: None
     fleet.ledger.finetune_runs.resume(COMPANY, run_id)
@@ -113,7 +114,7 @@ def test_the_progress_of_a_stage_is_told_with_each_sign_of_life(fleet: FineTuneF
     reports: list[tuple[str, float | None]] = []
 
     def passes(_job: StageJob) -> None:
-        fleet.clock.advance(BEAT)
+        fleet.clock.advance(timedelta(seconds=REPORT_SECONDS))
 
     fleet.stages.within = passes
     fleet.worker().run(fleet.start(), on_progress=lambda stage, fraction: reports.append((stage, fraction)))
@@ -189,7 +190,7 @@ def test_two_workers_are_never_at_one_stage_and_the_late_one_changes_nothing(fle
     fleet.stages.within = overtaken
     step = late.run(run_id)
     assert isinstance(step.outcome, Skipped)
-    assert "no longer held" in step.outcome.reason
+    assert "belongs to another worker" in step.outcome.reason
     run = fleet.row(run_id)
     assert list(run.finished) == [STAGES[0]]
     assert {Path(place).parts[0] for place in run.finished[STAGES[0]]} == {"generating_data-2"}
@@ -229,7 +230,7 @@ def test_a_stage_that_kills_every_worker_fails_the_run(fleet: FineTuneFleet) -> 
             fleet.worker().run(run_id)
         fleet.later()
     run = fleet.to_the_end(run_id)
-    assert (run.stage, run.error) == (FineTuneStage.FAILED, "generating_data failed: 4 workers died over it")
+    assert (run.stage, run.reason) == (FineTuneStage.FAILED, "generating_data failed: 4 workers died over it")
 
 
 def test_trouble_that_passes_leaves_the_run_to_the_next_job(fleet: FineTuneFleet) -> None:
@@ -238,7 +239,7 @@ def test_trouble_that_passes_leaves_the_run_to_the_next_job(fleet: FineTuneFleet
     with pytest.raises(MemoryConnectionError):
         fleet.worker().run(run_id)
     run = fleet.row(run_id)
-    assert (run.stage, run.token, run.tries) == (STAGES[0], None, 0)
+    assert (run.stage, run.token, run.attempt) == (STAGES[0], None, 0)
     assert fleet.to_the_end(run_id).stage is FineTuneStage.COMPLETE
 
 
@@ -246,14 +247,14 @@ def test_a_disk_that_is_full_while_texts_are_gathered_ends_the_run_with_that(fle
     run_id = fleet.start()
     fleet.troubles = [OSError(28, "No space left on device")]
     run = fleet.to_the_end(run_id)
-    assert (run.stage, run.error) == (FineTuneStage.FAILED, "generating_data failed: No space left on device")
+    assert (run.stage, run.reason) == (FineTuneStage.FAILED, "generating_data failed: No space left on device")
 
 
 def test_a_paused_company_waits(fleet: FineTuneFleet) -> None:
     run_id = fleet.start()
     fleet.ledger.companies.pause(COMPANY)
     assert fleet.worker().run(run_id).outcome == Deferred(reason="maintenance is paused")
-    assert fleet.row(run_id).attempt == 0
+    assert fleet.row(run_id).claims == 0
     fleet.ledger.companies.resume(COMPANY)
     assert fleet.worker().run(run_id).outcome == Done(facts={"files": 3})
 

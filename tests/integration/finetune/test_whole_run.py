@@ -42,7 +42,7 @@ def test_documents_become_a_checkpoint_that_is_measured(sqlite_ledger: LedgerUrl
         pass
     run = ledger.finetune_runs.get(COMPANY, run_id)
     assert run is not None
-    assert (run.error, run.stage, run.stages_completed) == (None, FineTuneStage.COMPLETE, STAGES)
+    assert (run.reason, run.stage, run.stages_completed) == (None, FineTuneStage.COMPLETE, STAGES)
     (checkpoint,) = ledger.checkpoints.page(COMPANY)
     assert (checkpoint.kind, checkpoint.doc_count) == ("static", len(WORDS))
     assert read_manifest(Path(checkpoint.model_path)).sha256 == checkpoint.sha256

@@ -51,28 +51,29 @@ def test_a_stage_is_one_workers_until_its_lease_ends(ledger: Ledger, clock: Stop
     first, token = claimed(ledger, run_id)
     assert runs.claim(COMPANY, run_id, lease=LEASE) is None
     runs.record_holder(COMPANY, run_id, token, holder="process:7:1", host="here")
-    clock.advance(LEASE)
+    clock.advance(LEASE - timedelta(seconds=1))
     assert runs.claim(COMPANY, run_id, lease=LEASE) is None
-    assert runs.renew(COMPANY, run_id, token, lease=LEASE, progress=0.25).progress == 0.25
-    clock.advance(LEASE + timedelta(seconds=1))
+    assert runs.report(COMPANY, run_id, token, progress=0.25).progress == 0.25
+    clock.advance(timedelta(seconds=1))
     second, fresh = claimed(ledger, run_id)
     # Whoever takes it over learns what may still run.
     assert (second.holder, second.host, second.progress) == ("process:7:1", "here", None)
-    assert (first.attempt, second.attempt, second.tries) == (1, 2, 2)
+    assert (first.claims, second.claims, second.attempt) == (1, 2, 2)
     late: list[Callable[[], object]] = [
         lambda: runs.renew(COMPANY, run_id, token, lease=LEASE),
         lambda: runs.record_holder(COMPANY, run_id, token, holder=None, host=None),
         lambda: runs.finish_stage(COMPANY, run_id, token, stage=STAGES[0], files={}),
-        lambda: runs.end(COMPANY, run_id, token, stage=FineTuneStage.FAILED, error="no"),
+        lambda: runs.report(COMPANY, run_id, token),
+        lambda: runs.end(COMPANY, run_id, token, "fail", reason="no"),
         lambda: runs.release(COMPANY, run_id, token),
         lambda: runs.rewind(COMPANY, run_id, token, finished={}),
         lambda: runs.complete(COMPANY, run_id, token, checkpoint=checkpoint_row(run_id, company=COMPANY, at=clock())),
     ]
     for lost in late:
-        with pytest.raises(LeaseLostError, match="is generating_data and no longer held"):
+        with pytest.raises(LeaseLostError, match="is leased and no longer held"):
             lost()
     assert ledger.checkpoints.count(COMPANY) == 0
-    assert runs.renew(COMPANY, run_id, fresh, lease=LEASE).token == fresh
+    assert runs.report(COMPANY, run_id, fresh).token == fresh
 
 
 def test_of_many_workers_at_once_one_gets_the_stage(ledger: Ledger) -> None:
@@ -85,7 +86,7 @@ def test_of_many_workers_at_once_one_gets_the_stage(ledger: Ledger) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         found = [run for run in pool.map(claim, range(6)) if run is not None]
-    assert [run.attempt for run in found] == [1]
+    assert [run.claims for run in found] == [1]
 
 
 def test_of_many_starts_at_once_one_is_a_run(ledger: Ledger) -> None:
@@ -109,7 +110,7 @@ def test_a_finished_stage_keeps_its_files_and_frees_the_next(ledger: Ledger) -> 
     run_id = runs.start(COMPANY, PLAN).run_id
     for number, stage in enumerate(STAGES[:-1], start=1):
         run, token = claimed(ledger, run_id)
-        assert (run.stage, run.tries, run.attempt) == (stage, 1, number)
+        assert (run.stage, run.attempt, run.claims) == (stage, 1, number)
         run = runs.finish_stage(COMPANY, run_id, token, stage=stage, files={f"{stage}/file": "hash"})
         assert (run.token, run.holder, run.finished[stage]) == (None, None, {f"{stage}/file": "hash"})
         assert run.fraction == pytest.approx(number / 5)
@@ -137,7 +138,7 @@ def test_a_complete_run_and_its_checkpoint_are_written_together(ledger: Ledger, 
     row = checkpoint_row(run_id, company=COMPANY, at=clock())
     clock.advance(timedelta(seconds=9))
     run = runs.complete(COMPANY, run_id, token, checkpoint=row)
-    assert (run.stage, run.error, run.token, run.duration) == (
+    assert (run.stage, run.reason, run.token, run.duration) == (
         FineTuneStage.COMPLETE,
         None,
         None,
@@ -157,13 +158,12 @@ def test_a_failed_run_says_why_and_is_resumed_behind_its_stages(ledger: Ledger) 
     _, token = claimed(ledger, run_id)
     runs.finish_stage(COMPANY, run_id, token, stage=STAGES[0], files={"a": "1"})
     _, token = claimed(ledger, run_id)
-    with pytest.raises(MemoryInputError, match="stage: complete needs no reason"):
-        runs.end(COMPANY, run_id, token, stage=FineTuneStage.COMPLETE, error="no")
-    failed = runs.end(COMPANY, run_id, token, stage=FineTuneStage.FAILED, error="No space left on device")
-    assert (failed.stage, failed.error) == (FineTuneStage.FAILED, "No space left on device")
-    assert failed.completed_at is not None
+    failed = runs.end(COMPANY, run_id, token, "fail", reason="No space left on device")
+    assert (failed.stage, failed.reason) == (FineTuneStage.FAILED, "No space left on device")
+    assert failed.finished_at is not None
+    assert runs.active(COMPANY) is None
     resumed = runs.resume(COMPANY, run_id)
-    assert (resumed.stage, resumed.error, resumed.completed_at) == (STAGES[1], None, None)
+    assert (resumed.stage, resumed.reason, resumed.finished_at, resumed.attempt) == (STAGES[1], None, None, 0)
     assert resumed.finished == {STAGES[0]: {"a": "1"}}
     with pytest.raises(FineTuneRunNotResumableError, match="the run is mining_negatives"):
         runs.resume(COMPANY, run_id)
@@ -186,30 +186,13 @@ def test_a_cancelled_run_ends_at_once_when_nobody_has_it_and_else_by_its_worker(
     run_id = runs.start(COMPANY, PLAN).run_id
     ended = runs.cancel(COMPANY)
     assert ended is not None
-    assert (ended.stage, ended.error) == (FineTuneStage.CANCELLED, "a person cancelled the run")
+    assert (ended.stage, ended.reason) == (FineTuneStage.CANCELLED, "a person cancelled the run")
     resumed = runs.resume(COMPANY, run_id)
     assert resumed.cancel_requested_at is None
     _, token = claimed(ledger, run_id)
     asked = runs.cancel(COMPANY)
     assert asked is not None
-    assert (asked.stage, asked.completed_at) == (STAGES[0], None)
-    assert runs.renew(COMPANY, run_id, token, lease=LEASE).cancel_requested_at is not None
-    ended = runs.end(COMPANY, run_id, token, stage=FineTuneStage.CANCELLED, error="a person cancelled the run")
+    assert (asked.stage, asked.finished_at) == (STAGES[0], None)
+    assert runs.report(COMPANY, run_id, token).cancel_requested_at is not None
+    ended = runs.end(COMPANY, run_id, token, "cancel", reason="a person cancelled the run")
     assert ended.stage is FineTuneStage.CANCELLED
-
-
-def test_a_run_whose_message_is_lost_is_dispatched_for_once(ledger: Ledger, clock: StoppedClock) -> None:
-    runs, lost = ledger.finetune_runs, timedelta(minutes=2)
-    run_id = runs.start(COMPANY, PLAN).run_id
-    assert runs.waiting(COMPANY, dispatched_before=lost) == ()
-    clock.advance(timedelta(minutes=3))
-    assert [run.run_id for run in runs.waiting(COMPANY, dispatched_before=lost)] == [run_id]
-    assert runs.waiting(COMPANY, dispatched_before=lost) == ()
-    clock.advance(timedelta(minutes=3))
-    _, token = claimed(ledger, run_id)
-    assert runs.waiting(COMPANY, dispatched_before=lost) == ()
-    # Its worker died: the lease ends.
-    clock.advance(LEASE + timedelta(seconds=1))
-    assert [run.run_id for run in runs.waiting(COMPANY, dispatched_before=lost)] == [run_id]
-    run, token = claimed(ledger, run_id)
-    assert runs.release(COMPANY, run_id, token).tries == run.tries - 1

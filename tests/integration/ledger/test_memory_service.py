@@ -25,11 +25,12 @@ from memcore.errors import (
     MemoryStoreError,
 )
 from memcore.finetune.preflight import PreflightResult
+from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
-from memcore.ledger.work_items import WorkState
+from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 from memcore.service import MemoryService
 
@@ -73,13 +74,13 @@ async def test_a_run_is_started_dispatched_for_and_seen(
     assert (await service.get_fine_tune_status()).stage is FineTuneStage.IDLE
     run = await service.start_fine_tune({"epochs": 2, "kind": "static"})
     assert FineTunePlan.model_validate(run.plan) == FineTunePlan(epochs=2, kind="static")
-    assert dispatcher.finetunes == [(COMPANY, run.run_id)]
+    assert dispatcher.dispatched_for(FineTunePayload) == [(COMPANY, run.run_id)]
     with pytest.raises(FineTuneRunActiveError):
         await service.start_fine_tune(FineTunePlan())
     with pytest.raises(MemoryInputError, match=r"^epochs: "):
         await service.start_fine_tune({"epochs": 0})
     _, token = at_work(ledger, run.run_id)
-    ledger.finetune_runs.renew(COMPANY, run.run_id, token, lease=LEASE, progress=0.25)
+    ledger.finetune_runs.report(COMPANY, run.run_id, token, progress=0.25)
     status = await service.get_fine_tune_status()
     assert (status.run_id, status.stage, status.progress) == (run.run_id, STAGES[0], 0.25)
     assert await service.get_fine_tune_status(run.run_id) == status
@@ -95,7 +96,7 @@ async def test_of_many_starts_one_is_a_run_whichever_process_asks(
     ends = await asyncio.gather(*(each.start_fine_tune({}) for each in services), return_exceptions=True)
     assert sum(isinstance(each, FineTuneRun) for each in ends) == 1
     assert sum(isinstance(each, FineTuneRunActiveError) for each in ends) == 3
-    assert sum(len(dispatcher.finetunes) for dispatcher in dispatchers) == 1
+    assert sum(len(dispatcher.items) for dispatcher in dispatchers) == 1
 
 
 async def test_a_cancelled_run_is_noted_by_its_id_and_resumed(
@@ -110,12 +111,14 @@ async def test_a_cancelled_run_is_noted_by_its_id_and_resumed(
     assert noted(ledger) == [("person:grace", "finetune.cancel", run.run_id, WORD.reason)]
     status = await service.get_fine_tune_status(run.run_id)
     assert (status.stage, status.error) == (FineTuneStage.CANCELLED, "a person cancelled the run")
-    assert dispatcher.finetunes == [(COMPANY, run.run_id)], "nothing waits of a run that has ended"
+    assert dispatcher.dispatched_for(FineTunePayload) == [(COMPANY, run.run_id)], (
+        "nothing waits of a run that has ended"
+    )
 
     assert (await service.resume_fine_tune(run.run_id)).stage is STAGES[0]
     at_work(ledger, run.run_id)
     assert await service.cancel_fine_tune(WORD) == run.run_id
-    assert dispatcher.finetunes == [(COMPANY, run.run_id)] * 3, "its worker may be dead"
+    assert dispatcher.dispatched_for(FineTunePayload) == [(COMPANY, run.run_id)] * 3, "its worker may be dead"
     assert (await service.get_run(run.run_id)).cancel_requested_at is not None
     with pytest.raises(FineTuneRunNotFoundError):
         await service.resume_fine_tune("another")
@@ -126,10 +129,9 @@ async def test_a_dispatcher_that_nobody_hears_loses_nothing(
 ) -> None:
     dispatcher.error = MemoryConnectionError("the broker is away")
     run = await service.start_fine_tune({})
-    assert dispatcher.finetunes == []
-    clock.advance(timedelta(hours=1))
-    (lost,) = ledger.finetune_runs.waiting(COMPANY, dispatched_before=timedelta(minutes=5))
-    assert lost.run_id == run.run_id
+    assert dispatcher.items == []
+    clock.advance(REDISPATCH_AFTER)
+    assert [item.key for item in ledger.work.take_due(limit=9)] == [run.run_id]
 
 
 async def test_pages_have_their_bounds_and_the_total(
@@ -223,4 +225,4 @@ async def test_where_nothing_embeds_runs_work_and_checkpoints_say_that_they_cann
     with pytest.raises(MemoryNotFoundError, match="no embedder serves yet"):
         await service.get_active_embedder()
     assert noted(ledger) == []
-    assert dispatcher.items == []
+    assert dispatcher.dispatched_for(ReindexPayload) == []

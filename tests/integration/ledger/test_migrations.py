@@ -16,14 +16,15 @@ from sqlalchemy import Connection, MetaData, create_engine, inspect, text
 from support.ledger_records import places_due, postgres_database, sqlite_urls
 
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryConfigError
-from memcore.jobs import LessonPayload, ReindexPayload
+from memcore.errors import FineTuneRunActiveError, MemoryConfigError
+from memcore.jobs import FineTunePayload, LessonPayload, ReindexPayload
 from memcore.ledger import tables
 from memcore.ledger.collections import ReindexStage
 from memcore.ledger.companies import CompanyState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
 from memcore.ledger.work_items import WorkState
+from memcore.models.finetune import FineTuneStage
 
 TREES = {"ledger": tables.metadata, "journal": tables.journal_metadata, "history": tables.history_metadata}
 ROOT = Path(__file__).parents[3]
@@ -245,6 +246,38 @@ def test_an_upgrade_makes_an_item_of_each_question_and_of_each_part_of_a_run(fre
         assert (parts[0].kept_id, parts[1].kept_id) == (None, "k")
         assert parts[1].dispatch_after == datetime(2026, 3, 1, 18, tzinfo=UTC)
         assert places_due(ledger, "run") == [0, 1]
+
+
+def test_an_upgrade_makes_an_item_of_each_fine_tune_run(fresh: dict[str, str]) -> None:
+    row = {"plan": "{}", "finished": '{"generating_data": {"a": "1"}}', "stage": "mining_negatives", "attempt": 3}
+    row |= {"tries": 2, "rung_at": THEN, "started_at": THEN, "updated_at": THEN}
+    ended = {"completed_at": THEN, "company": "acme"}
+    runs = _inserts(
+        "finetune_runs",
+        row | {"company": "acme", "run_id": "waiting"},
+        row | {"company": "globex", "run_id": "leased", "token": "t", "lease_until": THEN, "holder": "process:1:2"},
+        row | ended | {"run_id": "complete", "stage": "complete"},
+        row | ended | {"run_id": "failed", "stage": "failed", "error": "no space"},
+        row | ended | {"run_id": "cancelled", "stage": "cancelled", "error": "a person cancelled the run"},
+    )
+    with closing(_upgraded(fresh, *runs, since="ledger_16")) as ledger:
+        rows = ledger.finetune_runs
+        found = {each.run_id: each for each in rows.page("acme")[0]}
+        assert {key: (each.stage, each.reason, each.finished_at is None) for key, each in found.items()} == {
+            "waiting": (FineTuneStage.MINING_NEGATIVES, None, True),
+            "complete": (FineTuneStage.COMPLETE, None, False),
+            "failed": (FineTuneStage.FAILED, "no space", False),
+            "cancelled": (FineTuneStage.CANCELLED, "a person cancelled the run", False),
+        }
+        due = {item.key: item for item in ledger.work.take_due(limit=9)}
+        assert due.keys() == {"waiting", "leased"}
+        message = FineTunePayload.model_validate_json(due["leased"].payload or "")
+        assert message == FineTunePayload(company="globex", run_id="leased")
+        with pytest.raises(FineTuneRunActiveError):
+            rows.resume("acme", "failed")
+        claimed = rows.claim("globex", "leased", lease=timedelta(minutes=1))
+        assert claimed is not None
+        assert (claimed.claims, claimed.attempt, claimed.holder) == (4, 3, "process:1:2")
 
 
 def test_processes_that_migrate_at_once_all_succeed(fresh: dict[str, str]) -> None:

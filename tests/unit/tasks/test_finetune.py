@@ -1,7 +1,6 @@
 """The fine-tune job."""
 
 import json
-from datetime import timedelta
 
 import pytest
 from support.job_contexts import ScriptedContext
@@ -9,8 +8,9 @@ from support.ledger_records import COMPANY, StoppedClock
 
 from memcore import ids
 from memcore.jobs import Dead, Deferred, Done, FineTunePayload, Skipped, Snooze, Step
+from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.models.finetune import FineTunePlan, FineTuneStage
-from scheduler.sweep import FINETUNE_REDISPATCH_AFTER, sweep
+from scheduler.sweep import sweep
 from tasks.learn import finetune
 
 RUN_ID = ids.finetune_run_id(company=COMPANY, cause="ours")
@@ -22,15 +22,17 @@ def payload(**changed: object) -> str:
 
 
 def test_a_stage_that_is_not_the_last_dispatches_for_the_next(job_context: ScriptedContext) -> None:
+    job_context.ledger.finetune_runs.start(COMPANY, {}, run_id="run")
     job_context.step = Step(outcome=Done(facts={"files": 2}), goes_on=True)
     assert finetune(payload(), job_context) == Done(facts={"files": 2})
-    assert job_context.dispatcher.finetunes == [(COMPANY, "run")]
+    (message,) = job_context.dispatcher.items
+    assert FineTunePayload.model_validate_json(message.payload or "") == FineTunePayload(company=COMPANY, run_id="run")
 
 
 def test_what_must_wait_is_left_to_the_sweep(job_context: ScriptedContext) -> None:
     job_context.step = Step(outcome=Deferred(reason="maintenance is paused"))
     assert finetune(payload(), job_context) == Deferred(reason="maintenance is paused")
-    assert job_context.dispatcher.finetunes == []
+    assert job_context.dispatcher.items == []
 
 
 @pytest.mark.parametrize("changed", [{"extra": 1}, {"run_id": ""}])
@@ -46,7 +48,7 @@ def test_what_an_engine_asks_for_is_one_run_however_often_it_comes(job_context: 
     runs, message = job_context.ledger.finetune_runs, asked(PLAN.model_dump(mode="json"))
     job_context.step = Step(outcome=Done(facts={"files": 2}), goes_on=True)
     assert finetune(message, job_context) == Done(facts={"files": 2})
-    assert job_context.dispatcher.finetunes == [(COMPANY, RUN_ID)]
+    assert job_context.dispatcher.dispatched_for(FineTunePayload) == [(COMPANY, RUN_ID)]
     ((run,), total) = runs.page(COMPANY)
     assert (run.run_id, FineTunePlan.model_validate(run.plan), total) == (RUN_ID, PLAN, 1)
     assert finetune(message, job_context) == Done(facts={"files": 2})
@@ -63,7 +65,7 @@ def test_while_another_run_has_not_ended_none_is_started_and_the_outcome_says_so
     outcome = finetune(asked({}), job_context)
     assert isinstance(outcome, Skipped)
     assert "a run has not ended" in outcome.reason
-    assert job_context.dispatcher.finetunes == []
+    assert job_context.dispatcher.items == []
     assert [run.run_id for run in job_context.ledger.finetune_runs.page(COMPANY)[0]] == [other]
 
 
@@ -96,8 +98,8 @@ def test_a_run_whose_message_is_lost_is_dispatched_by_the_sweep(
 ) -> None:
     run_id = job_context.ledger.finetune_runs.start(COMPANY, {}).run_id
     sweep("{}", job_context)
-    assert job_context.dispatcher.finetunes == []
-    clock.advance(FINETUNE_REDISPATCH_AFTER + timedelta(seconds=1))
+    assert job_context.dispatcher.dispatched_for(FineTunePayload) == []
+    clock.advance(REDISPATCH_AFTER)
     sweep("{}", job_context)
     sweep("{}", job_context)
-    assert job_context.dispatcher.finetunes == [(COMPANY, run_id)]
+    assert job_context.dispatcher.dispatched_for(FineTunePayload) == [(COMPANY, run_id)]
