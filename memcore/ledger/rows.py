@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, or_, select, update
 
 from memcore.clock import Clock, utc_now
-from memcore.ledger.database import Database, Row, changed, record_of
+from memcore.ledger.database import Database, Row, record_of
 
 
 class Repository:
@@ -56,11 +56,6 @@ class Records(Repository, Generic[_Record]):
 
     def _position(self, record: _Record) -> tuple[Any, ...]:
         return tuple(getattr(record, column.name) for column in self._newest_by)
-
-    def _changed(self, which: ColumnElement[bool], values: Row) -> _Record | None:
-        """Update at most one row, and return it as it is then; None when there was none to update."""
-        with self._database.write() as connection:
-            return changed(connection, self._model, update(self._table).where(which).values(values))
 
     def _update(self, which: ColumnElement[bool], values: Row) -> int:
         return self._database.change(update(self._table).where(which).values(values))

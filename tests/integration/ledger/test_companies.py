@@ -339,7 +339,6 @@ VIEWS: dict[str, Call] = {
         c, str(TRAJECTORY.tools_key), since=FIRST, until=clock() + timedelta(days=400), limit=9
     ),
     "lessons.item": lambda ledger, _, c: ledger.lessons.item(c, TRAJECTORY.id),
-    "finetune_runs.count": lambda ledger, _, c: ledger.finetune_runs.count(c),
     "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),
     "work.open": lambda ledger, _, c: ledger.work.open(c, EvolvePayload.task),
     "lessons.outcomes": lambda ledger, _, c: ledger.lessons.outcomes(c),
