@@ -4,12 +4,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any, Self
 
-from memcore.errors import LeaseLostError
+from memcore.errors import (
+    LeaseLostError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+)
 from memcore.ledger.work_items import Work
 
 #: How long a worker owns an item after its last renewal: the work of a dead one is free within a minute.
@@ -42,6 +46,7 @@ class Lease:
         switch: checks the kill switch; None for an undo or a restore: a person who paused everything because a run went
             wrong must be able to reverse it, or to restore a memory, even when the switch cannot be read.
         monotonic: seconds on a clock that never goes back.
+        releases: whether an error makes the item available again at once, as if it had not been claimed.
     """
 
     def __init__(
@@ -56,10 +61,12 @@ class Lease:
         length: timedelta = LEASE_LENGTH,
         renewal: timedelta = LEASE_RENEWAL,
         monotonic: Callable[[], float] = time.monotonic,
+        releases: bool = False,
     ) -> None:
         self.token = token
         self._key = key
         self._renew_row = partial(work.renew, company, key, token, lease=length)
+        self._release = partial(work.release, company, key, token, is_unused=True) if releases else None
         self._switch = switch
         self._length = length
         self._renewal_seconds = renewal.total_seconds()
@@ -74,10 +81,13 @@ class Lease:
         self._thread.start()
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Stop the renewals; the lease lasts until the item is moved on or its time is over."""
         self._stop.set()
         self._thread.join()
+        if self._release is not None and isinstance(error, Exception):
+            with suppress(MemoryError):
+                self._release()
 
     def enter(self) -> None:
         """Check lease and switch before something new is decided. Raises LeaseLostError, MaintenancePausedError."""

@@ -5,12 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 
-from memcore.errors import (
-    AnswerMissingError,
-    LeaseLostError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-    MemoryNotFoundError,
-)
+from memcore.errors import AnswerMissingError, LeaseLostError, MemoryNotFoundError
 from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
 from memcore.ledger.llm_answers import Answers
 from memcore.ledger.work_items import WorkState
@@ -52,17 +47,12 @@ class CachingModel:
             if known.state is WorkState.FAILED:
                 raise UnusableAnswerError(known.reason)
             return Completion(text=known.text or "", is_cut=False, model="ledger", prompt_tokens=0, completion_tokens=0)
-        try:
-            with Lease(table, company, key, known.token, since=since, renewal=self._renewal):
+        with Lease(table, company, key, known.token, since=since, renewal=self._renewal, releases=True):
+            try:
                 completion = await ask()
-        except UnusableAnswerError as error:
-            table.fail(company, key, known.token, str(error))
-            raise
-        except Exception:
-            # Without this nobody could ask it until the lease ends, which is what happens if this fails too.
-            with suppress(MemoryError):
-                table.release(company, key, known.token, is_unused=True)
-            raise
+            except UnusableAnswerError as error:
+                table.fail(company, key, known.token, str(error))
+                raise
         # Stored or not, also where another worker took the question since: the answer is paid for and good.
         with suppress(LeaseLostError, MemoryNotFoundError):
             table.finish(company, key, known.token, completion.text)

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Self
@@ -16,7 +15,6 @@ from memcore.errors import (
     BudgetExceededError,
     LeaseLostError,
     MaintenancePausedError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryNotFoundError,
 )
 from memcore.jobs import Deferred, Done, Outcome, Skipped
@@ -117,20 +115,15 @@ class LearningService:
         lesson = lessons.claim(self.company, lesson_id, lease=LEASE_LENGTH)
         if lesson is None or lesson.token is None:
             return Skipped(reason="another worker draws this lesson, or has drawn it")
-        try:
-            with Lease(lessons, self.company, lesson_id, lesson.token, since=since, renewal=self.renewal):
+        with Lease(lessons, self.company, lesson_id, lesson.token, since=since, renewal=self.renewal, releases=True):
+            try:
                 captured = await self._captured(lesson, model)
+            except (BudgetExceededError, AnswerMissingError) as error:
+                # Another worker's question is answered by then, or free.
+                until = error.until if isinstance(error, BudgetExceededError) else self.clock() + LEASE_LENGTH
+                lessons.wait(self.company, lesson_id, lesson.token, until=until, reason=str(error), is_unused=True)
+                return Deferred(reason=str(error))
             return await self._ended(lesson, lesson.token, captured)
-        except (BudgetExceededError, AnswerMissingError) as error:
-            # Another worker's question is answered by then, or free.
-            until = error.until if isinstance(error, BudgetExceededError) else self.clock() + LEASE_LENGTH
-            lessons.wait(self.company, lesson_id, lesson.token, until=until, reason=str(error), is_unused=True)
-            return Deferred(reason=str(error))
-        except Exception:
-            # The message comes again, and finds it free.
-            with suppress(MemoryError):
-                lessons.release(self.company, lesson_id, lesson.token, is_unused=True)
-            raise
 
     async def _captured(self, lesson: Lesson, model: Model) -> Captured:
         trajectory = self.ledger.trajectories.get(self.company, lesson.lesson_id)

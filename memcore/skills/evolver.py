@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Protocol, Self
@@ -13,7 +12,6 @@ from memcore.company import CompanyContext
 from memcore.config.learning import EvolverConfig
 from memcore.errors import (
     LeaseLostError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryNotFoundError,
 )
 from memcore.jobs import Dead, Done, Outcome, ProgressCallback, Skipped, Snooze, no_progress
@@ -214,15 +212,10 @@ class CycleService:
                 return Dead(reason=f"cycle_id: {cycle_id!r} names no cycle")
             return Skipped(reason="the cycle is finished, or another worker has it")
         try:
-            with Lease(cycles, self.company, cycle_id, cycle.token, since=since, renewal=self.renewal):
+            with Lease(cycles, self.company, cycle_id, cycle.token, since=since, renewal=self.renewal, releases=True):
                 report = await self.evolver.run(cycle, on_progress=on_progress)
-            # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
-            cycles.finish(self.company, cycle_id, cycle.token, report.model_dump(mode="json"))
+                # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
+                cycles.finish(self.company, cycle_id, cycle.token, report.model_dump(mode="json"))
         except LeaseLostError as error:
             return Skipped(reason=str(error))
-        except Exception:
-            # The message comes again, and finds it free.
-            with suppress(MemoryError):
-                cycles.release(self.company, cycle_id, cycle.token)
-            raise
         return Done(facts={name: value for name, value in report if isinstance(value, int)})

@@ -34,11 +34,13 @@ from support.skill_cycles import CONFIG, Fleet  # noqa: E402
 
 from memcore import ids  # noqa: E402
 from memcore.config.urls import LedgerUrls  # noqa: E402
+from memcore.jobs import LessonPayload  # noqa: E402
 from memcore.ledger.database import Database  # noqa: E402
 from memcore.ledger.learning.skills import SkillState  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
-from memcore.ledger.tables import lessons, skills, trajectories  # noqa: E402
+from memcore.ledger.tables import lessons, skills, trajectories, work_items  # noqa: E402
+from memcore.ledger.work_items import WorkKey, WorkState, new_item  # noqa: E402
 
 #: Of the fleet.
 AGENTS = 200
@@ -120,8 +122,15 @@ def _fill(urls: LedgerUrls, size: int, *, seed: int) -> None:
             with database.write() as connection:
                 connection.execute(insert(trajectories), [execution for execution, _ in made])
                 connection.execute(insert(lessons), [learned for _, learned in made])
+                connection.execute(insert(work_items), [_item(learned) for _, learned in made])
         with database.write() as connection:
             connection.execute(insert(skills), [_skill(number, clock.now) for number in range(SKILLS)])
+
+
+def _item(learned: dict[str, Any]) -> dict[str, Any]:
+    """The work item of a lesson, which is done."""
+    name = WorkKey(COMPANY, LessonPayload.task, learned["lesson_id"])
+    return new_item(name, None, now=learned["created_at"]) | {"state": WorkState.DONE.value}
 
 
 def _skill(number: int, now: datetime) -> dict[str, Any]:
@@ -183,8 +192,6 @@ def _execution(number: int, size: int, now: datetime) -> tuple[dict[str, Any], d
         "memory_id": None,
         "confidence": learned.confidence,
         "created_at": ended_at,
-        "rung_at": ended_at,
-        "tries": 0,
         "drawn_at": ended_at,
         "propagated_at": None,
         "body": learned.model_dump_json().encode(),

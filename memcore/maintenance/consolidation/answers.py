@@ -3,7 +3,6 @@
 import builtins
 import logging
 import time
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import partial
@@ -204,7 +203,7 @@ class SynthesisService:
         try:
             check_kill_switch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=self.policy.enabled)
             return await self._claimed(run, part.key, self.model)
-        except (MaintenancePausedError, LeaseLostError) as error:
+        except (AnswerMissingError, MaintenancePausedError, LeaseLostError) as error:
             return QuestionOutcome(outcome=Skipped(reason=str(error)))
 
     async def _claimed(self, run: Run, key: str, model: Model) -> QuestionOutcome:
@@ -213,24 +212,16 @@ class SynthesisService:
         if part is None or part.token is None:
             return QuestionOutcome(outcome=Skipped(reason="another worker asks about this part, or has asked"))
         outcome: Outcome = Done(facts={"asked": 1})
-        try:
-            with Lease(syntheses, self.company, key, part.token, since=since, renewal=self.renewal):
+        with Lease(syntheses, self.company, key, part.token, since=since, renewal=self.renewal, releases=True):
+            try:
                 await self._ask(run, part, model)
-            is_over = syntheses.finish(part)
-        except AnswerMissingError as error:
-            syntheses.release(self.company, key, part.token, reason=str(error), is_unused=True)
-            return QuestionOutcome(outcome=Skipped(reason=str(error)))
-        except BudgetExceededError as error:
-            syntheses.wait_together(part, until=error.until, reason=str(error))
-            outcome, is_over = Skipped(reason=str(error)), True
-        except ProviderError as error:
-            syntheses.refuse_together(part, reason=str(error))
-            outcome, is_over = Skipped(reason=str(error)), True
-        except Exception:
-            # The message comes again, and finds it free.
-            with suppress(MemoryError):
-                syntheses.release(self.company, key, part.token, is_unused=True)
-            raise
+                is_over = syntheses.finish(part)
+            except BudgetExceededError as error:
+                syntheses.wait_together(part, until=error.until, reason=str(error))
+                outcome, is_over = Skipped(reason=str(error)), True
+            except ProviderError as error:
+                syntheses.refuse_together(part, reason=str(error))
+                outcome, is_over = Skipped(reason=str(error)), True
         woken = self.ledger.runs.wake(self.company, run.run_id) if is_over else None
         return QuestionOutcome(outcome=outcome, maintenance_run=woken)
 

@@ -38,13 +38,7 @@ def upgrade() -> None:
         key=_KEY,
         agent_id="agent_id",
         queue="'memory.synthesis'",
-        payload={
-            "company": "company",
-            "version": "1",
-            "agent_id": "agent_id",
-            "run_id": "run_id",
-            "place": "place",
-        },
+        payload={name: name for name in ("company", "agent_id", "run_id", "place")} | {"version": "1"},
         state="CASE WHEN state IN ('ready', 'done') THEN 'done' WHEN state = 'refused' THEN 'failed' "
         "WHEN reason IS NULL THEN 'available' ELSE 'waiting' END",
         reason="reason",
