@@ -346,16 +346,16 @@ def _kill_who_maintains(stack: StackAddress, ledger: Ledger, client: MemoryClien
     return run_id
 
 
-def run_of(ledger: Ledger, run_id: str) -> Run:
+def run_of(ledger: Ledger, stack: StackAddress, run_id: str) -> Run:
     run = ledger.runs.get(stack.settings.company, run_id)
     assert run is not None
     return run
 
 
-def ended(ledger: Ledger, run_id: str) -> Run:
+def ended(ledger: Ledger, stack: StackAddress, run_id: str) -> Run:
     active = {WorkState.AVAILABLE, WorkState.WAITING, WorkState.LEASED}
-    wait_until(lambda: run_of(ledger, run_id).state not in active, seconds=300, what="the run's end")
-    return run_of(ledger, run_id)
+    wait_until(lambda: run_of(ledger, stack, run_id).state not in active, seconds=300, what="the run's end")
+    return run_of(ledger, stack, run_id)
 
 
 def outcomes(ledger: Ledger, stack: StackAddress) -> dict[str, str | None]:
@@ -457,7 +457,7 @@ def test_a_run_that_was_asking_the_model_ends_and_pays_no_question_twice(
 ) -> None:
     waiting = interrupted.while_asking
     assert (waiting.state, waiting.lease_until) == (WorkState.WAITING, None), "nobody holds the run meanwhile"
-    run = ended(ledger, waiting.run_id)
+    run = ended(ledger, stack, waiting.run_id)
     assert run.state is WorkState.DONE
     assert (run.counts["summaries"], run.counts["consolidated"]) == (SUMMARIES, CHRONICLER_SIZE - 1)
     assert bills(model, of_lessons=False) == [1] * SUMMARIES
@@ -469,7 +469,7 @@ def test_a_run_that_was_asking_the_model_ends_and_pays_no_question_twice(
 def test_a_run_whose_worker_child_was_killed_ends_and_its_account_balances(
     stack: StackAddress, ledger: Ledger, interrupted: Interrupted
 ) -> None:
-    run = ended(ledger, interrupted.sleeper_run)
+    run = ended(ledger, stack, interrupted.sleeper_run)
     assert run.state is WorkState.DONE
     assert run.attempt >= 2
     tally = tally_of(ledger, stack.settings.company, SLEEPER)
