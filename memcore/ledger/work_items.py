@@ -1,11 +1,10 @@
 """Work items: the one durable queue. A row says what must happen; its message is only the signal that it is ready."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, Field
@@ -14,7 +13,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, and_, case, de
 from memcore import ids
 from memcore.errors import LeaseLostError, MemoryNotFoundError
 from memcore.jobs import Payload
-from memcore.ledger.database import Row, UtcDateTime, add_new, equals, id_chunks, insert_new, one_record
+from memcore.ledger.database import Row, UtcDateTime, add_new, equals, id_chunks, insert_new, one_record, rows_with
 from memcore.ledger.rows import Records
 from memcore.ledger.tables import OPEN_WORK, companies, work_items
 from memcore.models.base import Frozen
@@ -187,7 +186,7 @@ def new_item(
 
 
 def add_items(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:
-    """Insert the items that are new and whose locks are free, and return their keys; of one kind and company."""
+    """Insert the items that are new and whose locks are free, and return their keys; of one kind."""
     return insert_new(connection, work_items, sorted(rows, key=lambda row: str(row["key"])), key="key")
 
 
@@ -289,14 +288,15 @@ class WorkItems(Records[WorkItem]):
         due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, is_wanted)
         if company is not None:
             due &= work_items.c.company == company
-        if self._database.row(select(work_items.c.key).where(due).limit(1)) is None:
+        turns = {WorkKey(**row): turn for turn, row in enumerate(self._database.rows(_in_turns(due, limit=limit)))}
+        if not turns:
             return ()  # most sweeps end here, and take no lock
         with self._database.write() as connection:
-            # On PostgreSQL two sweeps would otherwise both see what neither has marked yet.
-            query = select(work_items).where(due).order_by(work_items.c.dispatch_after).limit(_LOOKED_AT)
-            rows = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
-            by_agent = _in_turns(map(self._record, rows), lambda item: (item.company, item.agent_id))
-            taken = _in_turns(by_agent, lambda item: item.company)[:limit]
+            # Still due: another sweep may have taken them meanwhile, or take them now.
+            query = select(work_items).where(due).with_for_update(skip_locked=True)
+            rows = rows_with(connection, query, work_items.c.key, (name.key for name in turns))
+            found = {WorkKey(row["company"], row["kind"], row["key"]): row for row in rows}
+            taken = tuple(self._record(found[name]) for name in turns if name in found)
             for (whose, kind, dispatches), keys in _grouped(taken).items():
                 values = {
                     "dispatches": dispatches + 1,
@@ -308,7 +308,7 @@ class WorkItems(Records[WorkItem]):
                     # What waited for this time waits no longer.
                     move(connection, "wake", these, now=now)
                     connection.execute(update(work_items).where(these).values(values))
-        return tuple(taken)
+        return taken
 
     def leased(self, company: str) -> int:
         """Return how many of a company's items workers carry out now."""
@@ -319,18 +319,14 @@ class WorkItems(Records[WorkItem]):
         return self._all(select(work_items).where(equals(work_items, company=company, kind=kind), OPEN_WORK))
 
 
-#: Most due items that one sweep looks at to let companies take turns.
-_LOOKED_AT = 5_000
-
-
-def _in_turns(found: Iterable[WorkItem], name: Callable[[WorkItem], object]) -> list[WorkItem]:
-    """Return the first item of each name in their order, then the second of each, and so on."""
-    seen: Counter[object] = Counter()
-    turns = []
-    for item in found:
-        turns.append((seen[name(item)], item))
-        seen[name(item)] += 1
-    return [item for _, item in sorted(turns, key=itemgetter(0))]
+def _in_turns(due: ColumnElement[bool], *, limit: int) -> Select[*tuple[Any, ...]]:
+    """Return the query of due items by turns: of each company the first, each time of another agent, and so on."""
+    of, at = work_items.c, work_items.c.dispatch_after
+    agents_turn = func.row_number().over(partition_by=(of.company, of.agent_id), order_by=at)
+    each = select(of.company, of.kind, of.key, at, agents_turn.label("turn")).where(due).subquery()
+    order = (each.c.turn, each.c.dispatch_after)
+    companys_turn = func.row_number().over(partition_by=each.c.company, order_by=order)
+    return select(each.c.company, each.c.kind, each.c.key).order_by(companys_turn, each.c.dispatch_after).limit(limit)
 
 
 def _grouped(found: Iterable[WorkItem]) -> dict[tuple[str, str, int], list[str]]:
