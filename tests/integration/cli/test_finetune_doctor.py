@@ -1,18 +1,20 @@
 """What the doctor sees of a fine-tune run, and of the place where its stages run."""
 
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 from support.docker_engine_stub import stub_engine
-from support.ledger_records import COMPANY
+from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.work_items import REDISPATCH_AFTER
 from ops.cli.running.health_checks import finetune, stage_containers
 
 
@@ -34,6 +36,24 @@ def test_a_run_that_nobody_takes_is_told(sqlite_ledger: LedgerUrls, tmp_path: Pa
         assert ("nobody has it in hand" in found.seen) is not is_well
         ledger.finetune_runs.cancel(COMPANY)
         ledger.close()
+
+
+def test_a_run_that_nobody_claims_however_often_it_is_dispatched_is_told(
+    sqlite_ledger: LedgerUrls, tmp_path: Path
+) -> None:
+    settings = Settings(
+        broker_url="redis://127.0.0.1:1/0", database_url=sqlite_ledger.ledger, journal_url=sqlite_ledger.journal,
+        qdrant_url="http://127.0.0.1:2", company=COMPANY, home=tmp_path,
+    )  # fmt: skip
+    clock = StoppedClock()
+    clock.now = datetime.now(UTC)
+    with closing(Ledger.open(sqlite_ledger, clock=clock)) as ledger:
+        ledger.finetune_runs.start(COMPANY, {})
+        for is_well in (True, False):
+            clock.advance(REDISPATCH_AFTER)
+            assert len(ledger.work.take_due(limit=9)) == 1
+            (found,) = finetune(settings)
+            assert found.ok is is_well
 
 
 def test_an_engine_is_asked_for_where_stages_run_in_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

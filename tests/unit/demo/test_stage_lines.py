@@ -11,18 +11,17 @@ from ops.cli.maintenance.finetune import run_bars
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
 
-def run(stage: FineTuneStage, progress: float | None, *finished: FineTuneStage) -> FineTuneRun:
+def run(progress: float | None, *finished: FineTuneStage) -> FineTuneRun:
     return FineTuneRun(
-        run_id="r", plan={}, stage=stage, progress=progress, finished={each: {} for each in finished}, attempt=1,
-        tries=1, started_at=NOW, updated_at=NOW, rung_at=NOW,
-    )  # fmt: skip
+        run_id="r", plan={}, progress=progress, finished={each: {} for each in finished}, started_at=NOW, updated_at=NOW
+    )
 
 
 def test_each_quarter_is_told_once_and_a_finished_stage_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     with run_bars(is_silent=False) as seen:
         for progress in (None, 0.1, 0.3, 0.3, 0.74):
-            seen(run(FineTuneStage.GENERATING_DATA, progress))
-        seen(run(FineTuneStage.MINING_NEGATIVES, 0.0, FineTuneStage.GENERATING_DATA))
+            seen(run(progress))
+        seen(run(0.0, FineTuneStage.GENERATING_DATA))
     assert capsys.readouterr().err.splitlines() == [
         "generating_data: 25%", "generating_data: 50%", "generating_data: 100%"
     ]  # fmt: skip
@@ -31,5 +30,5 @@ def test_each_quarter_is_told_once_and_a_finished_stage_is_whole(capsys: pytest.
 def test_whoever_asked_for_json_sees_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     for is_silent in (True, False):
         with run_bars(is_silent=is_silent) as seen:
-            seen(run(FineTuneStage.TRAINING, 0.5))
-        assert capsys.readouterr().err == ("" if is_silent else "training: 50%\n")
+            seen(run(0.5))
+        assert capsys.readouterr().err == ("" if is_silent else "generating_data: 50%\n")
