@@ -18,7 +18,8 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import Run, RunState
+from memcore.ledger.runs import Run
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.models.memory import COMPRESSED_TAG, MemoryEntry, MemoryQuery
 from memcore.records import Where
@@ -29,7 +30,7 @@ LIMIT_SECONDS = 120.0
 #: Pause between two looks at the runs, in seconds.
 _POLL_INTERVAL_SECONDS = 0.1
 
-_ENDED = {RunState.DONE, RunState.HELD, RunState.SKIPPED, RunState.FAILED}
+_ENDED = {WorkState.DONE, WorkState.HELD, WorkState.SKIPPED, WorkState.FAILED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +132,8 @@ class FleetDemo:
         receipt = self.client.undo(run.agent_id, run.run_id)
         for _ in self.client.wait([receipt.job_id], timeout_seconds=LIMIT_SECONDS):
             pass
-        undone = self.ledger.runs.get(receipt.job_id)
-        if undone is None or undone.state is not RunState.DONE:
+        undone = self.ledger.runs.get(self.company, receipt.job_id)
+        if undone is None or undone.state is not WorkState.DONE:
             msg = f"the undo ended as {undone.state if undone else 'nothing'}"
             raise MemoryStoreError(msg)
         return undone

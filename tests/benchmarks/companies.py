@@ -54,10 +54,10 @@ def companies(jobs: int, others: int = OTHERS) -> tuple[list[Figure], list[Targe
         alone = _turn(stack, qdrant, names, "alone")
         load = threading.Thread(target=_load, args=(stack, jobs), name="load")
         load.start()
-        while sum(waiting(stack.settings).values()) < jobs * _QUEUED_SHARE and load.is_alive():
+        while sum(each or 0 for each in waiting(stack.settings).values()) < jobs * _QUEUED_SHARE and load.is_alive():
             time.sleep(_POLL_INTERVAL_SECONDS)
         beside = _turn(stack, qdrant, names, "beside")
-        queued = sum(waiting(stack.settings).values())
+        queued = sum(each or 0 for each in waiting(stack.settings).values())
         load.join()
     label = f"beside {jobs:,} jobs of one company"
     note = f"p95 {_p95(beside):.0f} ms; {queued:,} jobs still waited at the end"

@@ -223,10 +223,14 @@ MUTANTS: tuple[Mutant, ...] = (
             '"dismiss": Transition((WorkState.LEASED, *_READY, WorkState.HELD), WorkState.DISMISSED),',
         ),
         (
-            "by_agent = _in_turns(map(self._record, rows), lambda item: (item.company, item.agent_id))",
-            "by_agent = map(self._record, rows)",
+            "agents_turn = func.row_number().over(partition_by=(of.company, of.agent_id), order_by=at)",
+            "agents_turn = func.row_number().over(partition_by=(of.company,), order_by=at)",
         ),
-        ("taken = _in_turns(by_agent, lambda item: item.company)[:limit]", "taken = list(by_agent)[:limit]"),
+        (
+            "companys_turn = func.row_number().over(partition_by=each.c.company, order_by=order)",
+            "companys_turn = func.row_number().over(order_by=order)",
+        ),
+        ("query = select(work_items).where(due).with_for_update(skip_locked=True)", "query = select(work_items)"),
         (
             '"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),',
             '"dispatch_after": now + REDISPATCH_AFTER * 2**dispatches,',

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -117,7 +117,7 @@ def _upgraded(fresh: dict[str, str], *statements: str, since: str) -> Ledger:
     return Ledger.open(LedgerUrls(ledger=fresh["ledger"], journal=fresh["journal"]))
 
 
-def _inserts(table: str, *rows: dict[str, object]) -> list[str]:
+def _inserts(table: str, *rows: Mapping[str, object]) -> list[str]:
     """Return the statements that insert rows; every text is a value of the test's own."""
     return [
         f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(map(repr, row.values()))})"  # noqa: S608  # see above

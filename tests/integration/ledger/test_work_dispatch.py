@@ -258,6 +258,7 @@ def kill_at(ledger: Ledger, clock: StoppedClock, kind: str, event: WorkEvent, so
         clock.advance(LEASE)
     before, token = worker.item, worker.token
     with crashing(ledger) as crashes:
+        at = 0
         for at in count():  # before each statement, and before the commit: it stays in its state, as any other item
             try:
                 worker.do(event, partial(crashes.at, at))

@@ -185,7 +185,7 @@ class WorkItemsMachine(RuleBasedStateMachine):
         elif who == "late worker":  # that believes that it still has it: a claim or two ago it did
             self.move_leased(name, leased[pick % len(leased)], 1 + pick % 2, 0, crash)
         elif who == "person":
-            possible = [what for what in unleased if state in WITHOUT_TOKEN[what]] or unleased
+            possible: list[WorkEvent] = [what for what in unleased if state in WITHOUT_TOKEN[what]] or list(unleased)
             self.move(name, possible[pick % len(possible)], minutes, crash)
         elif who == "late person":  # who saw another state
             self.move(name, unleased[pick % len(unleased)], 0, crash)

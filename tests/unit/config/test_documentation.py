@@ -7,7 +7,6 @@ import pytest
 from reference import configuration
 from reference.docstrings import field_sentences
 from reference.markdown import DOCS, blocks
-from reference.page import FOLDER
 
 from memcore.config.errors import keys
 from memcore.config.loader import effective_policy, load_policy
@@ -49,7 +48,7 @@ def test_the_page_has_a_row_for_every_variable() -> None:
 
 
 def test_the_policy_on_the_page_loads() -> None:
-    (example,) = blocks(FOLDER / "configuration.md", "yaml")
+    (example,) = blocks(DOCS / "reference" / "configuration.md", "yaml")
 
     assert load_policy(example).memory.consolidation.retention.rules[0].retention_days == 180
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.memories import DAWN
@@ -13,7 +14,7 @@ from memcore.ledger.companies import Company, CompanyPolicies, CompanyState
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 
 
-def company(name: str = "globex", policy: dict[str, object] | None = None) -> Company:
+def company(name: str = "globex", policy: dict[str, Any] | None = None) -> Company:
     return Company(company=name, state=CompanyState.ACTIVE, policy=policy, created_at=DAWN, changed_at=DAWN)
 
 

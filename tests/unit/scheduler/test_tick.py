@@ -126,7 +126,7 @@ def test_a_dispatcher_that_breaks_loses_no_run(job_context: ScriptedContext, clo
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
     clock.advance(REDISPATCH_AFTER)
     assert sweep("{}", job_context) == Done(facts={"rung": 3, "expired": 0, "unarchived": 0})
-    assert sorted(run.agent_id for run in job_context.dispatcher.items) == names
+    assert sorted(str(run.agent_id) for run in job_context.dispatcher.items) == names
     # those dispatched are left alone for a while
     assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
 
