@@ -279,7 +279,7 @@ def test_the_kill_switch_holds_every_run_until_it_is_released(installation: Flee
     wait_until(lambda: ticks(settings)[0] >= before + 4, what="four more ticks")
     assert asked | due <= set(memory_ids(settings))
     assert runs_of("due") == ()
-    assert [run.state for run in runs_of("asked")] == [WorkState.AVAILABLE]
+    assert [run.state for run in runs_of("asked")] == [WorkState.WAITING]
     installation.memtend("resume")
     for agent_id, ids in (("asked", asked), ("due", due)):
         wait_until(partial(is_done, agent_id), what=f"the run of {agent_id}")

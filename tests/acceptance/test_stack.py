@@ -512,7 +512,7 @@ def test_with_a_budget_of_0_the_run_waits_nothing_goes_and_the_doctor_says_so(
     wait_until(lambda: "budget" in reason(), seconds=120, what="the run to give itself back")
     run = ledger.runs.get(stack.settings.company, run_id)
     assert run is not None
-    assert run.state is WorkState.AVAILABLE
+    assert run.state is WorkState.WAITING
     assert set(receipt.memory_ids) <= set(memory_ids(stack.settings))
     assert model.log() == []
     doctor = subprocess.run(
