@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, up
 from sqlalchemy.exc import IntegrityError
 
 from memcore import ids
-from memcore.errors import MemoryInputError, MemoryStoreError
+from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.jobs import MaintenancePayload
 from memcore.ledger.database import Row, UtcDateTime, add_new, equals, record_of
 from memcore.ledger.organization.audit import AuditNote, append
@@ -285,10 +285,12 @@ class Runs(Work[Run]):
             if not isinstance(error.__cause__, IntegrityError):
                 raise
             raise MemoryInputError("run_id", "its agent has an active run; wait until that has ended") from None
-        item = self.item(company, run_id)
         if run is None:
-            raise MemoryInputError("run_id", f"the run is {item.state}; only a held run can be released")
-        return item
+            found = self.get(company, run_id)
+            if found is None:
+                raise MemoryNotFoundError(f"run_id: {run_id!r} names no run")
+            raise MemoryInputError("run_id", f"the run is {found.state}; only a held run can be released")
+        return self.item(company, run_id)
 
     def list(
         self, company: str, *, agent_id: str | None = None, state: WorkState | None = None, limit: int = 50

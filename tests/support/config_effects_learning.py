@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from memcore.backends.factory import create_configured_embedder
 from memcore.client.envelopes import build_trace_payload
 from memcore.config.policy import Policy
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.finetune.execution.factory import create_executor, execution_of
+from memcore.finetune.service import FineTuneService
 from memcore.jobs import Outcome
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
@@ -116,7 +115,7 @@ def old_trajectories(place: Place, policy: Policy) -> object:
         for days in (1, 40, 80, 120):
             one = trajectory(f"t-{days}").model_copy(update={"ended_at": START - timedelta(days=days)})
             made.ledger.trajectories.append(COMPANY, one)
-        sweep("", made.job_context)
+        sweep("{}", made.job_context)
         return made.ledger.trajectories.count(COMPANY)
 
 
@@ -205,15 +204,8 @@ def stages(place: Place, policy: Policy) -> object:
 
 def longest_stage(place: Place, policy: Policy) -> object:
     """How long the context lets a stage of a fine-tune run."""
-    found: list[float] = []
-
-    def noted(*_args: object, timeout_seconds: float, **_given: object) -> None:
-        found.append(timeout_seconds)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workers.context.FineTuneService", noted)
-        with context_fixture(place, policy):
-            return found
+    with context_fixture(place, policy) as made:
+        return made.job_context.service(FineTuneService)._timeout_seconds
 
 
 LLM = {"memory.llm.model": "small"}

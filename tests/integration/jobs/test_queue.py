@@ -249,7 +249,7 @@ def test_an_unknown_companys_job_is_kept_until_the_company_is_registered_and_it_
         (job_id,) = client.store("ada", REQUEST).job_ids
         (refused,) = client.wait([job_id], timeout_seconds=60)
         assert refused.state is JobState.DEAD
-        assert "'globex' is not registered; `memtend companies add`" in (refused.reason or "")
+        assert "'globex' is not registered; see `memtend companies list`" in (refused.reason or "")
         assert (letters.ids("globex"), letters.ids("acme")) == ((job_id,), ())
         assert job_context.batch_writer.taken == []
 
