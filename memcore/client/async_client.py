@@ -19,14 +19,15 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-def _awaited(
-    call: Callable[Concatenate[MemoryClient, Given], Result],
-) -> Callable[Concatenate["AsyncMemoryClient", Given], Coroutine[Any, Any, Result]]:
-    """Return a method of MemoryClient as one to await."""
+def awaited(
+    call: Callable[Concatenate[Any, Given], Result],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]]:
+    """Return a method of the object in ``blocking`` as one to await."""
 
     @wraps(call)
-    async def run(self: "AsyncMemoryClient", /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return await self._run(call, self.blocking, *args, **kwargs)
+    async def run(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        result: Result = await self._run(call, self.blocking, *args, **kwargs)
+        return result
 
     return run
 
@@ -36,12 +37,7 @@ class AsyncMemoryClient:
 
     The broker's libraries are synchronous, so calls run in a few threads of this client's own: the event loop never
     waits, and the engine's default executor is left alone. A cancelled call may still send what it was about to send.
-
-    Args:
-        broker_url: as all ``options``, see MemoryClient; with ``when_full="block"`` the caller alone waits.
-
-    Raises:
-        MemoryInputError: as MemoryClient.
+    With ``when_full="block"`` the caller alone waits.
     """
 
     def __init__(self, broker_url: str, **options: Unpack[ClientOptions]) -> None:
@@ -56,31 +52,26 @@ class AsyncMemoryClient:
         made.blocking = MemoryClient.from_settings(settings, **limits)
         return made
 
-    store = _awaited(MemoryClient.store)
-    store_many = _awaited(MemoryClient.store_many)
-    import_many = _awaited(MemoryClient.import_many)
-    maintain_now = _awaited(MemoryClient.maintain_now)
-    undo = _awaited(MemoryClient.undo)
-    restore = _awaited(MemoryClient.restore)
-    end_session = _awaited(MemoryClient.end_session)
-    end_project = _awaited(MemoryClient.end_project)
-    end_task = _awaited(MemoryClient.end_task)
-    evolve_now = _awaited(MemoryClient.evolve_now)
-    finetune = _awaited(MemoryClient.finetune)
-    record_use = _awaited(MemoryClient.record_use)
-    record_experience = _awaited(MemoryClient.record_experience)
-    distill = _awaited(MemoryClient.distill)
-    applied = _awaited(MemoryClient.applied)
-    send = _awaited(MemoryClient.send)
-    status = _awaited(MemoryClient.status)
+    store = awaited(MemoryClient.store)
+    store_many = awaited(MemoryClient.store_many)
+    import_many = awaited(MemoryClient.import_many)
+    maintain_now = awaited(MemoryClient.maintain_now)
+    undo = awaited(MemoryClient.undo)
+    restore = awaited(MemoryClient.restore)
+    end_session = awaited(MemoryClient.end_session)
+    end_project = awaited(MemoryClient.end_project)
+    end_task = awaited(MemoryClient.end_task)
+    evolve_now = awaited(MemoryClient.evolve_now)
+    finetune = awaited(MemoryClient.finetune)
+    record_use = awaited(MemoryClient.record_use)
+    record_experience = awaited(MemoryClient.record_experience)
+    distill = awaited(MemoryClient.distill)
+    applied = awaited(MemoryClient.applied)
+    send = awaited(MemoryClient.send)
+    status = awaited(MemoryClient.status)
 
     async def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> AsyncIterator[JobStatus]:
-        """Yield each job's status as it finishes; ends at once when its task is cancelled.
-
-        Raises:
-            TimeoutError: some had not finished in time.
-            MemoryConnectionError: outcomes cannot be read.
-        """
+        """Yield each job's status as it finishes; ends at once when its task is cancelled. Raises as MemoryClient."""
         pending_jobs = PendingJobs(tuple(job_ids), timeout_seconds=timeout_seconds)
         while pending_jobs.waiting:
             for status in pending_jobs.mark_finished(await self._run(self.blocking.finished, pending_jobs.waiting)):

@@ -176,7 +176,8 @@ class MemoryClient:
     ) -> StoreReceipt:
         """Send one memory, or a mapping of its fields, and return its id.
 
-        The rate limiter sends the memories of an agent above 16 a second over the bulk queue.
+        The rate limiter sends the memories of an agent above 16 a second over the bulk queue. With ``track`` the job's
+        outcome can be asked for.
 
         Raises:
             MemoryInputError: a field breaks a limit, or the session or project that the agent's level asks for is
@@ -227,9 +228,7 @@ class MemoryClient:
     def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
         """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
 
-        Args:
-            agent_id: whose memories.
-            allow_large: release the removal guard on runs that would remove a large share of the memories.
+        ``allow_large`` releases the removal guard on runs that would remove a large share of the memories.
         """
         return self._run(agent_id, allow_large=allow_large)
 
@@ -238,14 +237,10 @@ class MemoryClient:
         return self._run(agent_id, kind="undo", undo_of=run_id)
 
     def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
-        """Ask for a memory to be brought back from the archive as it was; the job's id is the run's id.
+        """Ask for a memory, by its archival id or its own, to be brought back as it was; the job's id is the run's id.
 
         The next runs leave it alone for a while, and the run can be undone. A memory that is in the store already
         is left as it is: the job ends as skipped.
-
-        Args:
-            agent_id: whose memory.
-            entry_id: the archival id, or the memory's own id.
         """
         return self._run(agent_id, kind="restore", scope_id=entry_id)
 
@@ -274,24 +269,16 @@ class MemoryClient:
         now = self._clock()
         cycle_id = ids.cycle_id(company=self._company, planned_at=now.astimezone(UTC).isoformat())
         payload = EvolvePayload(company=self._company, cycle_id=cycle_id, origin="manual", planned_at=now)
-        what = "a cycle of the skill evolver"
-        return self.send(payload, what, job_id=cycle_id)
+        return self.send(payload, "a cycle of the skill evolver", job_id=cycle_id)
 
     def finetune(self, plan: FineTunePlan | Mapping[str, Any], *, request_id: str | None = None) -> JobReceipt:
         """Ask for the embedder to be trained on the fleet's own texts; the job's id is the run's id.
 
-        A worker of the group finetune starts the run and carries it out (docs/how-to/fine-tune.md). A client that has
-        only the broker's address sees no other run: the job then ends as skipped, and says so.
+        A worker of the group finetune starts the run and carries it out (docs/how-to/fine-tune.md); paths in the plan
+        are those of its machine. A client that has only the broker's address sees no other run: the job then ends as
+        skipped, and says so. Sending again under the same ``request_id`` starts no second run.
 
-        Args:
-            plan: what is trained on what, or its fields; its paths are those of the worker's machine.
-            request_id: names this request; sending it again starts no second run. A new one when left out.
-
-        Raises:
-            MemoryInputError: a field breaks a limit; nothing was sent.
-            FineTuneRunActiveError: another run has not ended; nothing was sent.
-            MemoryConnectionError: the broker cannot be reached; send again under the same request_id.
-            MemoryQueueFullError: as for store.
+        Raises FineTuneRunActiveError when another run has not ended, and else as store; nothing was sent.
         """
         wanted = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
         if request_id is not None and not request_id.strip():
@@ -306,34 +293,19 @@ class MemoryClient:
     def record_use(self, uses: Iterable[Use], *, batch_id: str | None = None) -> JobReceipt:
         """Report the memories that agents were shown, up to 1,024 in one call; the job's id is the batch's.
 
-        Hand this method to a BufferedUseRecorder, which calls it in batches, off the hot path.
-
-        Args:
-            uses: what was shown.
-            batch_id: names this report; the same id counts once. A new one when left out.
-
-        Raises what store raises; sending again under the same id counts nothing twice.
+        Hand this method to a BufferedUseRecorder, which calls it in batches, off the hot path. Raises what store
+        raises; sending again under the same ``batch_id`` counts nothing twice.
         """
         with naming_fields():
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
-        what = f"{len(payload.uses)} uses"
-        return self.send(payload, what, job_id=payload.batch_id, track=False)
+        return self.send(payload, f"{len(payload.uses)} uses", job_id=payload.batch_id, track=False)
 
     def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]
     ) -> ExperienceReceipt:
         """Send a raw experience of an agent of level persistent, to be kept unchanged; a run may compress it.
 
-        Args:
-            agent_id: who went through it.
-            track: whether the job's outcome can be asked for.
-            fields: ``prompt`` and ``output``, and what ExperienceFields has beside them.
-
-        Raises:
-            MemoryInputError: a field breaks a limit, all together are larger than 1 MiB, or the agent has another
-                level; nothing was sent.
-            MemoryConnectionError: the broker cannot be reached; sending again keeps nothing twice.
-            MemoryQueueFullError: as for store.
+        All fields together have at most 1 MiB. Raises what store raises; sending again keeps nothing twice.
         """
         payload = build_experience_payload(agent_id, fields, company=self._company, now=self._clock())
         made = payload.experience
@@ -355,12 +327,6 @@ class MemoryClient:
         Call it when a task has ended, however it ended. An engine's task never fails for it: None, with a warning in
         the log, when the trace could not be sent. Sending the same trace again writes nothing twice.
 
-        Args:
-            agent_id: who worked on the task.
-            trace: how it went, or a mapping of its fields.
-            scope: the session or project; its task is the trace's.
-            track: whether the job's outcome can be asked for.
-
         Raises:
             MemoryInputError: a field breaks a limit, the trace is larger than 1 MiB, or the session or project that
                 the agent's level asks for is missing in ``scope``; nothing was sent.
@@ -380,17 +346,9 @@ class MemoryClient:
     ) -> AppliedReceipt | None:
         """Report that an agent applied a skill, or a lesson of its own (docs/explanation/learning.md).
 
-        An engine's task never fails for it: None, with a warning in the log, when it could not be sent.
-
-        Args:
-            agent_id: who applied it.
-            skill_id: the id under which it was found.
-            outcome: how it went, ``success`` or ``failure``.
-            task_id: the task; the same one applies a skill once, and its first outcome counts. Without it each call
-                counts.
-
-        Raises:
-            MemoryInputError: a field breaks a limit, or no memory can have such an id; nothing was sent.
+        The same task applies a skill once, and its first outcome counts; without a task each call counts. An engine's
+        task never fails for it: None, with a warning in the log, when it could not be sent. Raises MemoryInputError
+        when a field breaks a limit, or no memory can have such an id.
         """
         payload = build_application_payload(
             agent_id, skill_id, outcome, task_id=task_id, company=self._company, now=self._clock()
@@ -405,13 +363,8 @@ class MemoryClient:
     def send(self, payload: Payload, summary: str = "", *, job_id: str | None = None, track: bool = True) -> JobReceipt:
         """Send the job of a payload on its queue; the other calls build the payloads of memtend's own jobs.
 
-        Args:
-            payload: what its worker reads, of any company.
-            summary: what monitoring shows of it, without texts of agents.
-            job_id: names the job; one more under the same id has the same outcome. A new one when left out.
-            track: whether the job's outcome can be asked for.
-
-        Raises MemoryConnectionError, MemoryQueueFullError, MemoryDiskFullError as store.
+        Monitoring shows the ``summary``, so it holds no text of an agent. Another job under the same ``job_id`` has the
+        same outcome. Raises MemoryConnectionError, MemoryQueueFullError, MemoryDiskFullError as store.
         """
         job = OutgoingJob(
             job_id=job_id or ids.new_id(),
@@ -480,8 +433,7 @@ class MemoryClient:
         job = payload.kind if payload.scope_id is None else f"{payload.kind} {payload.scope_id}"
         run_id = ids.run_id(company=self._company, agent_id=payload.agent_id, job=job, planned_at=now.isoformat())
         payload = payload.model_copy(update={"run_id": run_id})
-        what = f"{payload.kind} of {payload.agent_id}"
-        return self.send(payload, what, job_id=run_id)
+        return self.send(payload, f"{payload.kind} of {payload.agent_id}", job_id=run_id)
 
     def _build_payload(
         self,

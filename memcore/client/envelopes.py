@@ -62,9 +62,7 @@ Item = TypeVar("Item")
 def naming_fields(*, prefix: str = "", name: str | None = None) -> Iterator[None]:
     """Turn a pydantic error into a MemoryInputError that names the field and the limit.
 
-    Args:
-        prefix: stands before the field.
-        name: what the caller calls the value, where pydantic knows no name.
+    ``prefix`` stands before the field; ``name`` is what the caller calls a value for which pydantic knows no name.
     """
     try:
         yield
@@ -91,11 +89,7 @@ class ImportRecord(MemoryStoreRequest):
     task_id: Key | None = None
 
     def dated(self, now: datetime) -> "ImportRecord":
-        """Return the record with a creation time, its own or else this one.
-
-        Raises:
-            MemoryInputError: it expires before it was created.
-        """
+        """Return the record with a creation time, its own or else this one; MemoryInputError when it expires before."""
         made = self if self.created_at else self.model_copy(update={"created_at": now})
         if self.expires_at is not None and self.expires_at < (made.created_at or now):
             raise MemoryInputError("expires_at", "lies before created_at")
@@ -162,13 +156,7 @@ def build_payload(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingJob:
-    """A job to publish.
-
-    Attributes:
-        queue: where it goes.
-        payload: its JSON; never shown in a repr.
-        summary: the arguments as monitoring shows them.
-    """
+    """A job to publish; its payload is JSON, and its summary what monitoring shows of it."""
 
     job_id: str
     queue: str
@@ -246,17 +234,7 @@ def build_application_payload(
 
 
 class ExperienceFields(TypedDict, total=False):
-    """The fields of an experience, as an engine gives them.
-
-    Attributes:
-        prompt: what the agent was asked.
-        output: what it answered.
-        verification_feedback: what a check said of the answer.
-        reasoning_trace: the steps between, in order.
-        task_id: the task it belongs to.
-        metadata: source, confidence, tags.
-        created_at: when it happened; now when left out.
-    """
+    """The fields of an experience, as an engine gives them, with the meaning that DetailedExperience names."""
 
     prompt: Required[str]
     output: Required[str]
@@ -306,10 +284,6 @@ class LevelChecker:
     The policy holds the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
     memories that the company's level refuses: no engine waits for a database with each memory. What is not known here
     is sent: the worker decides, keeps as a dead letter what it may not store, and ``wait`` says why.
-
-    Args:
-        settings: where policy and ledger are; without a policy file the default holds.
-        monotonic: seconds on a clock that never goes back.
     """
 
     def __init__(self, settings: "Settings", *, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -100,13 +100,7 @@ POLL_SECONDS = 0.05
 
 
 class PendingJobs:
-    """The jobs of one wait that have not finished; the caller polls and sleeps.
-
-    Args:
-        job_ids: the jobs; one given twice counts once.
-        timeout_seconds: how long in all.
-        clock: seconds that only grow.
-    """
+    """The jobs of one wait that have not finished; the caller polls and sleeps. A job given twice counts once."""
 
     def __init__(
         self, job_ids: Sequence[str], *, timeout_seconds: float, clock: Callable[[], float] = time.monotonic

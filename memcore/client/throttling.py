@@ -32,18 +32,8 @@ class QueueLimit:
     """Admits jobs while their queue holds fewer than ``max_waiting``; thread-safe.
 
     Each client polls for itself, and not at every job: many clients together may overshoot by what each sends between
-    two polls.
-
-    Args:
-        count: how many jobs wait on a queue.
-        max_waiting: most jobs that may wait on one queue, at least 1.
-        when_full: ``error`` raises at once, ``block`` waits.
-        block_seconds: longest wait for room.
-        clock: seconds that only grow.
-        sleep: waits for seconds.
-
-    Raises:
-        MemoryInputError: a value breaks its limit.
+    two polls. ``count`` returns how many jobs wait on a queue; the rest is as MemoryClient takes it. Raises
+    MemoryInputError.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
-from collections.abc import Callable, Collection, Coroutine
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Self, Unpack
 
-from memcore.client.async_client import AsyncMemoryClient
+from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
 from memcore.memory.memory import Memory
@@ -15,21 +14,6 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.models.execution import ChatMessage
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-
-def _awaited(
-    call: Callable[Concatenate[Memory, Given], Result],
-) -> Callable[Concatenate["AsyncMemory", Given], Coroutine[Any, Any, Result]]:
-    """Return a method of Memory that writes as one to await; it runs in the client's threads."""
-
-    @wraps(call)
-    async def run(self: "AsyncMemory", /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return await self._client._run(call, self._writing, *args, **kwargs)  # noqa: SLF001  # the threads are its own
-
-    return run
 
 
 class AsyncMemory:
@@ -53,7 +37,9 @@ class AsyncMemory:
 
     def __init__(self, client: AsyncMemoryClient, *, open_backend: BackendFactory, policy: "Policy") -> None:
         self._client = client
-        self._writing = Memory(client.blocking, open_backend=open_backend, policy=policy)
+        #: What is written goes through it, in the client's threads.
+        self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy)
+        self._run = client._run  # noqa: SLF001  # the threads are the client's
         self._reader = Reader(client.blocking, open_backend, policy)
 
     @classmethod
@@ -72,10 +58,10 @@ class AsyncMemory:
         """The client beneath, for every other job."""
         return self._client
 
-    store = _awaited(Memory.store)
-    store_many = _awaited(Memory.store_many)
-    distill = _awaited(Memory.distill)
-    applied = _awaited(Memory.applied)
+    store = awaited(Memory.store)
+    store_many = awaited(Memory.store_many)
+    distill = awaited(Memory.distill)
+    applied = awaited(Memory.applied)
 
     async def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]

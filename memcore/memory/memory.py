@@ -93,12 +93,7 @@ class Memory:
     def store(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> StoreReceipt:
         """Send one memory to the workers, and return once the broker holds it; ``wait`` for it to read it at once.
 
-        Storing the same text of the same agent again writes nothing twice.
-
-        Args:
-            agent_id: whose memory.
-            content: the text, up to 64 KiB, kept exactly as given.
-            fields: ``category``, ``tags``, ``session_id`` and what else StoreFields has.
+        The text, up to 64 KiB, is kept exactly as given; the same text of the same agent again writes nothing twice.
 
         Raises:
             MemoryInputError: a field breaks a limit; the message names it, and nothing was sent.
@@ -118,11 +113,8 @@ class Memory:
     ) -> StoreReceipt:
         """Send many memories of one agent in few jobs; all are checked before the first is sent.
 
-        Args:
-            agent_id: whose memories.
-            memories: texts; or, where they differ in more than their text, MemoryStoreRequests or mappings of such
-                fields.
-            fields: as for ``store``; they describe the texts. Session, project and task are those of all.
+        The fields describe those that are texts; memories that differ in more are MemoryStoreRequests, or mappings of
+        such fields. Session, project and task are those of all.
 
         Raises:
             MemoryInputError: as for store; the message says which memory.
@@ -136,12 +128,7 @@ class Memory:
     def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
     ) -> tuple[MemoryEntry, ...]:
-        """Return the agent's memories that match, best first; without a text the newest first.
-
-        Args:
-            agent_id: whose memories.
-            text: what to look for, by meaning and by words.
-            filters: ``limit``, ``categories``, ``tags`` and what else SearchFields has.
+        """Return the agent's memories that match by meaning and by words, best first; without a text the newest first.
 
         Raises:
             MemoryInputError: a filter breaks a limit; the message names it.
@@ -161,14 +148,9 @@ class Memory:
     ) -> "tuple[ChatMessage, ...]":
         """Return the messages to put between the system prompt and the task: policies, directive, memories.
 
+        ``text`` says what the coming turn is about. Policies and memories take at most ``token_budget`` tokens together.
         What fails once the store was reached is done without, and a log event names it. Which memories were shown is
         counted, in batches.
-
-        Args:
-            agent_id: who asks.
-            text: what the coming turn is about.
-            token_budget: most tokens of policies and memories.
-            categories: only memories of these; all when left out.
 
         Raises:
             MemoryInputError: one of the categories does not exist.
@@ -190,16 +172,8 @@ class Memory:
     ) -> DistillReceipt | None:
         """Send how a task went, when it has ended; a memory, an experience and a trajectory come of it.
 
-        An engine's task never fails for it: None, with a warning in the log, when it could not be sent.
-
-        Args:
-            agent_id: who worked on the task.
-            trace: how it went, or a mapping of its fields.
-            session_id: the session in which.
-            project_id: the project in which.
-
-        Raises:
-            MemoryInputError: a field breaks a limit; nothing was sent.
+        An engine's task never fails for it: None, with a warning in the log, when it could not be sent. Raises
+        MemoryInputError when a field breaks a limit; nothing was sent.
         """
         scope = {"session_id": session_id, "project_id": project_id}
         with named_as_given():
@@ -210,19 +184,13 @@ class Memory:
     ) -> AppliedReceipt | None:
         """Report that an agent applied a skill or lesson, and how it went: ``success`` or ``failure``.
 
-        None, with a warning in the log, when it could not be sent. The same task applies a skill once.
-
-        Raises:
-            MemoryInputError: a field breaks a limit; nothing was sent.
+        None, with a warning in the log, when it could not be sent. The same task applies a skill once. Raises
+        MemoryInputError when a field breaks a limit; nothing was sent.
         """
         return self._client.applied(agent_id, skill_id, outcome, task_id=task_id)
 
     def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """Wait until jobs have ended, and return what became of them: look at ``state`` and ``reason``.
-
-        Args:
-            jobs: a receipt, the id of a job, or several ids.
-            timeout_seconds: how long in all.
 
         Raises:
             TimeoutError: some had not ended in time.
