@@ -31,13 +31,7 @@ class AnswerTooSlowError(AnswerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """What a server answered.
-
-    Attributes:
-        status: of HTTP.
-        headers: whatever case their names are asked for in.
-        content: the body; empty where it was not to be read.
-    """
+    """What a server answered; the content is empty where it was not to be read."""
 
     status: int
     headers: Mapping[str, str]
@@ -61,11 +55,7 @@ class HttpResponse:
 
 
 def open_client(*, key: str | None = None) -> httpx.AsyncClient:
-    """Return a client for ``ask``, to be used from one event loop; no redirect is followed with the key.
-
-    Args:
-        key: sent as a bearer token.
-    """
+    """Return a client for ``ask``, to be used from one event loop; the key is its bearer token, never redirected."""
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"

@@ -3,45 +3,25 @@
 ::
 
     MemoryError                      (shadows the builtin: import it as ``from memcore import errors``)
-    ├── MemoryConnectionError        retryable: a backend cannot be reached
-    ├── MemoryStoreError             retryable: a store or delete failed
-    │   └── MemoryDiskFullError      retryable: the disk has no room; make some, and it goes on
-    ├── MemoryRetrievalError         retryable: a search, get, scan or count failed
-    ├── MemoryEmbeddingError         retryable: an embedder failed
-    ├── MemoryNotFoundError          the id names nothing
-    ├── MemoryConfigError            a setting is wrong; the message names the key and the limit
-    │   └── MissingExtraError        a library is not installed; the message names the command that installs it
-    ├── MemoryInputError             a caller's value is wrong; the message names the field and the limit
-    ├── MemoryCapabilityError        this backend cannot do that
-    ├── MemoryQueueFullError         retryable: the queue holds as much as it may
-    ├── ApprovalClosedError          a person decided on the proposal before, or it expired
-    ├── SkillLimitError              the limit of skills is reached; nothing was decided
-    ├── LeaseLostError               another worker holds the run now; stop without writing
-    ├── MaintenancePausedError       the kill switch is on, or cannot be read
-    ├── ProviderError                a language model's server refuses, and will again
-    │   ├── ProviderUnavailableError retryable: passing trouble of that server
-    │   ├── RetryExhaustedError      retryable: the trouble outlasted every attempt
-    │   └── MalformedAnswerError     retryable: the model answers, and not in the form that was asked for
-    ├── AnswerMissingError           a language model has to be asked first; the run waits for it
-    ├── BudgetExceededError          the agent's budget for language models is spent until the next day
-    ├── OrgMemoryError               organisation memory failed
-    │   ├── OrgMemoryConnectionError retryable: it is not connected; a MemoryConnectionError too
-    │   ├── OrgMemoryQueryError      retryable: a read failed; a MemoryRetrievalError too
-    │   ├── OrgMemoryWriteError      retryable: a write failed; a MemoryStoreError too
-    │   └── OrgMemoryAccessDeniedError the author may not write facts of this category
-    ├── FineTuneDependencyError      torch or sentence-transformers is missing
-    ├── FineTuneTrainingDataError    there is too little to train on, or to measure by
-    ├── FineTuneStageError           a stage of a fine-tune run failed; the message says which and why
-    ├── FineTuneCancelledError       a person cancelled the run
-    ├── FineTuneRunActiveError       another fine-tune run has not ended
-    ├── FineTuneRunNotResumableError the run is complete, or has not ended
-    ├── CheckpointConflictError      as things stand, the checkpoint may not be deployed or deleted
-    ├── CheckpointCorruptError       the checkpoint's folder is not what was registered
-    ├── CheckpointRollbackUnavailableError nothing is kept that could serve again
-    └── CheckpointRollbackCorruptError what is kept cannot serve again as it was
+    ├── MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError, MemoryQueueFullError
+    ├── MemoryStoreError
+    │   └── MemoryDiskFullError
+    ├── MemoryNotFoundError
+    │   └── FineTuneRunNotFoundError, CheckpointNotFoundError
+    ├── MemoryConfigError
+    │   └── MissingExtraError
+    ├── MemoryCapabilityError
+    │   └── MemoryBackendUnsupportedError
+    ├── ProviderError
+    │   └── ProviderUnavailableError, RetryExhaustedError, MalformedAnswerError
+    ├── OrgMemoryError
+    │   ├── OrgMemoryConnectionError     a MemoryConnectionError too
+    │   ├── OrgMemoryQueryError          a MemoryRetrievalError too
+    │   ├── OrgMemoryWriteError          a MemoryStoreError too
+    │   └── OrgMemoryAccessDeniedError
+    └── every other class of this file
 
-``FineTuneRunNotFoundError`` and ``CheckpointNotFoundError`` are MemoryNotFoundErrors, ``MemoryBackendUnsupportedError``
-is a MemoryCapabilityError. ``domain_code`` says for programs what kind each is, ``is_retryable`` whether to try again.
+``domain_code`` says for programs what kind each is, ``is_retryable`` whether to try again.
 """
 
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -102,12 +82,7 @@ class MemoryConfigError(MemoryError):
 
 
 class MissingExtraError(MemoryConfigError):
-    """A library is not installed on this machine: install the extra that brings it.
-
-    Args:
-        extra: the extra, such as ``engine``.
-        module: the module that is missing.
-    """
+    """A library is not installed on this machine: install the extra that brings it."""
 
     def __init__(self, extra: str, module: str) -> None:
         super().__init__(f"{module} is not installed: pip install 'memtend[{extra}]'")
@@ -174,11 +149,7 @@ class MemoryCapabilityError(MemoryError):
 class MemoryBackendUnsupportedError(MemoryCapabilityError):
     """The backend of this policy has nothing that the operation works on; asking again changes nothing.
 
-    Args:
-        reason: one sentence, not blank; it cannot be changed afterwards.
-
-    Raises:
-        ValueError: the reason is blank.
+    The reason is one sentence that cannot be changed afterwards; ValueError when it is blank.
     """
 
     def __init__(self, reason: str) -> None:
@@ -201,11 +172,7 @@ class MemoryQueueFullError(MemoryError):
 class ApprovalClosedError(MemoryError):
     """The proposal cannot be decided so: somebody decided before, or its time is over.
 
-    Args:
-        approval_id: which one.
-        state: what became of it: approved, rejected, expired, undone; or pending, which cannot be undone.
-        by: who decided; None where nobody did.
-        at: when; None where nobody did.
+    The state is approved, rejected, expired or undone; or pending, which cannot be undone.
     """
 
     def __init__(self, approval_id: str, state: str, *, by: str | None = None, at: "datetime | None" = None) -> None:
@@ -219,12 +186,7 @@ class ApprovalClosedError(MemoryError):
 
 
 class SkillLimitError(MemoryError):
-    """The limit of skills is reached; nothing was decided, and the proposal still waits.
-
-    Args:
-        published: how many skills there are, approved ones that are not published yet included.
-        limit: ``memory.procedural.evolver.max_org_entries``.
-    """
+    """The limit of skills is reached, with approved ones that are not published yet; the proposal still waits."""
 
     def __init__(self, published: int, *, limit: int) -> None:
         super().__init__(
@@ -259,10 +221,7 @@ class ProviderError(MemoryError):
 class ProviderUnavailableError(ProviderError):
     """The language model's server is in passing trouble: busy, slow, away, or answering what nobody can read.
 
-    Args:
-        reason: one sentence, without the text of a prompt or an answer.
-        retry_after: seconds that the server asks to wait, if it does.
-        tokens: as of a ProviderError.
+    ``retry_after`` are the seconds that the server asks to wait, if it does.
     """
 
     is_retryable = True
@@ -291,12 +250,7 @@ class AnswerMissingError(MemoryError):
 
 
 class BudgetExceededError(MemoryError):
-    """The agent's budget of tokens or money is spent.
-
-    Args:
-        reason: one sentence with the figure and the cap.
-        until: when the next day's budget begins.
-    """
+    """The agent's budget of tokens or money is spent; ``until`` the next day's begins."""
 
     def __init__(self, reason: str, *, until: "datetime") -> None:
         super().__init__(reason)

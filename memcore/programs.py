@@ -32,12 +32,7 @@ EXIT_MISSING = 2
 
 
 def program_argv(module: str, *, python: str = sys.executable) -> tuple[str, ...]:
-    """Return the command line that starts a program as a process of its own; its arguments follow.
-
-    Args:
-        module: the program, such as ``workers.run``.
-        python: another interpreter that memtend is installed for.
-    """
+    """Return the command line that starts a program, such as ``workers.run``, as a process; its arguments follow."""
     return (python, "-P", "-m", "memcore.programs", module)
 
 
@@ -46,11 +41,7 @@ def import_path(entries: Sequence[str], environ: Mapping[str, str]) -> list[str]
 
     Plug-ins that only ``PYTHONPATH`` names are still found; a ``celery.py`` or ``redis.py`` there replaces nothing.
     Where memtend itself stands in a folder of ``PYTHONPATH`` (``pip install --target``), so do its libraries: that
-    folder keeps its place.
-
-    Args:
-        entries: ``sys.path`` without the folder of the script or the working directory.
-        environ: the environment that named ``PYTHONPATH``.
+    folder keeps its place. ``entries`` are ``sys.path`` without the folder of the script or the working directory.
     """
     named = {str(Path(entry).absolute()) for entry in environ.get("PYTHONPATH", "").split(os.pathsep)}
     behind = [entry for entry in entries if entry in named and entry != str(_PACKAGE.parent)]

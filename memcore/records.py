@@ -32,12 +32,9 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """Where a memory belongs and what it was made of.
+    """What a memory was stored in, and which memories it replaced if it is a summary.
 
-    Attributes:
-        session_id, project_id, task_id: what it was stored in, if it was.
-        summary_of: ids of the memories that this summary replaced.
-        depth: 0 for what an agent stored, 1 for a summary of those, and so on.
+    ``depth`` is 0 for what an agent stored, 1 for a summary of those, and so on.
     """
 
     session_id: str | None = None
@@ -84,15 +81,10 @@ class Where(Frozen):
     """A filter over one agent's memories; every condition given must hold.
 
     Attributes:
-        agent_id: the owner; there is no way to leave it out.
-        categories: any of them; None for all.
-        namespaces: any of them; None for all.
+        categories, namespaces, ids: any of them; None for all.
         tags: all of them present.
-        without_tags: none of them present.
         created_since, created_before: the first time included, the second not.
         expires_by: has an expiry, and it is at or before this time.
-        ids: any of them; None for all.
-        without_ids: none of them.
         session_id, project_id, task_id: stored in this one.
         lessons: only lessons that memtend drew (memcore.procedural), or none of them; None for all.
         outside: stored in no session, in no project or in no task, whichever is named.

@@ -86,14 +86,9 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
 
 
 def read_queue_lengths(settings: Settings) -> tuple[dict[str, int], int]:
-    """Count the messages on the broker, whatever its kind.
+    """Return how many jobs wait on each queue, and how many messages no worker could read.
 
-    Returns:
-        How many jobs wait on each queue, and how many messages are set aside because no worker could read them; only
-        Redis and Valkey keep those.
-
-    Raises:
-        MemoryConnectionError: it does not answer within ANSWER_SECONDS.
+    Only Redis and Valkey keep those. Raises MemoryConnectionError when no answer comes within ANSWER_SECONDS.
     """
     url, options = transport.reliable_url(Address.of(settings.broker_url).url), person_options(settings)
     connection = Connection(url, connect_timeout=ANSWER_SECONDS, transport_options=options)

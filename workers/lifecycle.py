@@ -128,10 +128,7 @@ def _end_after(heard: int, seconds: float) -> None:
 def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callable[[], object]) -> None:
     """Open the context where jobs will run, before the first job comes, and close it at the end.
 
-    Args:
-        contexts: of the process.
-        group: how this worker runs.
-        share: loads what children of one parent can share; it must open no connection and start no thread.
+    ``share`` loads what children of one parent can share; it must open no connection and start no thread.
     """
 
     def spread(**_: Any) -> None:

@@ -30,14 +30,7 @@ class AccountedModel:
     """Asks a model within an agent's budget (see memcore.llm.protocol.Model).
 
     A process that dies between question and answer leaves its reservation spent, and its call in state ``asking``:
-    nobody knows what it used, and a hard cap counts it.
-
-    Args:
-        retrying: the provider, with retries.
-        spending: the account.
-        budgets: the caps of an agent and day.
-        prices: of the models that cost something.
-        model: the default, where a request names no model.
+    nobody knows what it used, and a hard cap counts it. ``model`` is asked where a request names none.
     """
 
     def __init__(
@@ -129,10 +122,7 @@ def _spent(price: ModelPrice, prompt_tokens: int, completion_tokens: int) -> Spe
 def create_model(
     settings: "Settings", policy: "Policy", ledger: "Ledger", *, clock: Clock = utc_now
 ) -> AccountedModel | None:
-    """Build the model that jobs ask, or return None without an address; connects with the first question.
-
-    The caller closes it, and asks it from one event loop.
-    """
+    """Build the model that jobs ask, or return None without an address; the caller asks it from one event loop."""
     provider = create_provider(settings, policy, clock=clock)
     if provider is None:
         return None

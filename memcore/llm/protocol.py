@@ -50,14 +50,7 @@ class Completion(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """The payer of a call.
-
-    Attributes:
-        company: whose budget.
-        agent_id: for which agent.
-        run_id: in which run; None outside of runs.
-        purpose: what for, as ``system:memory:consolidate:semantic``.
-    """
+    """The payer of a call, the run in which it is made, and its purpose, as ``system:memory:consolidate:semantic``."""
 
     company: str
     agent_id: str
@@ -93,12 +86,7 @@ class Model(Protocol):
     """Asks a provider with retries, a budget and an account of every token."""
 
     async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        """Return the answer, after as many attempts as the policy allows.
-
-        Args:
-            request: what is asked.
-            by: for whom.
-            key: the same for the same question however often it is asked; sent to the provider.
+        """Return the answer, after as many attempts as the policy allows; the same question always has the same key.
 
         Raises:
             BudgetExceededError: the agent's day has less left than this call may use; nothing was asked.

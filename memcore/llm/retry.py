@@ -1,18 +1,12 @@
-"""Retries of questions to a language model, the only ones, and the errors of failed requests."""
+"""Retries of questions to a language model, the only ones."""
 
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from http import HTTPStatus
+from datetime import timedelta
 
-import orjson
-from httpx import ConnectError, ConnectTimeout, InvalidURL, PoolTimeout, TransportError, UnsupportedProtocol
-
-from memcore.bounded_http import AnswerError, HttpResponse
 from memcore.errors import ProviderError, ProviderUnavailableError, RetryExhaustedError
 from memcore.llm.protocol import Completion, CompletionProvider, CompletionRequest, ModelEvent
 
@@ -55,13 +49,7 @@ class Retrying:
     """Asks a provider until it answers, with exponential backoff and full jitter.
 
     Full jitter as in Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): many callers that were
-    refused together do not come back together.
-
-    Args:
-        provider: answers.
-        attempts: requests for one question, 1 or more.
-        sleep: waits so many seconds; for tests.
-        chance: returns a number from 0 to 1; for tests.
+    refused together do not come back together. ``sleep`` and ``chance``, a number from 0 to 1, are for tests.
     """
 
     def __init__(
@@ -112,56 +100,3 @@ class Retrying:
             return None
         # Not sooner than asked, and not all together either.
         return asked + FIRST_PAUSE.total_seconds() * self._chance()
-
-
-#: Answers that another try may change, beside all from 500 on.
-_PASSING = frozenset(
-    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-)
-
-#: The type of OpenAI's 429 for an account without money: it stays until a person pays.
-_UNPAID = "insufficient_quota"
-
-#: An error's type as servers write it; anything else may quote the prompt, and is not repeated.
-_TYPE = re.compile(r"[a-z][a-z_]{0,39}")
-
-#: Failures before anything was sent, and so before anything could be billed.
-_UNSENT = (ConnectError, ConnectTimeout, PoolTimeout, UnsupportedProtocol)
-
-
-def classify_error(error: AnswerError | TransportError | InvalidURL, *, server: str) -> ProviderError:
-    """Return our error for a request that got no answer, or one that breaks a limit; ``server`` has no password."""
-    if isinstance(error, InvalidURL):
-        return ProviderError(f"MEMTEND_LLM_URL: {server} is no URL")
-    if isinstance(error, AnswerError):
-        return ProviderUnavailableError(f"the language model's server at {server}: {error}", tokens=None)
-    tokens = (0, 0) if isinstance(error, _UNSENT) else None
-    problem = type(error).__name__
-    return ProviderUnavailableError(f"the language model's server at {server} is away ({problem})", tokens=tokens)
-
-
-def refusal_of(answer: HttpResponse, *, server: str, now: datetime) -> ProviderError:
-    """Return our error for a status that refuses.
-
-    Its sentence holds the status and a type, and never the server's words: servers quote the prompt that they refuse.
-    """
-    kind, code = _kind_and_code(answer.content)
-    said = f"the language model's server at {server} answers {answer.status}" + (f" ({kind})" if kind else "")
-    if _UNPAID in {code, kind}:
-        return ProviderError(f"{said}: its account has no money left")
-    if answer.status in _PASSING or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ProviderUnavailableError(said, retry_after=answer.asked_pause(now=now))
-    return ProviderError(f"{said}: check MEMTEND_LLM_URL, MEMTEND_LLM_API_KEY and the model's name, or see its log")
-
-
-def _kind_and_code(content: bytes) -> tuple[str | None, str | None]:
-    try:
-        body = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None, None
-    details = body.get("error", body) if isinstance(body, dict) else None
-    if not isinstance(details, dict):
-        return None, None
-    kind, code = details.get("type"), details.get("code")
-    is_type = isinstance(kind, str) and _TYPE.fullmatch(kind)
-    return kind if is_type else None, code if isinstance(code, str) else None

@@ -1,22 +1,14 @@
-"""Answers in a form: asked for as JSON, validated as untrusted input, corrected once; and the parser of responses."""
+"""Answers in a form: asked for as JSON, validated as untrusted input, corrected once."""
 
 import hashlib
 import logging
 import re
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from memcore.errors import MalformedAnswerError, ProviderError, ProviderUnavailableError
-from memcore.llm.protocol import (
-    Attribution,
-    Completion,
-    CompletionRequest,
-    Model,
-    ModelEvent,
-    estimated_prompt,
-    estimated_tokens,
-)
+from memcore.errors import MalformedAnswerError
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model, ModelEvent
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
@@ -99,84 +91,3 @@ def _repair_request(request: CompletionRequest, answer: str, problems: list[str]
     )
     repairing = ChatMessage(role=MessageRole.USER, content=content)
     return request.model_copy(update={"messages": (*request.messages, repairing)})
-
-
-#: Largest answer that is read, in bytes; the longest that models write is some 500 KB.
-MAX_ANSWER_BYTES = 4_194_304
-
-Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
-
-
-class _Read(BaseModel):
-    # Servers send fields of their own beside those that are read; an error must not quote the answer.
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
-
-
-class _Message(_Read):
-    content: str | None = None
-
-
-class _Choice(_Read):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Usage(_Read):
-    prompt_tokens: Count
-    completion_tokens: Count
-
-
-class _Usages(_Read):
-    usage: _Usage
-
-
-class _Answer(_Read):
-    choices: list[_Choice] = Field(min_length=1)
-
-
-class _Model(_Read):
-    id: str
-
-
-class _Models(_Read):
-    data: list[_Model]
-
-
-def read_answer(content: bytes, request: CompletionRequest, *, model: str) -> Completion:
-    """Return the completion in the body of a server's answer; tokens are estimated where the server does not count.
-
-    Raises:
-        ProviderUnavailableError: nobody can read it, or it has no choice; with the tokens that it reports.
-        ProviderError: the server's filter took the answer away, and will again.
-    """
-    counted, answer = _parsed(_Usages, content), _parsed(_Answer, content)
-    used = None if counted is None else (counted.usage.prompt_tokens, counted.usage.completion_tokens)
-    if answer is None:
-        raise ProviderUnavailableError("the language model's server answers what nobody can read", tokens=used)
-    choice = answer.choices[0]
-    if choice.finish_reason == "content_filter":
-        raise ProviderError("the language model's server filters the answer away", tokens=used)
-    text = choice.message.content or ""
-    prompt_tokens, completion_tokens = used or (estimated_prompt(request), estimated_tokens(text))
-    return Completion(
-        text=text,
-        is_cut=choice.finish_reason == "length",
-        model=model,
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
-    )
-
-
-def read_models(content: bytes) -> tuple[str, ...]:
-    """Return the names of the models that the server lists; ProviderUnavailableError when nobody can read the list."""
-    listed = _parsed(_Models, content)
-    if listed is None:
-        raise ProviderUnavailableError("the language model's server lists its models as nobody can read")
-    return tuple(model.id for model in listed.data)
-
-
-def _parsed(form: type[Form], content: bytes) -> Form | None:
-    try:
-        return form.model_validate_json(content)
-    except ValidationError:
-        return None

@@ -148,7 +148,7 @@ class Memory:
     ) -> "tuple[ChatMessage, ...]":
         """Return the messages to put between the system prompt and the task: policies, directive, memories.
 
-        ``text`` says what the coming turn is about. Policies and memories take at most ``token_budget`` tokens together.
+        ``text`` says what the coming turn is about. Policies and memories take ``token_budget`` tokens at most.
         What fails once the store was reached is done without, and a log event names it. Which memories were shown is
         counted, in batches.
 

@@ -100,14 +100,7 @@ class Proposal(ValidatedModel):
 
 
 class Decision(ValidatedModel):
-    """A person's decision on a proposal.
-
-    Attributes:
-        by: the person's name, kept with the decision, as is the reason.
-
-    Raises:
-        MemoryInputError: a value breaks its limit; the message names the field.
-    """
+    """A person's decision on a proposal, kept with the person's name and the reason. Raises MemoryInputError."""
 
     by: Name
     reason: Reason | None = None

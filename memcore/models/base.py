@@ -36,12 +36,7 @@ UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 
 def escaped(text: str, *, keep: str = "") -> str:
-    """Return the text with an escape sequence for each character that acts instead of being seen.
-
-    Args:
-        text: whatever was stored.
-        keep: characters that stay as they are, such as line breaks.
-    """
+    """Return the text with an escape sequence for each character, but these, that acts instead of being seen."""
     return UNSEEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 
 
@@ -115,11 +110,7 @@ ReadOnlyMapping = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ExtensionKeys:
-    """Marks a field, in its ``Annotated`` type, as a key of memtend's own; a marked section marks all its keys.
-
-    Args:
-        reason: why the key exists, one clause.
-    """
+    """Marks a field, in its ``Annotated`` type, as a key of memtend's own, and why; a section marks all its keys."""
 
     reason: str
 

@@ -52,15 +52,10 @@ class AutonomyLevel(StrEnum):
 
 
 class OrgFactAuthor(Frozen):
-    """Who writes a fact: an agent with its standing, or a person.
+    """Who writes a fact: an agent with its id, standing and, if known, autonomy; or a person.
 
-    Attributes:
-        agent_id: of an agent; a person has none.
-        seniority: of an agent; a person has none.
-        autonomy_level: of an agent, at this moment, if it is known; a person has none.
-        is_human: whether it is a person.
-        name: of a person, as the log is to show it; an agent has none. The reference has no such field, and so no
-            record of which person it was.
+    ``name`` is a person's, as the log is to show it. The reference has no such field, and so no record of which person
+    it was.
     """
 
     agent_id: Key | None = None
@@ -85,12 +80,7 @@ class OrgFactAuthor(Frozen):
 
 
 class OrgFact(Frozen):
-    """A fact that stands for the whole organisation.
-
-    Attributes:
-        author: who wrote the text that stands now.
-        created_at: when it was first published.
-    """
+    """A fact that stands for the whole organisation, who wrote its text of now, and when it was first published."""
 
     id: NotBlankStr
     content: NotBlankText
@@ -101,12 +91,7 @@ class OrgFact(Frozen):
 
 
 class OrgFactWriteRequest(Frozen):
-    """A fact to write.
-
-    Attributes:
-        content: the text, kept exactly as given; at most 65,536 bytes.
-        tags: at most 64, each at most 256 characters.
-    """
+    """A fact to write: a text of at most 65,536 bytes, kept exactly as given, and at most 64 tags."""
 
     content: Content
     category: OrgFactCategory
@@ -160,14 +145,7 @@ class OperationLogEntry(Frozen):
 
 
 class OperationLogSnapshot(Frozen):
-    """A fact as its log left it at a time.
-
-    Attributes:
-        content: what was published last.
-        created_at: when it was first published.
-        retracted_at: None while it stands.
-        version: of its last line.
-    """
+    """A fact as its log left it at a time: what was published last; ``retracted_at`` is None while it stands."""
 
     fact_id: NotBlankStr
     content: NotBlankText

@@ -74,12 +74,7 @@ _log = logging.getLogger(__name__)
 
 
 def build_app(store: Store, *, api_key: str | None) -> Starlette:
-    """Return the ASGI application that answers from an open store, and closes it at shutdown.
-
-    Args:
-        store: the application owns it from here on.
-        api_key: the key that callers must send; None asks for none.
-    """
+    """Return the ASGI application that answers from an open store, and closes it at shutdown; no key asks for none."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:

@@ -45,12 +45,8 @@ class Collection:
     """An open collection, in a folder made by :meth:`build`; DamagedError says that it is not whole.
 
     All calls come from the event loop's thread, and engine calls run inline and hold it: the engine keeps the
-    interpreter's lock in every call, so threads would add switches and no parallel work.
-
-    Args:
-        folder: the collection's folder.
-        executor: where the log is synced.
-        monotonic: seconds from any start, for the upkeep's sense of idleness.
+    interpreter's lock in every call, so threads would add switches and no parallel work. The log is synced in the
+    executor; ``monotonic`` is for the upkeep's sense of idleness.
     """
 
     def __init__(self, *, folder: Path, executor: Executor, monotonic: Callable[[], float]) -> None:

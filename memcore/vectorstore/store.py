@@ -128,16 +128,10 @@ _SYNC_THREADS = 4
 
 
 class Store:
-    """The open data folder.
+    """The open data folder, which this process owns (see ``durability.owned``).
 
-    Args:
-        folder: a folder that this process owns (see ``durability.owned``).
-        monotonic: seconds from any start.
-
-    A collection that is damaged and cannot be rebuilt is refused; the others are served.
-
-    Raises:
-        MemoryDiskFullError: the disk is too full to tell whether a collection is damaged.
+    A collection that is damaged and cannot be rebuilt is refused; the others are served. Raises MemoryDiskFullError
+    when the disk is too full to tell whether a collection is damaged.
     """
 
     def __init__(self, folder: Path, *, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -5,7 +5,7 @@ in chunks, because one engine call stops the whole process while it runs.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -129,7 +129,7 @@ async def delete_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
         operations.append(SparseRemoval(names=sparse, where=_with_ids(ids)))
         operations.append(edge.UpdateOperation.delete_vectors(ids, given.vector))
     if given.filter is not None:
-        where = _filter(given.filter)
+        where = engine_filter(given.filter) or edge.Filter()
         operations.append(SparseRemoval(names=sparse, where=where))
         operations.append(edge.UpdateOperation.delete_vectors_by_filter(where, given.vector))
     return _some(operations)
@@ -142,7 +142,7 @@ async def delete(body: dict[str, Any], _shape: Shape) -> list[Operation]:
     if isinstance(given, rest.PointIdsList):
         ids = _ids(given.points)
         return [PointRemoval(operation=edge.UpdateOperation.delete_points(ids), where=_with_ids(ids))]
-    where = _filter(given.filter)
+    where = engine_filter(given.filter) or edge.Filter()
     return [PointRemoval(operation=edge.UpdateOperation.delete_points_by_filter(where), where=where)]
 
 
@@ -183,7 +183,7 @@ def _selected(
     if (points := getattr(given, "points", None)) is not None:
         operations.append(by_ids(_ids(points), *arguments))
     if (where := getattr(given, "filter", None)) is not None:
-        operations.append(by_filter(_filter(where), *arguments))
+        operations.append(by_filter(engine_filter(where) or edge.Filter(), *arguments))
     return _some(operations)
 
 
@@ -255,19 +255,12 @@ def _list(given: Any, field: str) -> list[Any]:
     return given
 
 
-def _ids(given: Sequence[Any]) -> list[Any]:
-    if not given:
-        raise BadRequestError("Wrong input: Empty update request")
-    return [point_id(one) for one in given]
+def _ids(given: list[Any]) -> list[Any]:
+    return [point_id(one) for one in _some(given)]
 
 
 def _with_ids(ids: list[Any]) -> edge.Filter:
     return edge.Filter(must=[edge.HasIdCondition(set(ids))])
-
-
-def _filter(given: rest.Filter) -> edge.Filter:
-    translated = engine_filter(given)
-    return edge.Filter() if translated is None else translated
 
 
 def _some(given: list[T]) -> list[T]:

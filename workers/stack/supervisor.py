@@ -39,7 +39,6 @@ class ServiceProcess:
     """A part and the process that runs it now.
 
     Attributes:
-        restarts: how often it was started again after it had died.
         was_ready: whether the present process has been seen ready.
         failed: why the last start failed; empty when it did not.
         born: when the process was created, as the system tells it; with the pid it names the process for good.
@@ -142,13 +141,7 @@ log = logging.getLogger("memtend.stack")
 
 
 class Supervisor:
-    """Runs the parts of one data folder.
-
-    They are started in the order in which they are given.
-
-    Attributes:
-        peak_resident_bytes: most memory that all parts and their children held together, as sampled each second.
-    """
+    """Runs the parts of one data folder, started in the order in which they are given."""
 
     def __init__(self, home: Path, parts: Sequence[ServiceSpec], env: Mapping[str, str]) -> None:
         self._home = home
@@ -159,6 +152,7 @@ class Supervisor:
         self._up_since: dict[str, float] = {}
         self._stopping = False
         self._started_at = utc_now()
+        #: Most memory that all parts and their children held together, as sampled each second.
         self.peak_resident_bytes = 0
         self._state_due = 0.0
         self._state_lost = False
@@ -166,8 +160,7 @@ class Supervisor:
     def start(self) -> None:
         """Start every part and wait until it is ready: each after those before it, unless it may start beside them.
 
-        Raises:
-            MemoryConnectionError: a part did not become ready; names it and its log. What was started is stopped.
+        Raises MemoryConnectionError, naming its log, when a part did not become ready; what was started is stopped.
         """
         for stage in self._stages():
             for member in stage:
