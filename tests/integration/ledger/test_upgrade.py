@@ -21,11 +21,12 @@ from support.ledger_records import StoppedClock, postgres_database, sqlite_urls
 from support.repository import ROOT
 
 from memcore.config.urls import LedgerUrls
-from memcore.jobs import Payload
+from memcore.jobs import MaintenancePayload, Payload
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
+from memcore.ledger.runs import NewRun
 from memcore.ledger.tables import OPEN_WORK, work_items
-from memcore.ledger.work_items import Work, WorkItem
+from memcore.ledger.work_items import Work, WorkItem, WorkState
 from tasks.job import all_jobs
 
 RELEASE = ROOT / "tests" / "fixtures" / "releases" / "0.2.0.tar.xz"
@@ -123,16 +124,16 @@ def _sizes(url: str) -> dict[str, int]:
 
 
 def _states(url: str) -> Counts:
-    """Count each kind by the words of then, where its table still has them, else by those of its items."""
+    """Count each kind by its items, where there are any yet, else by the words of then."""
     engine, counts = create_engine(url), dict[str, Counter[tuple[str, str]]]()
     for kind, (table, state) in BEFORE.items():
-        query = text(f"SELECT company, {state} FROM {table}")  # noqa: S608  # ours
         try:
             with engine.connect() as connection:
-                counts[kind] = Counter((company, state) for company, state in connection.execute(query))
-        except DBAPIError:
-            with engine.connect() as connection:
                 counts[kind] = _items(connection, kind)
+        except DBAPIError:
+            query = text(f"SELECT company, {state} FROM {table}")  # noqa: S608  # ours
+            with engine.connect() as connection:
+                counts[kind] = Counter((company, state) for company, state in connection.execute(query))
     engine.dispose()
     return counts
 
@@ -192,3 +193,59 @@ def _work_ends(ledger: Ledger, sent: tuple[WorkItem, ...]) -> None:
         held = repositories[item.kind].item(item.company, item.key)
         assert held.token not in {None, item.token}
         assert held.attempt == item.attempt + 1
+
+
+#: What a worker of that release inserts for a message.
+OLD_INSERT = text(
+    "INSERT INTO runs (run_id, company, agent_id, kind, origin, state, step, planned_at, allow_large, attempt, counts,"
+    " created_at, rung_at, undo_of) VALUES (:run_id, 'acme', :agent_id, 'undo', 'manual', :state, 'undo', :at, false, 0,"
+    " '{}', :at, :at, 'first') ON CONFLICT DO NOTHING RETURNING run_id"
+)
+
+#: How it claims one.
+OLD_CLAIM = text(
+    "UPDATE runs SET state = 'running' WHERE run_id = :run_id"
+    " AND (state = 'queued' OR (state = 'running' AND lease_until <= :at)) RETURNING run_id"
+)
+
+
+def test_a_run_that_a_worker_of_the_last_release_inserts_is_work_for_those_of_this_one(old: LedgerUrls) -> None:
+    migrate(old)
+    clock = StoppedClock()
+    then = {"at": clock() if old.ledger.startswith("postgresql") else clock().strftime("%Y-%m-%d %H:%M:%S.%f")}
+    engine = create_engine(old.ledger)
+
+    def insert(run_id: str, agent_id: str, state: str = "queued") -> bool:
+        with engine.begin() as connection:
+            row = {"run_id": run_id, "agent_id": agent_id, "state": state} | then
+            return connection.execute(OLD_INSERT, row).first() is not None
+
+    with closing(Ledger.open(old, clock=clock)) as ledger:
+        ledger.work.take_due(limit=1_000)
+        assert insert("theirs", "nobody")
+        assert not insert("theirs", "nobody")  # their message came twice
+        assert not insert("second", "nobody")  # the agent has an open run
+        with engine.begin() as connection:
+            assert connection.execute(OLD_CLAIM, {"run_id": "theirs"} | then).first() is None
+        (item,) = ledger.work.take_due(limit=1_000)
+        assert MaintenancePayload.model_validate_json(item.payload or "") == MaintenancePayload(
+            company="acme",
+            agent_id="nobody",
+            run_id="theirs",
+            kind="undo",
+            origin="manual",
+            planned_at=clock(),
+            undo_of="first",
+        )
+        claimed = ledger.runs.claim("acme", "theirs", lease=timedelta(minutes=1))
+        assert claimed is not None
+        assert (claimed.kind, claimed.undo_of, claimed.agent_id) == ("undo", "first", "nobody")
+        # An engine of that release removes a memory itself, and only notes it.
+        assert insert("noted", "nobody", "done")
+        noted = ledger.runs.get("acme", "noted")
+        assert noted is not None
+        assert noted.state is WorkState.DONE
+        # A run of this release needs nothing of that.
+        assert ledger.runs.create(NewRun(company="acme", agent_id="somebody", planned_at=clock())) is not None
+        assert not insert("third", "somebody")
+    engine.dispose()

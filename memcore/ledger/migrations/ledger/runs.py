@@ -2,20 +2,20 @@
 
 from alembic import op
 
-from memcore.ledger.migrations.ledger.work_items import add_items, is_sqlite, time_of
+from memcore.ledger.migrations.ledger.work_items import insert_of_items, is_sqlite, time_of
 
 revision = "ledger_20"
 down_revision = "ledger_13"
 
 #: What the items hold now.
-_MOVED = ("state", "attempt", "token", "lease_until", "reason", "rung_at", "wake_at", "started_at", "finished_at")
+MOVED = ("state", "attempt", "token", "lease_until", "reason", "rung_at", "wake_at", "started_at", "finished_at")
 
 
-def upgrade() -> None:
-    """Make an item of each run."""
-    add_items(
+def insert_of_runs(table: str) -> str:
+    """Return the SQL that inserts the item of each run of a table with the columns of then."""
+    return insert_of_items(
         "memory.maintenance.run",
-        "runs",
+        table,
         key="run_id",
         queue="'memory.maintenance'",
         payload={
@@ -43,9 +43,14 @@ def upgrade() -> None:
         started_at="started_at",
         finished_at="finished_at",
     )
+
+
+def upgrade() -> None:
+    """Make an item of each run."""
+    op.execute(insert_of_runs("runs"))
     op.drop_index("runs_active_once", "runs")
     # SQLite drops a constraint only with its table.
     with op.batch_alter_table("runs", recreate="always" if is_sqlite() else "never") as runs:
         runs.drop_constraint("runs_planned_once", type_="unique")
-        for column in _MOVED:
+        for column in MOVED:
             runs.drop_column(column)

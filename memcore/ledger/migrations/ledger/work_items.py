@@ -1,6 +1,7 @@
 """One table for all work; the cycles of the skill evolver are its first kind."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -23,10 +24,15 @@ def is_sqlite() -> bool:
     return op.get_bind().dialect.name == "sqlite"
 
 
-def add_items(
+def add_items(kind: str, table: str, *same: str, **columns: Any) -> None:
+    """Insert a work item for each row of a table, as :func:`insert_of_items` says."""
+    op.execute(insert_of_items(kind, table, *same, **columns))
+
+
+def insert_of_items(
     kind: str, table: str, *same: str, key: str, payload: Mapping[str, str] | None = None, **columns: str
-) -> None:
-    """Insert a work item for each row of a table.
+) -> str:
+    """Return the SQL that inserts a work item for each row of a table.
 
     ``same`` are columns that both have, ``payload`` has the SQL of each field of the message, ``columns`` that of the
     item's other columns, ``created_at`` and ``state`` among them.
@@ -38,7 +44,7 @@ def add_items(
         fields = ", ".join(f"'{name}', {sql}" for name, sql in payload.items())
         values["payload"] = f"{function}({fields}){end}"
     # Names and expressions of this folder alone.
-    op.execute(f"INSERT INTO work_items ({', '.join(values)}) SELECT {', '.join(values.values())} FROM {table}")  # noqa: S608
+    return f"INSERT INTO work_items ({', '.join(values)}) SELECT {', '.join(values.values())} FROM {table}"  # noqa: S608
 
 
 def drop_columns(table: str, *columns: str, index: str | None = None) -> None:
