@@ -198,8 +198,9 @@ def _work_ends(ledger: Ledger, sent: tuple[WorkItem, ...]) -> None:
 #: What a worker of that release inserts for a message.
 OLD_INSERT = text(
     "INSERT INTO runs (run_id, company, agent_id, kind, origin, state, step, planned_at, allow_large, attempt, counts,"
-    " created_at, rung_at, undo_of) VALUES (:run_id, 'acme', :agent_id, 'undo', 'manual', :state, 'undo', :at, false, 0,"
-    " '{}', :at, :at, 'first') ON CONFLICT DO NOTHING RETURNING run_id"
+    " created_at, rung_at, undo_of)"
+    " VALUES (:run_id, 'acme', :agent_id, 'undo', 'manual', :state, 'undo', :at, false, 0, '{}', :at, :at, 'first')"
+    " ON CONFLICT DO NOTHING RETURNING run_id"
 )
 
 #: How it claims one.

@@ -44,18 +44,26 @@ def upgrade() -> None:
 
 def _on_sqlite(add_item: str) -> tuple[str, ...]:
     return (
-        "CREATE TRIGGER runs_of_last_release BEFORE INSERT ON runs WHEN NEW.state <> 'running' BEGIN "
-        f"{add_item}; SELECT RAISE(IGNORE) WHERE {_IS_REFUSED}; END",
-        "CREATE TRIGGER runs_of_last_release_hidden AFTER INSERT ON runs WHEN NEW.state = 'queued' BEGIN "
-        "UPDATE runs SET state = 'running' WHERE run_id = NEW.run_id; END",
+        (
+            "CREATE TRIGGER runs_of_last_release BEFORE INSERT ON runs WHEN NEW.state <> 'running' BEGIN "
+            f"{add_item}; SELECT RAISE(IGNORE) WHERE {_IS_REFUSED}; END"
+        ),
+        (
+            "CREATE TRIGGER runs_of_last_release_hidden AFTER INSERT ON runs WHEN NEW.state = 'queued' BEGIN "
+            "UPDATE runs SET state = 'running' WHERE run_id = NEW.run_id; END"
+        ),
     )
 
 
 def _on_postgresql(add_item: str) -> tuple[str, ...]:
     return (
-        f"CREATE FUNCTION runs_of_last_release() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {add_item}; "
-        f"IF {_IS_REFUSED} THEN RETURN NULL; END IF; "
-        "IF NEW.state = 'queued' THEN NEW.state := 'running'; END IF; RETURN NEW; END $$",
-        "CREATE TRIGGER runs_of_last_release BEFORE INSERT ON runs FOR EACH ROW WHEN (NEW.state <> 'running') "
-        "EXECUTE FUNCTION runs_of_last_release()",
+        (
+            f"CREATE FUNCTION runs_of_last_release() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {add_item}; "
+            f"IF {_IS_REFUSED} THEN RETURN NULL; END IF; "
+            "IF NEW.state = 'queued' THEN NEW.state := 'running'; END IF; RETURN NEW; END $$"
+        ),
+        (
+            "CREATE TRIGGER runs_of_last_release BEFORE INSERT ON runs FOR EACH ROW WHEN (NEW.state <> 'running') "
+            "EXECUTE FUNCTION runs_of_last_release()"
+        ),
     )
