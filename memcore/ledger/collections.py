@@ -128,6 +128,7 @@ class Reindex(Frozen):
         passed_over: points that are no memory and stay behind.
         freezes: how often writes were stopped for the switch.
         reason: why it makes no progress, as an error's name; None when it does.
+        attempt: how many slices of it were claimed.
         token: the fencing token of the worker that has a slice of it.
     """
 
@@ -142,6 +143,7 @@ class Reindex(Frozen):
     freezes: int = 0
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
+    attempt: int = 0
     token: str | None = None
     started_at: BoundedTime
     finished_at: BoundedTime | None = None

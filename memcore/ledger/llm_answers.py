@@ -34,6 +34,7 @@ class Answer(Frozen):
         run_id: for which run it was asked last.
         state: leased while somebody waits for the model; done with its answer; failed when it was asked in vain.
         text: the answer; it stays out of the repr, and so out of logs.
+        attempt: how often it was claimed.
         token: the fencing token of the worker that asks.
     """
 
@@ -42,6 +43,7 @@ class Answer(Frozen):
     state: WorkState
     text: str | None = Field(default=None, repr=False)
     reason: str | None = None
+    attempt: int = 0
     token: str | None = None
 
 
@@ -86,10 +88,6 @@ class Answers(Work[Answer]):
         """Keep the answer. Raises LeaseLostError: somebody else has taken the question since."""
         return self._leased(company, question_id, token, "finish", own={"text": text.encode("utf-8", "surrogatepass")})
 
-    def fail(self, company: str, question_id: str, token: str, reason: str) -> Answer:
-        """Keep that the model was asked in vain. Raises LeaseLostError."""
-        return self._leased(company, question_id, token, "fail", reason=reason)
-
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete a company's answers to questions asked before a time and return how many."""
         return self._drop(answers.c.company == company, answers.c.asked_at < before)
@@ -113,6 +111,7 @@ class Synthesis(Frozen):
         replaced_at: when the run had replaced the memories; None while it has not.
         state: done when the model was asked; failed when its server refused.
         reason: why it waits, or why the server refused.
+        attempt: how often it was claimed, without the claims that asked no model.
     """
 
     run_id: str
@@ -125,6 +124,7 @@ class Synthesis(Frozen):
     replaced_at: BoundedTime | None = None
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
+    attempt: int = 0
     token: str | None = None
     dispatch_after: BoundedTime | None = None
 

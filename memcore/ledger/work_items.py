@@ -399,24 +399,32 @@ class Work(Records[_Record]):
         key: str,
         token: str,
         *,
-        after: timedelta = timedelta(),
+        after: timedelta = REDISPATCH_AFTER,
         reason: str | None = None,
         is_unused: bool = False,
     ) -> None:
-        """Make a leased item available again, whose message comes again after a delay; unused, the attempt is free.
+        """Make a leased item available again, whose message the sweep sends after a delay; unused, the attempt is free.
 
         Raises LeaseLostError.
         """
         values: Row = {"reason": reason, "attempt": work_items.c.attempt - int(is_unused)}
-        values["dispatch_after"] = _with_message(self._clock() + after + REDISPATCH_AFTER)
+        values["dispatch_after"] = _with_message(self._clock() + after)
         self._leased(company, key, token, "release", **values)
 
     def wait(
-        self, company: str, key: str, token: str, *, until: datetime, reason: str, is_unused: bool = False
+        self, company: str, key: str, token: str, *, until: datetime | timedelta, reason: str, is_unused: bool = False
     ) -> None:
-        """Let a leased item wait until a time; unused, the attempt does not count. Raises LeaseLostError."""
+        """Let a leased item wait until a time, or for so long; unused, the attempt does not count.
+
+        Raises LeaseLostError.
+        """
+        at = self._clock() + until if isinstance(until, timedelta) else until
         attempt = work_items.c.attempt - int(is_unused)
-        self._leased(company, key, token, "wait", reason=reason, dispatch_after=until, attempt=attempt)
+        self._leased(company, key, token, "wait", reason=reason, dispatch_after=at, attempt=attempt)
+
+    def fail(self, company: str, key: str, token: str, reason: str) -> _Record:
+        """End a leased item as failed: nobody attempts it again unless a person replays it. Raises LeaseLostError."""
+        return self._leased(company, key, token, "fail", reason=reason)
 
     def item(self, company: str, key: str) -> WorkItem:
         """Return the item, to be dispatched. Raises MemoryNotFoundError."""

@@ -22,6 +22,7 @@ class Cycle(Frozen):
 
     Attributes:
         planned_at: the slot, or the time a person asked.
+        attempt: how often it was claimed, without the claims that were released unused.
         token: the fencing token of the worker that carries it out.
         finished_at: when it was done; None while it is not.
         report: what came of it (memcore.skills.report) as JSON; None while it is not finished.
@@ -33,6 +34,7 @@ class Cycle(Frozen):
     window_start: BoundedTime
     window_end: BoundedTime
     state: WorkState = WorkState.AVAILABLE
+    attempt: int = 0
     token: str | None = None
     finished_at: BoundedTime | None = None
     report: dict[str, Any] | None = Field(default=None, repr=False)
