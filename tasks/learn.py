@@ -9,7 +9,6 @@ from memcore.jobs import (
     AppliedPayload,
     CompressPayload,
     Dead,
-    Deferred,
     Done,
     EvolvePayload,
     ExperiencePayload,
@@ -19,7 +18,6 @@ from memcore.jobs import (
     Payload,
     ReindexPayload,
     Skipped,
-    Snooze,
 )
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import MemoryLevel, experience_refusal
@@ -71,9 +69,7 @@ def evolve(payload: EvolvePayload, service: CycleService, job_context: JobContex
     job_context.ledger.skill_cycles.plan(
         payload.company, origin=payload.origin, planned_at=payload.planned_at, window=window
     )
-    outcome = job_context.run(service.run(payload.cycle_id, on_progress=job_context.on_progress))
-    # The sweep dispatches the row once maintenance goes on.
-    return Deferred(reason=outcome.reason) if isinstance(outcome, Snooze) else outcome
+    return job_context.run(service.run(payload.cycle_id, on_progress=job_context.on_progress))
 
 
 @job(AppliedPayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY)

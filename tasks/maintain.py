@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
+from memcore.ledger.attempt import PAUSE_DELAY
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run
 from memcore.ledger.work_items import OPEN_STATES, WorkState
 from memcore.maintenance.consolidation.answers import SynthesisService
@@ -53,21 +54,25 @@ def maintain(payload: MaintenancePayload, service: MaintenanceService, job_conte
         # A run is scheduled again by itself. An end or a restore is requested once, and waits as long as it takes.
         return Snooze(reason=reason, delay=_BUSY_DELAY) if payload.kind in SCOPED_KINDS else Skipped(reason=reason)
     outcome = job_context.run(service.run(payload.run_id))
-    if isinstance(outcome, Snooze):
-        _dispatch_questions(payload.run_id, job_context)
+    run = job_context.ledger.runs.get(payload.company, payload.run_id)
+    if run is not None and run.state is WorkState.WAITING:
+        _dispatch_questions(run, job_context)
     if isinstance(outcome, Done) and payload.kind == "maintenance":
         post_maintenance(payload.agent_id, job_context)
-    return _as_row_says(outcome, job_context.ledger.runs.get(payload.company, payload.run_id))
+    return _as_row_says(outcome, run)
 
 
-def _dispatch_questions(run_id: str, job_context: JobContext) -> None:
-    """Send what is due, now that the run's lease is free: its questions; dispatch the run if all are answered."""
-    ledger, company = job_context.ledger, job_context.company
-    parts = ledger.syntheses.of_run(company, run_id)
-    if any(part.is_open for part in parts):
-        job_context.dispatcher.dispatch(ledger.work.take_due(company=company, limit=DISPATCHED_AT_ONCE))
-    elif any(part.is_ready for part in parts):
-        woken = ledger.runs.wake(company, run_id)
+def _dispatch_questions(run: Run, job_context: JobContext) -> None:
+    """Send the questions of a run, now that its lease is free; dispatch the run itself if all are answered."""
+    ledger, now = job_context.ledger, job_context.clock()
+    parts = ledger.syntheses.of_run(run.company, run.run_id)
+    waits = [part.key for part in parts if part.is_open][:DISPATCHED_AT_ONCE]
+    if waits:
+        due = ledger.work.take_due(company=run.company, keys=waits, limit=DISPATCHED_AT_ONCE)
+        job_context.dispatcher.dispatch(due)
+    elif any(part.is_ready for part in parts) and run.dispatch_after and run.dispatch_after - now > PAUSE_DELAY:
+        # A shorter wait is that of a paused run, which would only come back at once, again and again.
+        woken = ledger.runs.wake(run.company, run.run_id)
         job_context.dispatcher.dispatch([woken] if woken else [])
 
 
@@ -83,7 +88,7 @@ def _has_row(payload: MaintenancePayload, job_context: JobContext) -> bool:
 def _as_row_says(outcome: Outcome, run: Run | None) -> Outcome:
     # The message may be a second one for the same run: its outcome must not count as the run's.
     match outcome:
-        case Snooze(reason=reason) | Retry(reason=reason) | Skipped(reason=reason) if run and run.state in OPEN_STATES:
+        case Retry(reason=reason) | Skipped(reason=reason) if run and run.state in OPEN_STATES:
             return Deferred(reason=reason)
         case Skipped() if run and run.state is WorkState.DONE:
             return Done(facts=run.counts)

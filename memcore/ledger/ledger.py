@@ -86,8 +86,8 @@ class Ledger:
             database.close()
 
 
-def check_kill_switch(ledger: Ledger, *, company: str, agent_id: str, is_enabled: bool = True) -> None:
-    """Return if nothing pauses the agent; each of the three switches is read anew.
+def check_kill_switch(ledger: Ledger, *, company: str, agent_id: str | None = None, is_enabled: bool = True) -> None:
+    """Return if nothing pauses the agent, or the whole company's work; each of the three switches is read anew.
 
     Beside the ledger's two, the policy's ``consolidation.enabled`` counts where it is given. Raises
     MaintenancePausedError, also when a switch cannot be read.
@@ -98,7 +98,7 @@ def check_kill_switch(ledger: Ledger, *, company: str, agent_id: str, is_enabled
             reason = "maintenance is off: consolidation.enabled is false"
         elif ledger.companies.paused(company):
             reason = "maintenance is paused for all agents"
-        elif (agent := ledger.agents.get(company, agent_id)) is not None and agent.paused:
+        elif agent_id and (agent := ledger.agents.get(company, agent_id)) is not None and agent.paused:
             reason = "maintenance is paused for this agent"
     except (builtins.MemoryError, RecursionError):
         raise

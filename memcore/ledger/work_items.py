@@ -275,12 +275,18 @@ class WorkItems(Records[WorkItem]):
         self._update(ready, {"dispatch_after": self._clock(), "dispatches": 0})
 
     def take_due(
-        self, *, limit: int, company: str | None = None, without: Collection[str] = ()
+        self,
+        *,
+        limit: int,
+        company: str | None = None,
+        keys: Collection[str] | None = None,
+        without: Collection[str] = (),
     ) -> tuple[WorkItem, ...]:
         """Return open items, of all companies or of one, whose next message is due, as dispatched now: send those.
 
         Companies and agents take turns, so that the many items of one do not hold up those of the others. Two sweeps
-        at once dispatch an item once. Kinds in ``without`` are left out.
+        at once dispatch an item once. Only those with these keys where ``keys`` are given, at most some thousands;
+        kinds in ``without`` are left out.
         """
         now = self._clock()
         removed = select(companies.c.company).where(companies.c.state == "removed")
@@ -288,6 +294,8 @@ class WorkItems(Records[WorkItem]):
         due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, is_wanted)
         if company is not None:
             due &= work_items.c.company == company
+        if keys is not None:
+            due &= work_items.c.key.in_(keys)
         turns = {WorkKey(**row): turn for turn, row in enumerate(self._database.rows(_in_turns(due, limit=limit)))}
         if not turns:
             return ()  # most sweeps end here, and take no lock
@@ -297,13 +305,13 @@ class WorkItems(Records[WorkItem]):
             rows = rows_with(connection, query, work_items.c.key, (name.key for name in turns))
             found = {WorkKey(row["company"], row["kind"], row["key"]): row for row in rows}
             taken = tuple(self._record(found[name]) for name in turns if name in found)
-            for (whose, kind, dispatches), keys in _grouped(taken).items():
+            for (whose, kind, dispatches), those in _grouped(taken).items():
                 values = {
                     "dispatches": dispatches + 1,
                     "dispatched_at": now,
                     "dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),
                 }
-                for part in id_chunks(keys):
+                for part in id_chunks(those):
                     these = equals(work_items, company=whose, kind=kind) & work_items.c.key.in_(part)
                     # What waited for this time waits no longer.
                     move(connection, "wake", these, now=now)

@@ -11,7 +11,7 @@ class MaintenanceEvent(StrEnum):
     FAILED = "consolidation.maintenance.failed"
     #: A run that would remove more than the removal guard allows waits for a person.
     HELD = "consolidation.maintenance.held"
-    #: The kill switch is on or cannot be read, or a model is missing: the run is retried later.
+    #: There is nothing to do, or a model is missing: the run is retried later.
     SKIPPED = "consolidation.run.skipped"
     RETENTION_COMPLETED = "consolidation.retention.complete"
     RETENTION_FAILED = "consolidation.retention.failed"

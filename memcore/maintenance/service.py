@@ -4,8 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import timedelta
-from functools import partial
+from datetime import datetime, timedelta
 from typing import Self
 
 from memcore.backends.factory import WorkerBackend
@@ -14,16 +13,10 @@ from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.errors import (
-    LeaseLostError,
-    MaintenancePausedError,
-    MemoryConfigError,
-    MemoryDiskFullError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-)
-from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, Snooze
+from memcore.errors import MemoryConfigError
+from memcore.jobs import Done, Outcome, Skipped
+from memcore.ledger.attempt import Attempt
 from memcore.ledger.journal import EntryReason, Journal
-from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
@@ -42,20 +35,8 @@ from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
 from memcore.maintenance.undo import apply_restore, apply_undo
 from memcore.models.memory import MemoryLevel
 
-#: Attempts at a run before it counts as failed: one that kills its worker again and again must not block its agent.
-MAX_ATTEMPTS = 10
-
-#: Delay of a paused run: a person who resumes waits no longer than this.
-PAUSE_DELAY = timedelta(minutes=1)
-
 #: Delay of a run whose language model is missing: a person has to connect one first.
 MODEL_DELAY = timedelta(hours=1)
-
-#: Delay after the first failed attempt; it doubles with each further one.
-FIRST_RETRY_DELAY = timedelta(seconds=5)
-
-#: Longest delay between two attempts.
-MAX_RETRY_DELAY = timedelta(minutes=10)
 
 _log = logging.getLogger(__name__)
 
@@ -136,71 +117,46 @@ class MaintenanceService:
         Returns:
             Done: finished; the facts are its counts.
             Skipped: finished already, leased by another worker, or held until a person approves it.
-            Snooze: paused, or a model is missing; the run waits in the queue.
-            Retry: a passing failure; the next attempt finishes what this one decided.
+            Deferred: paused, a model is missing, or a passing failure: the run waits, and the next attempt finishes
+                what this one decided.
+            Retry: the ledger is away.
             Dead: a permanent failure; the reason is one sentence.
         """
-        since = self.monotonic()
-        run = self.ledger.runs.claim(self.company, run_id, lease=LEASE_LENGTH)
-        if run is None or run.token is None:
-            found = self.ledger.runs.get(self.company, run_id)
-            if found is None:
-                return Dead(reason=f"run {run_id} is unknown")
-            return Skipped(reason=f"run {run_id} is {found.state} and not free to be taken")
-        switch = None
+        with Attempt(
+            self.ledger.runs,
+            self.company,
+            run_id,
+            switch=self._check_switch,
+            fail=self._fail,
+            monotonic=self.monotonic,
+        ) as attempt:
+            run = attempt.claim()
+            attempt.outcome = await self._attempted(run, attempt)
+        return attempt.outcome
+
+    def _check_switch(self, run: Run) -> None:
         if run.kind not in {"undo", "restore"}:
             # A pause stops an end and a removal too. A policy without maintenance does not: they would never be done.
             is_enabled = run.kind != "maintenance" or self.policy.enabled
-            who = {"company": self.company, "agent_id": run.agent_id}
-            switch = partial(check_kill_switch, self.ledger, is_enabled=is_enabled, **who)
-        runs, token, monotonic = self.ledger.runs, run.token, self.monotonic
-        lease = Lease(runs, self.company, run_id, token, since=since, switch=switch, monotonic=monotonic)
-        try:
-            with lease:
-                return await self._run_claimed(run, lease)
-        except LeaseLostError as error:
-            return Skipped(reason=str(error))
-        except Exception as error:  # noqa: BLE001  # raised again by _stopped, once the run is free for another attempt
-            return self._stopped(run, lease, error)
+            check_kill_switch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=is_enabled)
 
-    def _stopped(self, run: Run, lease: Lease, error: Exception) -> Outcome:
-        """Release the run for its next attempt, and return the outcome of the failed one."""
-        try:
-            if isinstance(error, MaintenancePausedError | MemoryDiskFullError):
-                return self._snooze(run, lease, str(error), PAUSE_DELAY)
-            if isinstance(error, MemoryError) and not error.is_retryable:
-                return self._fail(run, lease, str(error))
-            delay = min(FIRST_RETRY_DELAY * 2 ** (run.attempt - 1), MAX_RETRY_DELAY)
-            self.ledger.runs.release(self.company, run.run_id, lease.token, after=delay)
-        except LeaseLostError as lost:
-            return Skipped(reason=str(lost))
-        except MemoryError as second:
-            # The ledger cannot be reached: the lease ends by itself, and the run is free all the same.
-            return Retry(reason=str(second), delay=LEASE_LENGTH)
-        if not isinstance(error, MemoryError):
-            raise error
-        return Retry(reason=str(error), delay=delay)
-
-    async def _run_claimed(self, run: Run, lease: Lease) -> Outcome:
-        if run.attempt > MAX_ATTEMPTS:
-            return self._fail(run, lease, f"was attempted {MAX_ATTEMPTS} times without reaching its end")
-        lease.enter()
+    async def _attempted(self, run: Run, attempt: Attempt[Run]) -> Outcome:
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))
-        store = JournaledStore(self._snapshot(run.agent_id), run, self.ledger.journal, lease)
+        store = JournaledStore(self._snapshot(run.agent_id), run, self.ledger.journal, attempt.lease)
         await store.begin()
-        stop = await self._executed(store, lease)
+        stop = await self._executed(store, attempt)
         if stop is not None:
             return stop
         # A worker that lost its lease may have written an entry after begin(): it is a decision like any other.
         await store.begin()
-        return self._done(run, lease)
+        return self._done(run, attempt.token)
 
-    async def _executed(self, store: JournaledStore, lease: Lease) -> Outcome | None:
+    async def _executed(self, store: JournaledStore, attempt: Attempt[Run]) -> Outcome | None:
         """Execute the run by its kind; None when all is done."""
         run, left = store.run, None
         match run.kind:
             case "maintenance":
-                return await self._maintenance_run(store, lease)
+                return await self._maintenance_run(store, attempt)
             case "undo":
                 await apply_undo(store, self.ledger)
             case "restore":
@@ -209,33 +165,33 @@ class MaintenanceService:
                 left = await apply_removal(store, self.ledger.journal)
             case kind:
                 await apply_end(store, kind)
-        return None if left is None else self._leave(run, lease, left)
+        return None if left is None else self._leave(run, attempt.token, left)
 
-    async def _maintenance_run(self, store: JournaledStore, lease: Lease) -> Outcome | None:
+    async def _maintenance_run(self, store: JournaledStore, attempt: Attempt[Run]) -> Outcome | None:
         """Run the steps that are left; None when all are done."""
-        run = store.run
+        run, token = store.run, attempt.token
         strategy, missing = self._strategy(CachedAnswers(self.ledger.answers, run) if self.has_model else None)
         if run.step is RunStep.RETENTION:
             if not (run.allow_large or "planned" in run.counts):
                 plan = await make_plan(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
                 if plan.is_held:
-                    return self._hold(run, lease, plan)
+                    return self._hold(run, token, plan)
                 if missing is None and not plan.removed:
                     # The steps would find nothing either; what becomes due in between waits for the next run.
-                    self._advance(run, lease, RunStep.ENFORCEMENT, planned=0)
+                    self._advance(run, token, RunStep.ENFORCEMENT, planned=0)
                     return None
                 # Saved before the first removal: a later attempt sees less and would judge another share.
-                self._advance(run, lease, RunStep.RETENTION, planned=plan.removed)
+                self._advance(run, token, RunStep.RETENTION, planned=plan.removed)
             await apply_retention(store)
             await apply_pruning(store)
-            self._advance(run, lease, RunStep.CONSOLIDATION)
+            self._advance(run, token, RunStep.CONSOLIDATION)
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
-                return self._snooze(run, lease, missing, MODEL_DELAY)
+                return _wait(run, attempt, missing, MODEL_DELAY)
             wait = await apply_consolidation(store, strategy, self.ledger.syntheses) if strategy else None
             if wait is not None:
-                return self._snooze(run, lease, wait.reason, wait.until - store.snapshot.now)
-            self._advance(run, lease, RunStep.ENFORCEMENT)
+                return _wait(run, attempt, wait.reason, wait.until)
+            self._advance(run, token, RunStep.ENFORCEMENT)
         await apply_enforcement(store, MemoryScorer(store.snapshot, self.value))
         return None
 
@@ -251,44 +207,36 @@ class MaintenanceService:
         except MemoryConfigError as error:
             return None, str(error)
 
-    def _advance(self, run: Run, lease: Lease, step: RunStep, **counts: int) -> None:
+    def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> None:
         counts |= run_counts(self.ledger.journal, run)
-        self.ledger.runs.advance(self.company, run.run_id, lease.token, step=step, counts=counts)
+        self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
 
-    def _done(self, run: Run, lease: Lease) -> Outcome:
-        counts = self._finish(run, lease, WorkState.DONE)
+    def _done(self, run: Run, token: str) -> Outcome:
+        counts = self._finish(run, token, WorkState.DONE)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)
 
-    def _leave(self, run: Run, lease: Lease, reason: str) -> Outcome:
-        self._finish(run, lease, WorkState.SKIPPED, reason)
+    def _leave(self, run: Run, token: str, reason: str) -> Outcome:
+        self._finish(run, token, WorkState.SKIPPED, reason)
         _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
         return Skipped(reason=reason)
 
-    def _fail(self, run: Run, lease: Lease, reason: str) -> Outcome:
-        self._finish(run, lease, WorkState.FAILED, reason)
+    def _fail(self, run: Run, token: str, reason: str) -> None:
+        self._finish(run, token, WorkState.FAILED, reason)
         _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
-        return Dead(reason=reason)
 
-    def _finish(self, run: Run, lease: Lease, state: WorkState, reason: str | None = None) -> dict[str, int]:
+    def _finish(self, run: Run, token: str, state: WorkState, reason: str | None = None) -> dict[str, int]:
         counts = run_counts(self.ledger.journal, run)
-        self.ledger.runs.finish(self.company, run.run_id, lease.token, state=state, counts=counts, reason=reason)
+        self.ledger.runs.finish(self.company, run.run_id, token, state=state, counts=counts, reason=reason)
         return counts
 
-    def _hold(self, run: Run, lease: Lease, plan: MaintenancePlan) -> Outcome:
+    def _hold(self, run: Run, token: str, plan: MaintenancePlan) -> Outcome:
         counts = {"planned": plan.removed}
         self.ledger.runs.finish(
-            self.company, run.run_id, lease.token, state=WorkState.HELD, counts=counts, reason=plan.reason
+            self.company, run.run_id, token, state=WorkState.HELD, counts=counts, reason=plan.reason
         )
         _log.warning(MaintenanceEvent.HELD, extra={**_about(run), **counts, "live": plan.live})
         return Skipped(reason=plan.reason)
-
-    def _snooze(self, run: Run, lease: Lease, reason: str, delay: timedelta) -> Outcome:
-        self.ledger.runs.wait(
-            self.company, run.run_id, lease.token, until=self.clock() + delay, reason=reason, is_unused=True
-        )
-        _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
-        return Snooze(reason=reason, delay=delay)
 
     def _snapshot(self, agent_id: str) -> AgentSnapshot:
         agent = self.ledger.agents.get(self.company, agent_id)
@@ -303,6 +251,11 @@ class MaintenanceService:
             protected_by_undo=self.ledger.journal.protected_by_undo(self.company, agent_id),
             pruning=self.pruning,
         )
+
+
+def _wait(run: Run, attempt: Attempt[Run], reason: str, until: datetime | timedelta) -> Outcome:
+    _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
+    return attempt.wait(reason, until)
 
 
 def _about(run: Run) -> dict[str, str | int]:

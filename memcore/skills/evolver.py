@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Protocol, Self
@@ -10,15 +9,13 @@ from typing import Protocol, Self
 from memcore.clock import Clock
 from memcore.company import CompanyContext
 from memcore.config.learning import EvolverConfig
-from memcore.errors import (
-    LeaseLostError,
-    MemoryNotFoundError,
-)
-from memcore.jobs import Dead, Done, Outcome, ProgressCallback, Skipped, Snooze, no_progress
+from memcore.errors import MemoryNotFoundError
+from memcore.jobs import Done, Outcome, ProgressCallback, no_progress
+from memcore.ledger.attempt import Attempt
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.lease import LEASE_RENEWAL
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
 from memcore.skills.candidates import BacktestResult
 from memcore.skills.publication import SkillApprovals, promotion, superseded_skill
@@ -165,10 +162,6 @@ def _proposal(cycle: Cycle, backtest: BacktestResult, supersedes: list[Supersede
     )
 
 
-#: Wait before a paused cycle is looked at again.
-PAUSED_DELAY = timedelta(minutes=1)
-
-
 class Evolver(Protocol):
     """Carries out a cycle; SkillEvolver is the one that ships."""
 
@@ -200,22 +193,16 @@ class CycleService:
         Returns:
             Done: finished; the facts are the report's counts.
             Skipped: finished already, or another worker has it.
-            Snooze: maintenance is paused; the cycle waits in its row.
-            Dead: the company has no such cycle.
+            Deferred: maintenance is paused, or a database fails; the cycle waits in its row.
+            Dead: the company has no such cycle, or its attempts are used up.
         """
-        cycles, since = self.ledger.skill_cycles, time.monotonic()
-        if self.ledger.companies.paused(self.company):
-            return Snooze(reason="maintenance is paused for all agents", delay=PAUSED_DELAY)
-        cycle = cycles.claim(self.company, cycle_id, lease=LEASE_LENGTH)
-        if cycle is None or cycle.token is None:
-            if cycles.get(self.company, cycle_id) is None:
-                return Dead(reason=f"cycle_id: {cycle_id!r} names no cycle")
-            return Skipped(reason="the cycle is finished, or another worker has it")
-        try:
-            with Lease(cycles, self.company, cycle_id, cycle.token, since=since, renewal=self.renewal, releases=True):
-                report = await self.evolver.run(cycle, on_progress=on_progress)
-                # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
-                cycles.finish(self.company, cycle_id, cycle.token, report.model_dump(mode="json"))
-        except LeaseLostError as error:
-            return Skipped(reason=str(error))
-        return Done(facts={name: value for name, value in report if isinstance(value, int)})
+        cycles = self.ledger.skill_cycles
+        with Attempt(cycles, self.company, cycle_id, switch=self._check_switch, renewal=self.renewal) as attempt:
+            report = await self.evolver.run(attempt.claim(), on_progress=on_progress)
+            # Proposals first, then the row: a crash between the two costs one more look, which files nothing twice.
+            cycles.finish(self.company, cycle_id, attempt.token, report.model_dump(mode="json"))
+            attempt.outcome = Done(facts={name: value for name, value in report if isinstance(value, int)})
+        return attempt.outcome
+
+    def _check_switch(self, _cycle: Cycle) -> None:
+        check_kill_switch(self.ledger, company=self.company)

@@ -9,7 +9,7 @@ from memcore.client.envelopes import Scope, build_payload
 from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
 from memcore.experience import CompressionService
-from memcore.jobs import Outcome, Retry, Snooze
+from memcore.jobs import Deferred, Outcome
 from memcore.ledger.runs import NewRun, RunKind
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.service import MaintenanceService
@@ -108,9 +108,7 @@ def _run(made: ContextFixture, *, kind: RunKind = "maintenance", undo_of: str | 
         if seen.lease_until is not None and seen.lease_until > made.clock.at:
             made.clock.at = seen.lease_until
         outcome = made.job_context.run(made.job_context.service(MaintenanceService).run(run.run_id))
-        if isinstance(outcome, Snooze) and _ask(made, run.run_id):
-            continue
-        if not isinstance(outcome, Retry):
+        if not (isinstance(outcome, Deferred) and _ask(made, run.run_id)):
             return run.run_id, outcome
     raise AssertionError("the run goes in circles")
 

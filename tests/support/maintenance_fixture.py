@@ -16,7 +16,7 @@ from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.config.urls import LedgerUrls
-from memcore.jobs import Done, Outcome, Retry, Snooze
+from memcore.jobs import Deferred, Done, Outcome
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind, NewRun, Run, RunKind
 from memcore.ledger.tables import journal_metadata
@@ -205,9 +205,9 @@ class MaintenanceFixture:
             if leased is not None and leased > self.clock.at:
                 self.clock.at = leased
             outcome = await self.service().run(run_id)
-            if isinstance(outcome, Snooze) and await self.ask_model(run_id):
-                continue
-            if not isinstance(outcome, Retry):
+            if not isinstance(outcome, Deferred):
+                return outcome
+            if self.run(run_id).state is WorkState.WAITING and not await self.ask_model(run_id):
                 return outcome
         raise AssertionError("the run goes in circles")
 

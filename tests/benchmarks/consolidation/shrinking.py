@@ -15,7 +15,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.jobs import Done, Snooze
+from memcore.jobs import Deferred, Done
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 from memcore.llm.protocol import Model
@@ -125,7 +125,7 @@ class MaintenanceRuns:
         )
         outcome = await service.run(run.run_id)
         for _ in range(_MOST_TURNS):
-            if not isinstance(outcome, Snooze) or not await self._asked(run.run_id, policy):
+            if not isinstance(outcome, Deferred) or not await self._asked(run.run_id, policy):
                 break
             outcome = await service.run(run.run_id)
         if not isinstance(outcome, Done):

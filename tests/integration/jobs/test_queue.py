@@ -19,7 +19,7 @@ from memcore.client.envelopes import ImportRecord, OutgoingJob
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs import BULK_ABOVE, VERSION, MaintenancePayload, Queue, Snooze, StorePayload, Use, store_queue
+from memcore.jobs import BULK_ABOVE, VERSION, Deferred, MaintenancePayload, Queue, StorePayload, Use, store_queue
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -266,9 +266,7 @@ def test_an_unknown_companys_job_is_kept_until_the_company_is_registered_and_it_
 def test_a_run_that_is_snoozed_still_reports_its_end(
     client: MemoryClient, job_context: ScriptedContext, app_of: Any
 ) -> None:
-    job_context.maintenance_run = lambda _run_id: Snooze(
-        reason="maintenance is paused for all agents", delay=timedelta(minutes=1)
-    )
+    job_context.maintenance_run = lambda _run_id: Deferred(reason="maintenance is paused for all agents")
     run_id = client.maintain_now("ada").job_id
     with working(app_of(MAINTENANCE_RUN), Queue.MAINTENANCE):
         wait_until(lambda: client.status(run_id).state is JobState.SNOOZED, what="the run to be parked")

@@ -22,7 +22,7 @@ from memcore.approvals import ApprovalService, EffectRegistry
 from memcore.config.learning import EvolverConfig
 from memcore.config.policy import Policy
 from memcore.config.urls import LedgerUrls
-from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, ProgressCallback, Retry, Skipped, Snooze
+from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, ProgressCallback, Skipped
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.ledger import Ledger
@@ -85,13 +85,15 @@ def test_a_cycle_is_carried_out_and_finished_once(ledger: Ledger, clock: Stopped
     assert outcome.facts["proposals_emitted"] == len(FAILURES)
     check(ledger, cycle_id)
     assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Skipped)
-    assert asyncio.run(service(ledger, clock).run("another")) == Dead(reason="cycle_id: 'another' names no cycle")
+    assert asyncio.run(service(ledger, clock).run("another")) == Dead(
+        reason="memory.skills.evolve: 'another' names no work"
+    )
 
 
 def test_while_paused_a_cycle_waits_and_then_goes_on(ledger: Ledger, clock: StoppedClock) -> None:
     cycle_id = planned(ledger, clock)
     ledger.companies.pause(COMPANY)
-    assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Snooze)
+    assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Deferred)
     assert ledger.approvals.count(COMPANY) == 0
     ledger.companies.resume(COMPANY)
     assert isinstance(asyncio.run(service(ledger, clock).run(cycle_id)), Done)
@@ -264,7 +266,7 @@ def test_a_cycle_that_fails_is_told_and_tried_again(
     approvals = ApprovalService(gone.approvals, EffectRegistry(()), company=COMPANY, lasts=timedelta(days=14))
     evolver = SkillEvolver(ledger, approvals, ON, company=COMPANY, clock=clock)
     job_context.evolving = lambda each: asyncio.run(CycleService(ledger, evolver, company=COMPANY).run(each))
-    assert isinstance(evolve(message, job_context), Retry)
+    assert isinstance(evolve(message, job_context), Deferred)
     failed = [record for record in caplog.records if record.message == "skill_evolver.cycle.failed"]
     assert [vars(record)["cycle_id"] for record in failed] == [cycle_id]
     job_context.evolving = lambda each: asyncio.run(service(ledger, clock).run(each))

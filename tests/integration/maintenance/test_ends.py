@@ -14,7 +14,7 @@ from support.thorough import examples
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, RetentionRule
 from memcore.config.memory import MemoryOptionsConfig
-from memcore.jobs import Done, Skipped, Snooze
+from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.runs import EndKind
@@ -255,7 +255,7 @@ async def test_an_end_waits_while_maintenance_is_paused_and_not_for_a_policy_wit
     await world.store([made_in(1, session="s")])
     world.ledger.companies.pause(COMPANY)
     run = world.plan_run(kind="end_session", scope_id="s")
-    assert isinstance(await world.service().run(run.run_id), Snooze)
+    assert isinstance(await world.service().run(run.run_id), Deferred)
     assert await numbers(world) == {1}
 
     world.ledger.companies.resume(COMPANY)

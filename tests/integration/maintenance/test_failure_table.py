@@ -11,7 +11,7 @@ from support.stub_llm_process import StubLLM, stub_llm
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.jobs import Dead, Done, Outcome, Snooze
+from memcore.jobs import Dead, Deferred, Done, Outcome
 from memcore.ledger.work_items import WorkState
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
@@ -232,7 +232,7 @@ async def test_a_budget_of_0_asks_nothing_removes_nothing_and_waits_for_tomorrow
     await world.ask_model(run.run_id)
     outcome = await world.service().run(run.run_id)
 
-    assert isinstance(outcome, Snooze)
+    assert isinstance(outcome, Deferred)
     assert "budget" in outcome.reason
     assert world.run(run.run_id).state is WorkState.WAITING
     assert await world.snapshot() == before

@@ -17,7 +17,7 @@ from support.thorough import also_thorough, sized
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
 from memcore.config.urls import LedgerUrls
-from memcore.jobs import Done, Outcome, Snooze
+from memcore.jobs import Deferred, Done, Outcome
 from memcore.ledger.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory
 
@@ -92,7 +92,7 @@ async def drive(world: MaintenanceFixture, run_id: str, faults: Faults) -> Outco
     model = faults.watched(world.model, "model")
     while True:
         outcome = await world.service(backend, ledger).run(run_id)
-        if not isinstance(outcome, Snooze):
+        if not isinstance(outcome, Deferred):
             return outcome
         for place in places_due(ledger, run_id, company=COMPANY):
             await world.synthesis(backend, ledger, model).ask(run_id, place)

@@ -7,11 +7,12 @@ import pytest
 from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
-from memcore.jobs import Dead, Done, Skipped, Snooze
+from memcore.jobs import Dead, Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
+from memcore.ledger.attempt import RetryPolicy
 from memcore.ledger.runs import RunStep
 from memcore.ledger.work_items import WorkState
-from memcore.maintenance.service import MAX_ATTEMPTS, MODEL_DELAY
+from memcore.maintenance.service import MODEL_DELAY
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage
 
@@ -323,11 +324,12 @@ async def test_a_strategy_without_its_model_snoozes_after_retention(
 
     outcome = await world.to_the_end(planned.run_id)
 
-    assert isinstance(outcome, Snooze)
-    assert outcome.delay == MODEL_DELAY
+    assert isinstance(outcome, Deferred)
     assert "consolidation.strategy" in outcome.reason
     run = world.run(planned.run_id)
     assert (run.state, run.step, run.attempt) == (WorkState.WAITING, RunStep.CONSOLIDATION, 0)
+    assert run.dispatch_after is not None
+    assert timedelta(0) < run.dispatch_after - world.clock.at <= MODEL_DELAY
     assert set(await world.live()) == {uid(n) for n in range(2, 6)}
 
 
@@ -350,7 +352,7 @@ async def test_a_run_that_is_not_this_companys_is_dead(world: MaintenanceFixture
 
 async def test_a_run_that_never_reaches_its_end_fails_for_good(world: MaintenanceFixture) -> None:
     planned = world.plan_run()
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(RetryPolicy().attempts or 0):
         world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(0))
 
     outcome = await world.service().run(planned.run_id)

@@ -10,10 +10,10 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 from examples.demo.balance import tally_of
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import MemoryStoreError
-from memcore.jobs import Dead, Done, Retry, Skipped, Snooze
+from memcore.jobs import Dead, Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
-from memcore.maintenance.service import PAUSE_DELAY
+from memcore.ledger.attempt import PAUSE_DELAY, RetryPolicy
+from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory
 from memcore.records import Where
 
@@ -45,8 +45,7 @@ async def test_each_switch_stops_all_three_steps(world: MaintenanceFixture, swit
 
     outcome = await world.to_the_end(planned.run_id)
 
-    assert isinstance(outcome, Snooze)
-    assert outcome.delay == PAUSE_DELAY
+    assert isinstance(outcome, Deferred)
     assert await world.snapshot() == before
     run = world.run(planned.run_id)
     assert (run.state, run.attempt) == (WorkState.WAITING, 0)
@@ -60,7 +59,7 @@ async def test_a_run_that_is_paused_sleeps_and_is_preempted_by_the_undo_of_an_ea
     maintenance_run = await world.maintenance_run()
     world.ledger.companies.pause(COMPANY)
     paused = world.plan_run()
-    assert isinstance(await world.to_the_end(paused.run_id), Snooze)
+    assert isinstance(await world.to_the_end(paused.run_id), Deferred)
     until = world.run(paused.run_id).dispatch_after
     assert until is not None
     assert timedelta(0) < until - world.clock.at <= PAUSE_DELAY
@@ -82,7 +81,7 @@ async def test_a_run_paused_in_the_middle_can_be_undone_while_all_is_paused(worl
         world.ledger.companies.pause(COMPANY)
 
     world.ledger.journal.settle = settle_then_pause  # type: ignore[method-assign]  # a person pauses at this moment
-    assert isinstance(await world.service().run(planned.run_id), Snooze)
+    assert isinstance(await world.service().run(planned.run_id), Deferred)
     world.ledger.journal.settle = settle  # type: ignore[method-assign]  # back again
     assert await world.snapshot() != before
 
@@ -105,7 +104,7 @@ async def test_a_switch_that_cannot_be_read_stops_maintenance(world: Maintenance
     outcome = await world.service(ledger=reads.ledger(world.ledger)).run(planned.run_id)
 
     assert reads.calls[1] == "companies.paused"
-    assert isinstance(outcome, Snooze)
+    assert isinstance(outcome, Deferred)
     assert "cannot be read" in outcome.reason
     assert await world.snapshot() == before
 
@@ -137,7 +136,7 @@ async def test_a_run_paused_in_the_middle_stops_before_its_next_entry_and_goes_o
         world.ledger.companies.pause(COMPANY)
 
     world.ledger.journal.settle = settle_then_pause  # type: ignore[method-assign]  # a person pauses at this moment
-    assert isinstance(await service.run(planned.run_id), Snooze)
+    assert isinstance(await service.run(planned.run_id), Deferred)
     world.ledger.journal.settle = settle  # type: ignore[method-assign]  # back again
 
     assert len(await world.summaries()) == 1
@@ -174,13 +173,13 @@ async def test_a_passing_error_is_retried_after_its_wait_and_uses_up_an_attempt(
     first_claim = Faults(len(calls.calls) + 2, strike=full)
     outcome = await world.service(first_claim.backend(world.backend)).run(planned.run_id)
 
-    assert isinstance(outcome, Retry)
+    assert isinstance(outcome, Deferred)
     failed = world.run(planned.run_id)
     assert failed.state is WorkState.AVAILABLE
     assert not failed.is_preemptible, "it may be half done"
     assert failed.dispatch_after is not None
     wait = failed.dispatch_after - world.clock.at
-    assert wait - outcome.delay == pytest.approx(REDISPATCH_AFTER, abs=timedelta(seconds=1))
+    assert wait == pytest.approx(RetryPolicy().first_delay, abs=timedelta(seconds=1))
     assert isinstance(await world.to_the_end(planned.run_id), Done)
     assert world.run(planned.run_id).attempt == 2
 
@@ -200,7 +199,7 @@ async def test_one_category_failing_does_not_stop_the_others(world: MaintenanceF
     outcome = await world.service().run(planned.run_id)
     world.backend.claim = claim  # type: ignore[method-assign]  # and recovers
 
-    assert isinstance(outcome, Retry)
+    assert isinstance(outcome, Deferred)
     assert {record.entry.category for record in (await world.live()).values()} == {MemoryCategory.EPISODIC}
     assert isinstance(await world.to_the_end(planned.run_id), Done)
     assert await world.live() == {}
@@ -218,7 +217,7 @@ async def test_a_memory_that_the_store_does_not_delete_is_an_error_and_never_cou
         return 0 if where.token else await real(where)
 
     world.backend.delete_where = lazy  # type: ignore[method-assign]  # says it deleted nothing, and is right
-    assert isinstance(await world.service().run(planned.run_id), Retry)
+    assert isinstance(await world.service().run(planned.run_id), Deferred)
     assert tally_of(world.ledger, COMPANY, AGENT).removed == {}
 
     world.backend.delete_where = real  # type: ignore[method-assign]  # and recovers
@@ -236,7 +235,7 @@ async def test_a_summary_that_cannot_be_read_back_costs_no_memory(world: Mainten
 
     real = world.backend.store_many
     world.backend.store_many = forgetful  # type: ignore[method-assign]  # takes all and keeps nothing
-    assert isinstance(await world.service().run(planned.run_id), Retry)
+    assert isinstance(await world.service().run(planned.run_id), Deferred)
     assert await world.snapshot() == before
 
     world.backend.store_many = real  # type: ignore[method-assign]  # and recovers

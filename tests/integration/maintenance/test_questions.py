@@ -13,7 +13,7 @@ from support.maintenance_fixture import AGENT, COMPANY, START, MakeMaintenanceFi
 from support.model_runs import LLM, finish, with_model
 
 from memcore.errors import BudgetExceededError
-from memcore.jobs import Done, Skipped, Snooze
+from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.work_items import Work, WorkState
 
@@ -39,7 +39,7 @@ async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
 
     assert [type(each.outcome) for each in asked] == [Skipped, Skipped]
     assert [each.maintenance_run is not None for each in asked] == [True, False], "the night is told once"
-    assert isinstance(outcome, Snooze)
+    assert isinstance(outcome, Deferred)
     assert outcome.reason == "0 of 0 tokens are left today"
     assert world.run(run.run_id).state is WorkState.WAITING
     assert world.ledger.work.take_due(limit=9) == ()

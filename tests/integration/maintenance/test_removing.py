@@ -8,7 +8,7 @@ from support.fault_injection import Crash, Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
-from memcore.jobs import Done, Skipped, Snooze
+from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.runs import Run
@@ -97,7 +97,7 @@ async def test_a_pause_holds_it_up_and_loses_it_not(world: MaintenanceFixture) -
     await world.store([memory(1)])
     run = asked(world, 1)
     world.ledger.companies.pause(COMPANY)
-    assert isinstance(await world.service().run(run.run_id), Snooze)
+    assert isinstance(await world.service().run(run.run_id), Deferred)
     assert set(await world.live()) == {uid(1)}
     world.ledger.companies.resume(COMPANY)
     assert isinstance(await world.to_the_end(run.run_id), Done)

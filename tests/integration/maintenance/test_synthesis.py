@@ -9,7 +9,7 @@ from support.model_runs import DUAL, LLM, finish, with_model
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
 from memcore.errors import MemoryRetrievalError, ProviderError, ProviderUnavailableError, RetryExhaustedError
-from memcore.jobs import Dead, Done, Snooze
+from memcore.jobs import Dead, Deferred, Done
 from memcore.ledger.work_items import WorkState
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryQuery
@@ -29,7 +29,7 @@ async def test_a_run_waits_without_a_lease_while_the_model_is_asked(
 
     outcome = await world.service().run(run.run_id)
 
-    assert isinstance(outcome, Snooze)
+    assert isinstance(outcome, Deferred)
     assert "asked about 2 of 2 groups" in outcome.reason
     waiting = world.run(run.run_id)
     assert (waiting.state, waiting.token, waiting.lease_until, waiting.attempt) == (WorkState.WAITING, None, None, 0)
@@ -273,7 +273,7 @@ async def test_a_category_taken_off_the_policy_is_left_alone_though_its_answer_h
     await world.store(memory(n, days_old=40 - n, category=MemoryCategory.SEMANTIC) for n in range(1, 5))
     before = await world.snapshot()
     run = world.plan_run()
-    assert isinstance(await world.service().run(run.run_id), Snooze)
+    assert isinstance(await world.service().run(run.run_id), Deferred)
     world.policy = world.policy.model_copy(update={"categories": (MemoryCategory.EPISODIC,)})
 
     await finish(world, run.run_id)

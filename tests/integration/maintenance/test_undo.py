@@ -16,9 +16,9 @@ from support.undo_checks import left_by
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs import Dead
+from memcore.ledger.attempt import RetryPolicy
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
-from memcore.maintenance.service import FIRST_RETRY_DELAY
 from memcore.models.memory import MemoryMetadata
 from memcore.records import MemoryRecord
 
@@ -182,7 +182,7 @@ async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can
     world.backend.delete_where = delete_where  # type: ignore[method-assign]  # one broken call
     with pytest.raises(RuntimeError):
         await world.service().run(planned.run_id)
-    world.clock.turn(FIRST_RETRY_DELAY)
+    world.clock.turn(RetryPolicy().first_delay)
     failed = world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(minutes=1))
     assert failed is not None
     assert failed.token is not None

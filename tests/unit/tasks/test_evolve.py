@@ -9,7 +9,7 @@ from support.memories import NOW
 
 from memcore import ids
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, Retry, Snooze
+from memcore.jobs import Dead, Done, EvolvePayload, Outcome, Retry, Snooze
 from memcore.ledger.learning.skill_cycles import Cycle
 from tasks.learn import evolve
 
@@ -36,11 +36,6 @@ def test_a_cycle_that_a_person_asked_for_is_planned_before_it_is_carried_out(job
     assert planned.window_end - planned.window_start == timedelta(days=30)
     evolve(payload(), job_context)
     assert len(job_context.ledger.skill_cycles.page("acme")) == 1
-
-
-def test_a_cycle_that_must_wait_is_left_to_its_row(job_context: ScriptedContext) -> None:
-    job_context.evolving = lambda _cycle_id: Snooze(reason="maintenance is paused", delay=timedelta(minutes=1))
-    assert evolve(payload(), job_context) == Deferred(reason="maintenance is paused")
 
 
 @pytest.mark.parametrize("changed", [{"cycle_id": " "}, {"extra": 1}, {"planned_at": "noon"}])

@@ -46,7 +46,7 @@ def test_an_agent_has_one_run_at_a_time(job_context: ScriptedContext) -> None:
 @pytest.mark.parametrize(
     "outcome",
     [
-        Snooze(reason="paused", delay=timedelta(minutes=1)),
+        Deferred(reason="paused"),
         Retry(reason="store is away", delay=timedelta(seconds=5)),
         Skipped(reason="another worker holds it"),
     ],
