@@ -26,7 +26,8 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
-from memcore.jobs import Deferred, Done, ProgressCallback, Skipped, Step, no_progress
+from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, Step, no_progress
+from memcore.ledger.attempt import Attempt, RetryPolicy
 from memcore.ledger.collections import (
     READ_AGE,
     CollectionPointer,
@@ -36,8 +37,8 @@ from memcore.ledger.collections import (
     ReindexStage,
     ServedCollection,
 )
-from memcore.ledger.lease import LEASE_LENGTH, Lease
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.lease import Lease
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.ledger.organization.audit import AuditNote
 
 if TYPE_CHECKING:
@@ -241,31 +242,43 @@ class ReindexService:
         return cls(target, context.ledger, company=context.company, clock=context.clock)
 
     async def run(self, *, lasts: timedelta = SLICE, on_progress: ProgressCallback = no_progress) -> Step:
-        """Work for a while; does nothing when the reindex is over or another worker has its lease."""
-        if self.ledger.companies.paused(self.company):
-            return Step(outcome=Deferred(reason="maintenance is paused"))
-        reindexes, since = self.ledger.reindexes, self.monotonic()
+        """Work for a while; does nothing when the reindex is over or another worker has its lease.
+
+        Trouble is noted in its row and never ends it: a person does, with `memtend reindex --cancel`.
+        """
+        reindexes, goes_on = self.ledger.reindexes, False
         last = reindexes.last(self.company)
-        reindex = last and reindexes.claim(self.company, last.reindex_id, lease=LEASE_LENGTH)
-        if reindex is None or reindex.token is None:
-            return Step(outcome=Skipped(reason="no reindex is under way, or another worker has it"))
-        lease = Lease(reindexes, self.company, reindex.reindex_id, reindex.token, since=since, monotonic=self.monotonic)
-        held = _LeasedReindex(reindex=reindex, lease=lease, on_progress=on_progress)
-        try:
-            with lease:
+        if last is None:
+            return Step(outcome=Skipped(reason="no reindex is under way"))
+        with Attempt(
+            reindexes,
+            self.company,
+            last.reindex_id,
+            retry=RetryPolicy(attempts=None),
+            switch=self._check_switch,
+            monotonic=self.monotonic,
+        ) as attempt:
+            held = _LeasedReindex(reindex=attempt.claim(), lease=attempt.lease, on_progress=on_progress)
+            try:
                 goes_on = await self._step(held, self.clock() + lasts)
-        except LeaseLostError as error:
-            return Step(outcome=Skipped(reason=str(error)))
-        except errors.MemoryError as error:
-            _log.warning(ReindexEvent.TROUBLE, extra={"company": self.company, "error": type(error).__name__})
-            # A configuration error names what a person has to do; another one may quote stored data.
-            trouble = str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__
-            self._release(held, trouble)
-            return Step(outcome=Deferred(reason=type(error).__name__))
-        self._release(held)
-        seen = reindexes.last(self.company)
-        facts = {} if seen is None else {"looked_at": seen.looked_at, "written": seen.written}
-        return Step(outcome=Done(facts=facts), goes_on=goes_on)
+            except LeaseLostError:
+                raise
+            except errors.MemoryError as error:
+                attempt.outcome = self._troubled(held, error)
+            else:
+                self._release(held)
+                seen = reindexes.last(self.company) or last
+                attempt.outcome = Done(facts={"looked_at": seen.looked_at, "written": seen.written})
+        return Step(outcome=attempt.outcome, goes_on=goes_on)
+
+    def _check_switch(self, _reindex: Reindex) -> None:
+        check_kill_switch(self.ledger, company=self.company)
+
+    def _troubled(self, held: _LeasedReindex, error: errors.MemoryError) -> Outcome:
+        _log.warning(ReindexEvent.TROUBLE, extra={"company": self.company, "error": type(error).__name__})
+        # A configuration error names what a person has to do; another one may quote stored data.
+        self._release(held, str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__)
+        return Deferred(reason=type(error).__name__)
 
     async def _step(self, held: _LeasedReindex, until: datetime) -> bool:
         pointer = self.ledger.collection_pointers.get(self.company)

@@ -9,20 +9,19 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from pydantic import ValidationError
 
-from memcore import errors, ids
+from memcore import ids
 from memcore.clock import Clock
 from memcore.company import CompanyContext
 from memcore.errors import (
     FineTuneCancelledError,
     FineTuneStageError,
-    LeaseLostError,
     MemoryConnectionError,
     MemoryStoreError,
 )
@@ -34,36 +33,38 @@ from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJo
 from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
 from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RUNS, SCRATCH, RunFolder, checkpoint_of, config_of
-from memcore.jobs import Deferred, Done, ProgressCallback, Skipped, Step, no_progress
+from memcore.jobs import Dead, Done, ProgressCallback, Step, no_progress
+from memcore.ledger.attempt import Attempt, RetryPolicy
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
-from memcore.ledger.lease import LEASE_LENGTH, Lease
-from memcore.ledger.ledger import Ledger
+from memcore.ledger.lease import Lease
+from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
 #: Seconds between two reports of a stage's progress: a person's cancel is seen with the next one.
 REPORT_SECONDS = 1.0
 
 
-class StageLease(Lease):
+class StageLease:
     """The lease of a run's stage; each second it saves the progress, and learns whether a person wants an end."""
 
     def __init__(
         self,
+        lease: Lease,
         runs: FineTuneRuns,
         company: str,
         run: FineTuneRun,
-        token: str,
         *,
-        since: float,
         on_progress: ProgressCallback = no_progress,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(runs, company, run.run_id, token, since=since, monotonic=monotonic)
         self.run_id = run.run_id
-        self._report = partial(runs.report, company, run.run_id, token)
+        self.token = lease.token
+        self._lease = lease
+        self._report = partial(runs.report, company, run.run_id, lease.token)
         self._on_progress = on_progress
-        self._reported_at = since
+        self._monotonic = monotonic
+        self._reported_at = monotonic()
         self._progress: float | None = None
         self._is_cancelled = run.cancel_requested_at is not None
 
@@ -77,7 +78,7 @@ class StageLease(Lease):
 
         Raises LeaseLostError.
         """
-        self.check()
+        self._lease.check()
         now = self._monotonic()
         if now - self._reported_at >= REPORT_SECONDS:
             self._reported_at = now
@@ -146,8 +147,8 @@ def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
             RunFolder(runs, run.run_id).drop(FineTuneStage.TRAINING, before=run.claims + 1)
 
 
-#: Tries of a stage whose workers die, before the run fails.
-MAX_TRIES = 4
+#: A stage takes hours; what it needs may be away for two before the run fails, and a person can resume it then.
+RETRY = RetryPolicy(attempts=8, first_delay=timedelta(minutes=1), longest_delay=timedelta(hours=1))
 
 #: Stages whose files hold agents' texts, needed only until a run is complete.
 _TEXTS = (FineTuneStage.GENERATING_DATA, FineTuneStage.MINING_NEGATIVES)
@@ -210,57 +211,34 @@ class FineTuneService:
     def run(self, run_id: str, *, on_progress: ProgressCallback = no_progress) -> Step:
         """Carry out the run's next stage; does nothing when the run has ended or another worker has it.
 
-        The progress is told once a second at most. Raises MemoryError that may pass; the run waits for the next job.
+        The progress is told once a second at most. After a passing error the run waits for another attempt.
         """
-        if self._ledger.companies.paused(self._company):
-            return Step(outcome=Deferred(reason="maintenance is paused"))
-        since = self._monotonic()
-        run = self._runs.claim(self._company, run_id, lease=LEASE_LENGTH)
-        if run is None or run.token is None:
-            self._tidy(run_id)
-            return Step(outcome=Skipped(reason="the run has ended, or another worker has it"))
-        stage_lease = StageLease(
-            self._runs,
-            self._company,
-            run,
-            run.token,
-            since=since,
-            on_progress=on_progress,
-            monotonic=self._monotonic,
-        )
-        try:
-            with stage_lease:
-                return self._leased(run, stage_lease)
-        except LeaseLostError as error:
-            return Step(outcome=Skipped(reason=str(error)))
+        runs, switch, step = self._runs, self._check_switch, None
+        with Attempt(
+            runs, self._company, run_id, retry=RETRY, switch=switch, fail=self._fail, monotonic=self._monotonic
+        ) as attempt:
+            run = attempt.claim()
+            stage_lease = StageLease(
+                attempt.lease, runs, self._company, run, on_progress=on_progress, monotonic=self._monotonic
+            )
+            try:
+                step = self._continued(run, stage_lease)
+            except FineTuneCancelledError as error:
+                step = self._cancelled(run, attempt.token, str(error))
+            except OSError as error:
+                raise FineTuneStageError(error.strerror or type(error).__name__) from error
+            attempt.outcome = step.outcome
+        self._tidy(run_id)
+        return step or Step(outcome=attempt.outcome)
 
-    def _leased(self, run: FineTuneRun, stage_lease: StageLease) -> Step:
-        try:
-            return self._continued(run, stage_lease)
-        except LeaseLostError:
-            raise
-        except FineTuneCancelledError as error:
-            return self._ended(run, stage_lease.token, FineTuneStage.CANCELLED, str(error))
-        except errors.MemoryError as error:
-            if not error.is_retryable:
-                return self._ended(run, stage_lease.token, FineTuneStage.FAILED, f"{run.stage} failed: {error}")
-            self._runs.release(self._company, run.run_id, stage_lease.token, is_unused=True)
-            raise
-        except OSError as error:
-            reason = f"{run.stage} failed: {error.strerror or type(error).__name__}"
-            return self._ended(run, stage_lease.token, FineTuneStage.FAILED, reason)
+    def _check_switch(self, _run: FineTuneRun) -> None:
+        check_kill_switch(self._ledger, company=self._company)
 
     def _continued(self, run: FineTuneRun, stage_lease: StageLease) -> Step:
         token = stage_lease.token
-        if run.holder is not None:
-            # Before anything begins: no stage runs twice at once.
-            if run.host == self._host:
-                self._reap(run.holder)
-            self._runs.record_holder(self._company, run.run_id, token, holder=None, host=None)
+        # Before anything begins: no stage runs twice at once.
+        self._reap_left(run, token)
         stage_lease.alive()
-        if run.attempt > MAX_TRIES:
-            reason = f"{run.stage} failed: {MAX_TRIES} workers died over it"
-            return self._ended(run, token, FineTuneStage.FAILED, reason)
         folder = RunFolder(self._folder, run.run_id)
         run = self._from_what_is_there(run, token, folder)
         _log.info(FineTuneEvent.STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
@@ -270,16 +248,16 @@ class FineTuneService:
             cleanup_orphans(self._folder, self._ledger, company=self._company)
         outcome = self._performed(run, folder, output, stage_lease)
         if outcome.end is StageEnd.CANCELLED:
-            return self._ended(run, token, FineTuneStage.CANCELLED, outcome.reason or "a person cancelled the run")
+            return self._cancelled(run, token, outcome.reason or "a person cancelled the run")
         if outcome.end is not StageEnd.COMPLETE:
-            return self._ended(run, token, FineTuneStage.FAILED, outcome.reason or f"{run.stage} failed")
+            return self._failed(run, token, outcome.reason or f"{run.stage} failed")
         if run.stage is STAGES[-1]:
             return self._complete(run, token, folder)
         files = folder.files(output)
         left = {Path(place).name for place in files}
         missing = [name for name in LEAVES[run.stage] if name not in left]
         if missing:
-            return self._ended(run, token, FineTuneStage.FAILED, f"{run.stage} left no {missing[0]}")
+            return self._failed(run, token, f"{run.stage} left no {missing[0]}")
         self._runs.finish_stage(self._company, run.run_id, token, stage=run.stage, files=files)
         return Step(outcome=Done(facts={"files": len(files)}), goes_on=True)
 
@@ -317,7 +295,6 @@ class FineTuneService:
     def _complete(self, run: FineTuneRun, token: str, folder: RunFolder) -> Step:
         checkpoint = checkpoint_row(run, folder, company=self._company, at=self._clock())
         self._runs.complete(self._company, run.run_id, token, checkpoint=checkpoint)
-        self._tidy(run.run_id)
         about = {"run_id": run.run_id, "checkpoint_id": checkpoint.checkpoint_id}
         is_promoted = checkpoint.verdict is Verdict.PROMOTED
         _log.info(FineTuneEvent.CHECKPOINT_SAVED if is_promoted else FineTuneEvent.CHECKPOINT_REJECTED, extra=about)
@@ -332,12 +309,27 @@ class FineTuneService:
                 RunFolder(self._folder, run_id).drop(stage, before=run.claims + 1)
             self._ledger.answers.forget(self._company, run_id)
 
-    def _ended(self, run: FineTuneRun, token: str, stage: FineTuneStage, reason: str) -> Step:
-        is_failed = stage is FineTuneStage.FAILED
-        self._runs.end(self._company, run.run_id, token, "fail" if is_failed else "cancel", reason=reason)
-        event = FineTuneEvent.FAILED if is_failed else FineTuneEvent.CANCELLED
-        _log.log(logging.WARNING if is_failed else logging.INFO, event, extra={"run_id": run.run_id})
-        return Step(outcome=Done(facts={str(stage): 1}))
+    def _reap_left(self, run: FineTuneRun, token: str) -> None:
+        """End what a dead worker left running on this machine."""
+        if run.holder is not None:
+            if run.host == self._host:
+                self._reap(run.holder)
+            self._runs.record_holder(self._company, run.run_id, token, holder=None, host=None)
+
+    def _fail(self, run: FineTuneRun, token: str, reason: str) -> None:
+        now = self._runs.report(self._company, run.run_id, token)
+        self._reap_left(now, token)
+        self._failed(now, token, f"{now.stage} failed: {reason}")
+
+    def _failed(self, run: FineTuneRun, token: str, reason: str) -> Step:
+        self._runs.end(self._company, run.run_id, token, "fail", reason=reason)
+        _log.warning(FineTuneEvent.FAILED, extra={"run_id": run.run_id})
+        return Step(outcome=Dead(reason=reason))
+
+    def _cancelled(self, run: FineTuneRun, token: str, reason: str) -> Step:
+        self._runs.end(self._company, run.run_id, token, "cancel", reason=reason)
+        _log.info(FineTuneEvent.CANCELLED, extra={"run_id": run.run_id})
+        return Step(outcome=Done(facts={str(FineTuneStage.CANCELLED): 1}))
 
 
 def _gather(context: CompanyContext, plan: FineTunePlan, path: Path, stage_lease: StageLease) -> None:

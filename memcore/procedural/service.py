@@ -1,7 +1,6 @@
 """Draws the lesson of one task once, pays for it once, and records its outcome."""
 
 import logging
-import time
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Self
@@ -10,17 +9,12 @@ from memcore.backends.protocol import BatchBackend
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.learning import ProceduralMemoryConfig
-from memcore.errors import (
-    AnswerMissingError,
-    BudgetExceededError,
-    LeaseLostError,
-    MaintenancePausedError,
-    MemoryNotFoundError,
-)
+from memcore.errors import MemoryNotFoundError
 from memcore.jobs import Deferred, Done, Outcome, Skipped
+from memcore.ledger.attempt import Attempt, RetryPolicy
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
-from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
+from memcore.ledger.lease import LEASE_RENEWAL
 from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
@@ -37,19 +31,8 @@ from memcore.procedural.capture import (
 from memcore.procedural.records import LessonText, ProceduralEvent
 from memcore.procedural.skill_files import SkillFolders
 
-#: The wait after the first failed try; it doubles with each further one.
-FIRST_PAUSE = timedelta(minutes=1)
-
-LONGEST_PAUSE = timedelta(hours=6)
-
-#: Attempts after which a lesson is given up: more than three days.
-MAX_TRIES = 21
-
-
-def pause_after(attempt: int) -> timedelta | None:
-    """Return the wait after so many attempts, 1 or more; None when the lesson is given up."""
-    return None if attempt >= MAX_TRIES else min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1))
-
+#: A lesson is given up after more than three days.
+RETRY = RetryPolicy(attempts=21, first_delay=timedelta(minutes=1), longest_delay=timedelta(hours=6))
 
 #: Outcomes that a later try may change: a server that is away, or that refuses until a person sets its key right.
 _PASSING = frozenset({CaptureOutcome.UNAVAILABLE, CaptureOutcome.REFUSED})
@@ -95,35 +78,23 @@ class LearningService:
 
         Returns:
             Done: its row has an outcome, which is the one fact.
-            Deferred: it waits, for a budget, another worker's question, or a model that does not answer or refuses.
+            Deferred: it waits, for a budget, another worker's question, the end of a pause, or a model that does not
+                answer or refuses.
             Skipped: nothing to draw now; the sweep dispatches it again where it must.
+            Dead: it is unknown, or its attempts are used up.
         """
-        lesson = self.ledger.lessons.get(self.company, lesson_id)
-        if lesson is None or lesson.outcome is not None:
-            return Skipped(reason="this lesson was drawn before, or is forgotten")
         if self.model is None:
             return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
-        try:
-            # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
-            check_kill_switch(self.ledger, company=self.company, agent_id=lesson.agent_id)
-            return await self._claimed(lesson_id, self.model)
-        except (MaintenancePausedError, LeaseLostError) as error:
-            return Skipped(reason=str(error))
+        lessons, switch = self.ledger.lessons, self._check_switch
+        with Attempt(lessons, self.company, lesson_id, retry=RETRY, switch=switch, renewal=self.renewal) as attempt:
+            lesson = attempt.claim()
+            captured = await self._captured(lesson, self.model)
+            attempt.outcome = await self._ended(lesson, attempt.token, captured)
+        return attempt.outcome
 
-    async def _claimed(self, lesson_id: str, model: Model) -> Outcome:
-        lessons, since = self.ledger.lessons, time.monotonic()
-        lesson = lessons.claim(self.company, lesson_id, lease=LEASE_LENGTH)
-        if lesson is None or lesson.token is None:
-            return Skipped(reason="another worker draws this lesson, or has drawn it")
-        with Lease(lessons, self.company, lesson_id, lesson.token, since=since, renewal=self.renewal, releases=True):
-            try:
-                captured = await self._captured(lesson, model)
-            except (BudgetExceededError, AnswerMissingError) as error:
-                # Another worker's question is answered by then, or free.
-                until = error.until if isinstance(error, BudgetExceededError) else self.clock() + LEASE_LENGTH
-                lessons.wait(self.company, lesson_id, lesson.token, until=until, reason=str(error), is_unused=True)
-                return Deferred(reason=str(error))
-            return await self._ended(lesson, lesson.token, captured)
+    def _check_switch(self, lesson: Lesson) -> None:
+        # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
+        check_kill_switch(self.ledger, company=self.company, agent_id=lesson.agent_id)
 
     async def _captured(self, lesson: Lesson, model: Model) -> Captured:
         trajectory = self.ledger.trajectories.get(self.company, lesson.lesson_id)
@@ -160,9 +131,8 @@ class LearningService:
         return CaptureOutcome.BELOW_PERCENTILE
 
     async def _ended(self, lesson: Lesson, token: str, captured: Captured) -> Outcome:
-        pause = pause_after(lesson.attempt) if captured.outcome in _PASSING else None
-        if pause is not None:
-            return self._postponed(lesson, token, pause, because=captured.outcome)
+        if captured.outcome in _PASSING and lesson.attempt < (RETRY.attempts or 0):
+            return self._postponed(lesson, token, because=captured.outcome)
         proposal, is_stored = captured.proposal, captured.memory_id is not None
         # Memory first, then the row: a crash between the two costs one more look, at an answer that is kept.
         try:
@@ -184,8 +154,8 @@ class LearningService:
         _log.info(ProceduralEvent.DRAWN, extra={**facts, "skill_failures": captured.skill_failures})
         return Done(facts={captured.outcome.value: 1})
 
-    def _postponed(self, lesson: Lesson, token: str, pause: timedelta, *, because: CaptureOutcome) -> Outcome:
-        until, attempt = self.clock() + pause, lesson.attempt
+    def _postponed(self, lesson: Lesson, token: str, *, because: CaptureOutcome) -> Outcome:
+        until, attempt = self.clock() + RETRY.delay(lesson.attempt), lesson.attempt
         reason = f"the language model: {because.value}; try {attempt}, the next at {until:%H:%M}"
         self.ledger.lessons.wait(self.company, lesson.lesson_id, token, until=until, reason=reason)
         facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": attempt}

@@ -2,7 +2,6 @@
 
 import builtins
 import logging
-import time
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from functools import partial
@@ -15,13 +14,12 @@ from memcore.config.maintenance import ConsolidationConfig, LLMConsolidationConf
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
-    LeaseLostError,
-    MaintenancePausedError,
     MemoryError,  # noqa: A004  # the reference's name
     ProviderError,
 )
-from memcore.jobs import Dead, Done, Outcome, Skipped
-from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
+from memcore.jobs import Dead, Deferred, Done, Outcome, Skipped
+from memcore.ledger.attempt import Attempt
+from memcore.ledger.lease import LEASE_RENEWAL
 from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.ledger.llm_answers import Answers as AnswersTable
 from memcore.ledger.llm_answers import Synthesis
@@ -186,8 +184,9 @@ class SynthesisService:
 
         Returns:
             Done: all answers are kept; the run can go on with this part.
+            Deferred: the part waits, for a budget, another worker's question, or the end of a pause.
             Skipped: nothing to ask now; the reason says why, and the sweep dispatches the job again where needed.
-            Dead: the run is unknown, or another company's.
+            Dead: the run is unknown, or another company's; or the attempts at the part are used up.
         """
         run = self.ledger.runs.get(self.company, run_id)
         if run is None:
@@ -200,30 +199,27 @@ class SynthesisService:
             return QuestionOutcome(
                 outcome=Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
             )
-        try:
-            check_kill_switch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=self.policy.enabled)
-            return await self._claimed(run, part.key, self.model)
-        except (AnswerMissingError, MaintenancePausedError, LeaseLostError) as error:
-            return QuestionOutcome(outcome=Skipped(reason=str(error)))
+        return await self._attempted(run, part.key, self.model)
 
-    async def _claimed(self, run: Run, key: str, model: Model) -> QuestionOutcome:
-        syntheses, since = self.ledger.syntheses, time.monotonic()
-        part = syntheses.claim(self.company, key, lease=LEASE_LENGTH)
-        if part is None or part.token is None:
-            return QuestionOutcome(outcome=Skipped(reason="another worker asks about this part, or has asked"))
-        outcome: Outcome = Done(facts={"asked": 1})
-        with Lease(syntheses, self.company, key, part.token, since=since, renewal=self.renewal, releases=True):
+    async def _attempted(self, run: Run, key: str, model: Model) -> QuestionOutcome:
+        syntheses, is_over = self.ledger.syntheses, False
+        with Attempt(syntheses, self.company, key, switch=self._check_switch, renewal=self.renewal) as attempt:
+            part = attempt.claim()
             try:
                 await self._ask(run, part, model)
                 is_over = syntheses.finish(part)
+                attempt.outcome = Done(facts={"asked": 1})
             except BudgetExceededError as error:
                 syntheses.wait_together(part, until=error.until, reason=str(error))
-                outcome, is_over = Skipped(reason=str(error)), True
+                attempt.outcome, is_over = Deferred(reason=str(error)), True
             except ProviderError as error:
                 syntheses.refuse_together(part, reason=str(error))
-                outcome, is_over = Skipped(reason=str(error)), True
+                attempt.outcome, is_over = Skipped(reason=str(error)), True
         woken = self.ledger.runs.wake(self.company, run.run_id) if is_over else None
-        return QuestionOutcome(outcome=outcome, maintenance_run=woken)
+        return QuestionOutcome(outcome=attempt.outcome, maintenance_run=woken)
+
+    def _check_switch(self, part: Synthesis) -> None:
+        check_kill_switch(self.ledger, company=self.company, agent_id=part.agent_id, is_enabled=self.policy.enabled)
 
     async def _ask(self, run: Run, part: Synthesis, model: Model) -> None:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]

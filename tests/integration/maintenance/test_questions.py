@@ -37,7 +37,7 @@ async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
     asked = [await world.synthesis().ask(run.run_id, place) for place in range(2)]
     outcome = await world.service().run(run.run_id)
 
-    assert [type(each.outcome) for each in asked] == [Skipped, Skipped]
+    assert [type(each.outcome) for each in asked] == [Deferred, Skipped]
     assert [each.maintenance_run is not None for each in asked] == [True, False], "the night is told once"
     assert isinstance(outcome, Deferred)
     assert outcome.reason == "0 of 0 tokens are left today"
@@ -63,7 +63,7 @@ async def test_a_paused_agent_asks_no_model(
 
     asked = await world.synthesis().ask(run.run_id, 0)
 
-    assert isinstance(asked.outcome, Skipped)
+    assert isinstance(asked.outcome, Deferred)
     assert "paused" in asked.outcome.reason
     assert not fake_summarizer.asked
 

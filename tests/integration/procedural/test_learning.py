@@ -14,12 +14,12 @@ from support.skill_format import problems_of
 from support.wiki_fixture import COMPANY
 
 from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError, RetryExhaustedError
-from memcore.jobs import Deferred, Done, Skipped
+from memcore.jobs import Dead, Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.journal import JournalEntry
 from memcore.models.memory import LATEST, MemoryLevel
 from memcore.procedural.records import LessonText, ProceduralEvent
-from memcore.procedural.service import LONGEST_PAUSE, MAX_TRIES, pause_after
+from memcore.procedural.service import RETRY
 
 DAY = timedelta(days=1)
 
@@ -139,7 +139,7 @@ async def test_a_task_that_is_kept_no_longer_teaches_nothing(school: LearningFix
     model = teacher()
     assert await school.extract_lesson(model) == Done(facts={"gone": 1})
     school.ledger.lessons.expire(COMPANY, before=LATEST)
-    assert isinstance(await school.extract_lesson(model), Skipped)
+    assert isinstance(await school.extract_lesson(model), Dead)
     assert model.asked == []
 
 
@@ -201,12 +201,10 @@ async def test_a_model_that_is_away_or_refuses_is_asked_later_and_not_for_ever(
     school.reported(**FAILED)
     began = school.clock()
     away = FakeTeacher(always=trouble)
-    for tries in range(1, MAX_TRIES):
+    for tries in range(1, RETRY.attempts or 0):
         assert isinstance(await school.extract_lesson(away), Deferred), tries
         assert school.lesson().attempt == tries
-        pause = pause_after(tries)
-        assert pause is not None
-        school.clock.now += pause
+        school.clock.now += RETRY.delay(tries)
     assert school.clock() - began > 3 * DAY
     assert ProceduralEvent.POSTPONED in caplog.messages
     assert await school.extract_lesson(away) == Done(facts={outcome: 1})
@@ -220,13 +218,6 @@ async def test_a_model_that_comes_back_is_asked_the_same_question(school: Learni
     assert isinstance(await school.extract_lesson(model), Deferred)
     assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     assert len(model.keys) == 1
-
-
-def test_pauses_grow_and_end() -> None:
-    pauses = [pause_after(tries) for tries in range(1, MAX_TRIES)]
-    assert pauses == sorted(filter(None, pauses))
-    assert pauses[-1] == LONGEST_PAUSE
-    assert pause_after(MAX_TRIES) is None
 
 
 async def test_of_two_who_draw_one_lesson_the_second_leaves_it_to_the_first(school: LearningFixture) -> None:
@@ -254,7 +245,7 @@ async def test_who_is_paused_learns_later(school: LearningFixture, whose: str) -
         school.ledger.companies.pause(COMPANY)
     else:
         school.ledger.agents.pause(COMPANY, "ada")
-    assert isinstance(await school.extract_lesson(model), Skipped)
+    assert isinstance(await school.extract_lesson(model), Deferred)
     assert model.asked == []
     assert (school.lesson().outcome, school.lesson().attempt) == (None, 0)
     school.ledger.companies.resume(COMPANY)
@@ -279,11 +270,19 @@ async def test_trouble_of_the_store_comes_back_to_an_answer_that_is_kept(
 
     with monkeypatch.context() as patched:
         patched.setattr(school.library.backend, "store_many", full)
-        with pytest.raises(MemoryStoreError):
-            await school.extract_lesson(model)
-    assert (school.lesson().outcome, school.lesson().attempt) == (None, 0)
+        assert await school.extract_lesson(model) == Deferred(reason="MemoryStoreError")
+    assert (school.lesson().outcome, school.lesson().attempt) == (None, 1)
     assert await school.extract_lesson(model) == Done(facts={"stored": 1})
     assert len(model.asked) == 1
+
+
+async def test_a_lesson_whose_attempts_are_used_up_says_so(school: LearningFixture) -> None:
+    school.reported(**FAILED)
+    for _ in range(RETRY.attempts or 0):
+        school.ledger.lessons.claim(COMPANY, "l-1", lease=timedelta(0))
+    assert isinstance(await school.extract_lesson(), Dead)
+    assert (school.lesson().outcome, school.lesson().drawn_at) == ("failed", school.clock())
+    assert school.ledger.lessons.outcomes(COMPANY) == {"failed": 1}
 
 
 async def test_what_is_learned_of_a_task_that_expires_meanwhile_is_dropped(school: LearningFixture) -> None:

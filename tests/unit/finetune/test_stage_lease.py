@@ -11,7 +11,7 @@ from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnect
 from memcore.finetune.markers import LogLine, Progress
 from memcore.finetune.service import REPORT_SECONDS, StageLease
 from memcore.ledger.finetune_runs import FineTuneRun
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.ledger import Ledger
 
 BEAT = timedelta(seconds=REPORT_SECONDS)
@@ -28,7 +28,8 @@ class Held:
         run = self.runs.claim(COMPANY, self.run_id, lease=LEASE_LENGTH)
         assert run is not None
         assert run.token is not None
-        self.stage_lease = StageLease(self.runs, COMPANY, run, run.token, since=since, monotonic=self.seconds)
+        self.lease = Lease(self.runs, COMPANY, self.run_id, run.token, since=since, monotonic=self.seconds)
+        self.stage_lease = StageLease(self.lease, self.runs, COMPANY, run, monotonic=self.seconds)
 
     def seconds(self) -> float:
         return self.clock().timestamp()
@@ -85,7 +86,7 @@ def test_a_ledger_that_is_away_is_waited_for_as_long_as_the_lease_lasts(
         patch.setattr(held.stage_lease, "_report", away)
         held.clock.advance(LEASE_LENGTH - BEAT)
         assert not held.stage_lease.cancelled()
-    held.stage_lease.confirm()
+    held.lease.confirm()
     held.clock.advance(BEAT)
     assert not held.stage_lease.cancelled()
     monkeypatch.setattr(held.stage_lease, "_report", away)

@@ -56,7 +56,7 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
         )
         until = clock() + LOOKED_AT_AGAIN
         job_context.ledger.runs.wait("acme", run_id, run.token, until=until, reason="waits for a model")
-        return Snooze(reason="waits for a model", delay=LOOKED_AT_AGAIN)
+        return Deferred(reason="waits for a model")
 
     job_context.maintenance_run = rest
 
