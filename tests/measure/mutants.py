@@ -52,6 +52,7 @@ TESTS = {
     ),
     "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
+    "attempts": (f"{LEDGER}/test_attempt.py", "tests/unit/tasks/test_synthesize.py"),
     "work items": (f"{LEDGER}/test_work_dispatch.py", f"{LEDGER}/test_work_items.py"),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
 }  # fmt: skip
@@ -125,8 +126,37 @@ MUTANTS: tuple[Mutant, ...] = (
         ("attempt = work_items.c.attempt - int(is_unused)", "attempt = work_items.c.attempt"),
         ('move(connection, "wake", these, now=now)', "pass"),
         ("if known.state is WorkState.FAILED and known.run_id != run_id:", "if known.state is WorkState.FAILED:"),
-        ("if any(part.is_open for part in parts):", "if not parts:"),
         ('return f"{self._lease.token}.{self._claims}"', 'return "mark"'),
+    ),
+    *_of(
+        "attempts",
+        ("case MaintenancePausedError() | MemoryDiskFullError():", "case MaintenancePausedError():"),
+        ("return self.wait(str(error), ANSWER_DELAY)", "return self.wait(str(error), PAUSE_DELAY)"),
+        ("return self.wait(str(error), error.until)", "return self.wait(str(error), PAUSE_DELAY)"),
+        ("case MemoryError() if not error.is_retryable:", "case MemoryError():"),
+        ("if most is not None and _claimed(record).attempt > most:", "if False:"),
+        (
+            "if most is not None and _claimed(record).attempt > most:",
+            "if most is not None and _claimed(record).attempt >= most:",
+        ),
+        (
+            "self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt))",
+            "self._work.release(self._company, self._key, self.token)",
+        ),
+        (
+            "self._work.wait(self._company, self._key, self.token, until=until, reason=reason, is_unused=True)",
+            "self._work.wait(self._company, self._key, self.token, until=until, reason=reason)",
+        ),
+        (
+            "return min(self.first_delay * (1 << min(attempt - 1, _DOUBLINGS)), self.longest_delay)",
+            "return self.first_delay * (1 << min(attempt - 1, _DOUBLINGS))",
+        ),
+        ("return is_known", "return True"),
+        ("except (LeaseLostError, MemoryNotFoundError) as lost:", "except LeaseLostError as lost:"),
+        ("self._renewals.close()", "pass"),
+        ("if self._record is None or not isinstance(error, Exception):", "if self._record is None or error is None:"),
+        ("waits = [part.key for part in parts if part.is_open][:DISPATCHED_AT_ONCE]", "waits = []"),
+        ("due &= work_items.c.key.in_(keys)", "pass"),
     ),
     *_of(
         "isolation",

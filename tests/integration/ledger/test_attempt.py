@@ -2,6 +2,7 @@
 
 import builtins
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -72,6 +73,7 @@ def row(ledger: Ledger, key: str) -> WorkItem:
 
 def test_the_work_that_ends_its_item_says_the_outcome(ledger: Ledger, key: str) -> None:
     assert attempted(ledger, key) == Done(facts={"proposals": 1})
+    assert f"lease-{key}" not in [thread.name for thread in threading.enumerate()], "its renewals have ended"
     assert (row(ledger, key).state, row(ledger, key).token) == ("done", None)
 
 

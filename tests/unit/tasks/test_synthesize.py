@@ -8,8 +8,9 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock, places_due
 from support.memories import NOW
 
-from memcore.errors import MemoryConnectionError, MemoryInputError
+from memcore.errors import MaintenancePausedError, MemoryConnectionError, MemoryInputError
 from memcore.jobs import Dead, Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
+from memcore.ledger.attempt import Attempt
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import NewRun, Run
 from memcore.ledger.work_items import REDISPATCH_AFTER
@@ -89,6 +90,33 @@ def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
     maintenance_run(job_context)
 
     assert [item.key for item in job_context.dispatcher.items] == ["run-1.0", "run-1.1", "run-1"]
+
+
+def test_a_run_that_waits_sends_its_own_parts_alone_and_a_paused_one_does_not_wake_itself(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    other = job_context.ledger.runs.create(NewRun(company="acme", agent_id="bob", planned_at=NOW))
+    assert other is not None
+    clock.advance(2 * REDISPATCH_AFTER)
+    queued(job_context)
+    snoozing(job_context, clock)
+    maintenance_run(job_context)
+    assert [item.key for item in job_context.dispatcher.items] == ["run-1.0", "run-1.1"]
+    for place in range(2):
+        part = job_context.ledger.syntheses.claim("acme", f"run-1.{place}", lease=REDISPATCH_AFTER)
+        assert part is not None
+        job_context.ledger.syntheses.finish(part)
+    job_context.dispatcher.items.clear()
+
+    def pause(run_id: str) -> Outcome:
+        with Attempt(job_context.ledger.runs, "acme", run_id) as attempt:
+            attempt.claim()
+            raise MaintenancePausedError("paused")
+        return attempt.outcome
+
+    job_context.maintenance_run = pause
+    assert maintenance_run(job_context) == Deferred(reason="paused")
+    assert job_context.dispatcher.items == []
 
 
 def test_a_dispatcher_that_fails_leaves_the_parts_to_be_dispatched_again(
