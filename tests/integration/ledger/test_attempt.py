@@ -130,9 +130,13 @@ def test_any_other_error_releases_the_item_and_is_raised(
         attempted(ledger, key, error)
     left = row(ledger, key)
     assert (left.state, left.attempt, left.dispatch_after) == ("available", 1, NOW + RETRIES.first_delay)
-    (told,) = (record for record in caplog.records if record.message == AttemptEvent.TROUBLE)
-    assert (told.levelno, vars(told)["error"], vars(told)["attempt"]) == (logging.WARNING, type(error).__name__, 1)
-    assert "private" not in str(vars(told))
+    (logged,) = (record for record in caplog.records if record.message == AttemptEvent.TROUBLE)
+    assert (logged.levelno, vars(logged)["error"], vars(logged)["attempt"]) == (
+        logging.WARNING,
+        type(error).__name__,
+        1,
+    )
+    assert "private" not in str(vars(logged))
 
 
 def test_a_dead_process_leaves_the_item_to_the_end_of_its_lease(ledger: Ledger, key: str, clock: StoppedClock) -> None:
