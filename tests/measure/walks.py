@@ -53,6 +53,10 @@ class Walk:
         """The files in the order in which they are first entered."""
         return list(dict.fromkeys(file for _, file, _ in self.calls))
 
+    def entered(self, file: str) -> list[str]:
+        """Return the functions of a file in the order in which they are first called."""
+        return list(dict.fromkeys(function for _, each, function in self.calls if each == file))
+
     @property
     def functions(self) -> int:
         return len({(file, function) for _, file, function in self.calls})
@@ -216,7 +220,7 @@ def figures(walks: Iterable[Walk]) -> Iterator[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--files", action="store_true", help="print the files of each walk too, in their order")
+    parser.add_argument("--files", action="store_true", help="print the files of each walk too, with what is called")
     parser.add_argument("--changes", action="store_true", help="print between which files a walk changes")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="walks-", ignore_cleanup_errors=True) as folder:
@@ -224,11 +228,15 @@ def main() -> None:
     show(figures(walks), as_json=options.json)
     if options.files:
         for walk in walks:
-            sys.stdout.write(f"\n{walk.name}\n" + "".join(f"  {file}\n" for file in walk.files))
+            sys.stdout.write(f"\n{walk.name}\n" + "".join(_rows(walk)))
     if options.changes:
         for walk in walks:
             rows = (f"  {count:4} {one} -> {other}\n" for (one, other), count in walk.borders.most_common(60))
             sys.stdout.write(f"\n{walk.name}\n" + "".join(rows))
+
+
+def _rows(walk: Walk) -> Iterator[str]:
+    return (f"  {file}: {', '.join(walk.entered(file))}\n" for file in walk.files)
 
 
 def _walked(folder: Path) -> list[Walk]:
