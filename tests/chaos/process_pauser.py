@@ -4,6 +4,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -63,10 +64,13 @@ class ProcessPauser(FaultThread):
         for target, seconds, spared in plan:
             self.is_over.wait(self._dice.uniform(1.0, _BEYOND_SECONDS))
             self.spared = frozenset({spared})
-            process = self._find(target)
-            if process is not None:
-                self._put_to_sleep(target, process, seconds + _BEYOND_SECONDS)
-            self.spared = frozenset()
+            while not self.is_over.is_set():
+                # One that dies between the two was killed by others: the next one.
+                with suppress(psutil.NoSuchProcess):
+                    if (process := self._find(target)) is not None:
+                        self._put_to_sleep(target, process, seconds + _BEYOND_SECONDS)
+                    break
+            self.asleep, self.spared = frozenset(), frozenset()
 
     def _find(self, target: Target) -> psutil.Process | None:
         while not self.is_over.wait(_POLL_INTERVAL_SECONDS):
