@@ -31,7 +31,6 @@ from memcore.vectorstore.errors import (
     NotFoundError,
     NotSupportedError,
     TooLargeError,
-    engine_errors,
 )
 from memcore.vectorstore.store import OLDEST_CHECKPOINT, Store
 from memcore.vectorstore.translation import (
@@ -40,6 +39,7 @@ from memcore.vectorstore.translation import (
     VACUUM_SHARE,
     QueryReader,
     described,
+    engine_errors,
     engine_filter,
     engine_order,
     engine_params,

@@ -25,8 +25,8 @@ from memcore.vectorstore.durability import (
     write_checkpoint,
     write_file,
 )
-from memcore.vectorstore.errors import ApiError, NotFoundError, engine_errors
-from memcore.vectorstore.translation import Shape
+from memcore.vectorstore.errors import ApiError, NotFoundError
+from memcore.vectorstore.translation import Shape, engine_errors
 from memcore.vectorstore.writes import Operation, PointRemoval, SparseRemoval
 
 #: The file in a collection's folder that holds its name and the request that created it.

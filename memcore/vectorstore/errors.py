@@ -1,27 +1,10 @@
-"""The store's refusals with their HTTP status, and what the engine raises turned into them."""
+"""The store's refusals with their HTTP status."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import ClassVar
 
 from pydantic import ValidationError
 
 from memcore.errors import MemoryError as MemtendError
-
-#: How the engine's own message begins when the request, not the engine, is at fault (seen in qdrant-edge-py 0.9.0).
-_CALLERS_FAULT = (
-    "Vector dimension error",
-    "Not existing vector name error",
-    "Validation failed",
-    "No range index",
-    "No appropriate index",
-    "invalid JSON path",
-    "Wrong input",
-    "Bad request",
-)
-
-#: How the engine's message begins when a write named a point that is not there; the other points were written.
-_MISSING_POINT = "No point with id"
 
 
 class ApiError(MemtendError):
@@ -95,26 +78,3 @@ class DiskFullError(ApiError):
 
     is_retryable = True
     status = 507
-
-
-@contextmanager
-def engine_errors() -> Generator[None]:
-    """Turn what the engine raises into a refusal: 400 and 404 where the request is at fault, 500 otherwise."""
-    try:
-        yield
-    except (ApiError, ValidationError):
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadRequestError(f"Format error in JSON body: {str(error).splitlines()[0]}") from error
-    except Exception as error:
-        message = str(error)
-        if message.startswith(_MISSING_POINT):
-            raise NotFoundError(f"Not found: {message} found") from error
-        if message.startswith(_CALLERS_FAULT):
-            raise BadRequestError(f"Wrong input: {message}") from error
-        raise EngineFailedError(f"Service internal error: {message}") from error
-    except BaseException as error:
-        # A Rust panic arrives as a BaseException and would otherwise end the event loop with every other request.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise EngineFailedError("Service internal error: the engine panicked") from error

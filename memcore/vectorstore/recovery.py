@@ -44,8 +44,8 @@ from memcore.vectorstore.durability import (
     write_checkpoint,
     write_file,
 )
-from memcore.vectorstore.errors import ApiError, engine_errors
-from memcore.vectorstore.translation import Shape
+from memcore.vectorstore.errors import ApiError
+from memcore.vectorstore.translation import Shape, engine_errors
 
 #: Points read at a time where all of them are looked at.
 _PAGE_POINTS = 1000

@@ -1,17 +1,19 @@
-"""Qdrant's REST models, checked and translated to the engine's: shapes, points, indexes, filters, queries."""
+"""Qdrant's REST models, checked and translated to the engine's: shapes, points, filters, queries; its errors."""
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Self
 
 import numpy as np
 import qdrant_edge as edge
+from pydantic import ValidationError
 from qdrant_client.http import models as rest
 
-from memcore.vectorstore.errors import BadRequestError, NotSupportedError
+from memcore.vectorstore.errors import ApiError, BadRequestError, EngineFailedError, NotFoundError, NotSupportedError
 
 #: Kilobytes of vectors in a segment above which the engine builds an HNSW graph. So high that it never does: building
 #: one took 10 s at 10,000 points and 179 s at 50,000 with everything else waiting, and filtered search got no faster.
@@ -538,3 +540,42 @@ def _params(given: rest.SearchParams | None) -> edge.SearchParams | None:
     if not isinstance(given.idf, rest.IdfCorpusParams):
         return None
     return edge.SearchParams(idf=edge.IdfParams(corpus=engine_filter(given.idf.corpus)))
+
+
+#: How the engine's own message begins when the request, not the engine, is at fault (seen in qdrant-edge-py 0.9.0).
+_CALLERS_FAULT = (
+    "Vector dimension error",
+    "Not existing vector name error",
+    "Validation failed",
+    "No range index",
+    "No appropriate index",
+    "invalid JSON path",
+    "Wrong input",
+    "Bad request",
+)
+
+#: How the engine's message begins when a write named a point that is not there; the other points were written.
+_MISSING_POINT = "No point with id"
+
+
+@contextmanager
+def engine_errors() -> Generator[None]:
+    """Turn what the engine raises into a refusal: 400 and 404 where the request is at fault, 500 otherwise."""
+    try:
+        yield
+    except (ApiError, ValidationError):
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadRequestError(f"Format error in JSON body: {str(error).splitlines()[0]}") from error
+    except Exception as error:
+        message = str(error)
+        if message.startswith(_MISSING_POINT):
+            raise NotFoundError(f"Not found: {message} found") from error
+        if message.startswith(_CALLERS_FAULT):
+            raise BadRequestError(f"Wrong input: {message}") from error
+        raise EngineFailedError(f"Service internal error: {message}") from error
+    except BaseException as error:
+        # A Rust panic arrives as a BaseException and would otherwise end the event loop with every other request.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise EngineFailedError("Service internal error: the engine panicked") from error

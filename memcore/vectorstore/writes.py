@@ -13,8 +13,16 @@ import qdrant_edge as edge
 from pydantic import TypeAdapter
 from qdrant_client.http import models as rest
 
-from memcore.vectorstore.errors import BadRequestError, NotSupportedError, engine_errors
-from memcore.vectorstore.translation import UNNAMED, Shape, engine_filter, point_id, refuse_shard_key, vector_struct
+from memcore.vectorstore.errors import BadRequestError, NotSupportedError
+from memcore.vectorstore.translation import (
+    UNNAMED,
+    Shape,
+    engine_errors,
+    engine_filter,
+    point_id,
+    refuse_shard_key,
+    vector_struct,
+)
 
 #: More points than a shard holds: a page of everything.
 _ALL = 2**32
