@@ -10,14 +10,9 @@ from threading import Event, Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from memcore.embedding.bm25 import require_texts
 from memcore.embedding.protocol import EmbedderKind
-from memcore.errors import MemoryEmbeddingError, MemoryInputError
-
-
-def require_texts(texts: Sequence[str]) -> None:
-    """Raise MemoryInputError when one text is given where a sequence of texts belongs: it would be cut into letters."""
-    if isinstance(texts, str):
-        raise MemoryInputError("texts", "must be a sequence of texts, not one text")
+from memcore.errors import MemoryEmbeddingError
 
 
 def speaking(texts: Sequence[str]) -> list[int]:

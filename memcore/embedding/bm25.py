@@ -58,6 +58,12 @@ _ASCII_WORD = re.compile("[a-z0-9]+")
 _STEM_CACHE_SIZE = 32_768
 
 
+def require_texts(texts: Sequence[str]) -> None:
+    """Raise MemoryInputError when one text is given where a sequence of texts belongs: it would be cut into letters."""
+    if isinstance(texts, str):
+        raise MemoryInputError("texts", "must be a sequence of texts, not one text")
+
+
 def whole(text: str) -> str:
     """Return the text with each half of a surrogate pair replaced: a tokenizer or a server would refuse the batch."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

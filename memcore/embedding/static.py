@@ -21,8 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from memcore.embedding.batching import require_texts
-from memcore.embedding.bm25 import ENGLISH_STOP_WORDS, fold, whole
+from memcore.embedding.bm25 import ENGLISH_STOP_WORDS, fold, require_texts, whole
 from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryConfigError
 
