@@ -1,11 +1,9 @@
-"""The Embedder protocol, and the identity that is recorded with the vectors."""
+"""The Embedder protocol."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
-from pydantic import PositiveInt
-
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,27 +50,6 @@ class Embedder(Protocol):
     def embed_query(self, text: str, /) -> "NDArray[np.float32]":
         """Return the query's vector of unit length, shape (dims,), or raise MemoryEmbeddingError."""
         ...
-
-
-class EmbedderIdentity(Frozen):
-    """The identity of a collection's embedder; another embedder is refused, because its vectors would not fit."""
-
-    name: NotBlankStr
-    kind: EmbedderKind
-    #: Length of its vectors.
-    dims: PositiveInt
-    #: Name and version of the form in which a memory is written before it is embedded (speaker, date, text).
-    text_form: NotBlankStr
-
-    @property
-    def label(self) -> str:
-        """All of it in one line."""
-        return f"{self.name} ({self.kind}, {self.dims} dimensions, text {self.text_form!r})"
-
-    @classmethod
-    def of(cls, embedder: Embedder, *, text_form: str) -> Self:
-        """Take the identity of an embedder that reads memories in this text form."""
-        return cls(name=embedder.name, kind=embedder.kind, dims=embedder.dims, text_form=text_form)
 
 
 class PromptPrefixes(Frozen):

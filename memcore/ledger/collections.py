@@ -3,13 +3,13 @@
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, select, true, update
 
 from memcore import ids
-from memcore.embedding.protocol import EmbedderIdentity
+from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
 from memcore.jobs import ReindexPayload
@@ -23,6 +23,27 @@ from memcore.models.memory import BoundedTime
 
 #: How long a reader uses a cached pointer. A switch delays writers for as long, so that no reader misses a write.
 READ_AGE = timedelta(seconds=2)
+
+
+class EmbedderIdentity(Frozen):
+    """The identity of a collection's embedder; another embedder is refused, because its vectors would not fit."""
+
+    name: NotBlankStr
+    kind: EmbedderKind
+    #: Length of its vectors.
+    dims: PositiveInt
+    #: Name and version of the form in which a memory is written before it is embedded (speaker, date, text).
+    text_form: NotBlankStr
+
+    @property
+    def label(self) -> str:
+        """All of it in one line."""
+        return f"{self.name} ({self.kind}, {self.dims} dimensions, text {self.text_form!r})"
+
+    @classmethod
+    def of(cls, embedder: Embedder, *, text_form: str) -> Self:
+        """Take the identity of an embedder that reads memories in this text form."""
+        return cls(name=embedder.name, kind=embedder.kind, dims=embedder.dims, text_form=text_form)
 
 
 class Verdict(StrEnum):

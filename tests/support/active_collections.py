@@ -1,8 +1,8 @@
 """An active collection as the ledger describes it."""
 
-from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
+from memcore.embedding.protocol import EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
-from memcore.ledger.collections import ServedCollection
+from memcore.ledger.collections import EmbedderIdentity, ServedCollection
 
 
 def served(name: str, *, embedder: str = "static", generation: int = 1) -> ServedCollection:

@@ -21,7 +21,7 @@ from memcore.backends.mem0.points import ensure_collection
 from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.writer import History, Indexing, Writer
 from memcore.clock import Clock
-from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
+from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import (
     MemoryConfigError,
     MemoryConnectionError,
@@ -33,6 +33,7 @@ from memcore.ledger.collections import (
     READ_AGE,
     CollectionPointer,
     CollectionPointers,
+    EmbedderIdentity,
     Phase,
     ReindexMarks,
     ServedCollection,

@@ -36,8 +36,8 @@ from qdrant_client.models import (
 
 from memcore.backends.protocol import BackendEvent
 from memcore.embedding.bm25 import SparseVector
-from memcore.embedding.protocol import EmbedderIdentity
 from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.ledger.collections import EmbedderIdentity
 from memcore.models.memory import (
     EARLIEST,
     LATEST,

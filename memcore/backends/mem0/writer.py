@@ -17,8 +17,8 @@ from memcore.backends.mem0.points import Key, encode, encode_shared, iso, metada
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
-from memcore.embedding.protocol import Embedder, EmbedderIdentity
-from memcore.ledger.collections import ServedCollection
+from memcore.embedding.protocol import Embedder
+from memcore.ledger.collections import EmbedderIdentity, ServedCollection
 from memcore.ledger.database import Database, add_new
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history

@@ -4,8 +4,9 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from memcore.embedding.protocol import Embedder, EmbedderIdentity
+from memcore.embedding.protocol import Embedder
 from memcore.errors import MemoryInputError
+from memcore.ledger.collections import EmbedderIdentity
 
 #: Rounding in a model's batches; two different texts differ by far more.
 ROUNDING = 1e-5

@@ -12,9 +12,10 @@ from support.installed_extras import declared
 from support.thorough import examples
 
 from memcore.embedding import static as wordllama_files
-from memcore.embedding.protocol import EmbedderIdentity, EmbedderKind
+from memcore.embedding.protocol import EmbedderKind
 from memcore.embedding.static import Pooling, StaticEmbedder, StaticTable
 from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.ledger.collections import EmbedderIdentity
 
 TEXTS = [
     "The payment service retries three times before it gives up.",

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from memcore.embedding.factory import create_embedder
-from memcore.embedding.protocol import EmbedderIdentity, PromptPrefixes
+from memcore.embedding.protocol import PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
 from memcore.embedding.static import StaticEmbedder, StaticTable
 from memcore.errors import MemoryConfigError
-from memcore.ledger.collections import ServedCollection
+from memcore.ledger.collections import EmbedderIdentity, ServedCollection
 
 
 def choice_of(folder: Path, dims: int = 32) -> EmbedderChoice:
