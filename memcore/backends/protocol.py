@@ -337,16 +337,3 @@ async def pages(backend: BatchBackend, where: Where) -> AsyncIterator[tuple[Memo
         cursor = page.cursor
         if cursor is None:
             return
-
-
-async def marked(backend: BatchBackend, agent_id: str, token: str) -> tuple[MemoryRecord, ...]:
-    """Return, whole and with vectors, the memories that carry the token, oldest first."""
-    where = Where(agent_id=agent_id, token=token)
-    found: list[MemoryRecord] = []
-    cursor: str | None = None
-    while True:
-        page = await backend.scan(where, cursor=cursor, with_vectors=True)
-        found.extend(page.records)
-        cursor = page.cursor
-        if cursor is None:
-            return tuple(found)

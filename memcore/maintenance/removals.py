@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from memcore import ids
-from memcore.backends.protocol import MAX_PAGE, marked
+from memcore.backends.protocol import MAX_PAGE
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
 from memcore.ledger.lease import Lease
@@ -184,7 +184,19 @@ class JournaledStore:
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
         token = self._next_token()
         await self._backend.claim(where, token)
-        return token, await marked(self._backend, where.agent_id, token)
+        return token, await self._marked(where.agent_id, token)
+
+    async def _marked(self, agent_id: str, token: str) -> tuple[MemoryRecord, ...]:
+        """Return, whole and with vectors, the memories that carry the token, oldest first."""
+        where = Where(agent_id=agent_id, token=token)
+        found: list[MemoryRecord] = []
+        cursor: str | None = None
+        while True:
+            page = await self._backend.scan(where, cursor=cursor, with_vectors=True)
+            found.extend(page.records)
+            cursor = page.cursor
+            if cursor is None:
+                return tuple(found)
 
     def _next_token(self) -> str:
         # One mark per entry: memories that an earlier entry of this attempt claimed and left are not ours.
