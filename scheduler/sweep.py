@@ -13,7 +13,6 @@ from memcore.ledger.work_items import WorkItem
 from memcore.models.memory import ConsolidationInterval
 from memcore.org.sync import OrgSync
 from memcore.skills.publication import SkillApprovals
-from scheduler.companies import served_companies
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
 
@@ -77,7 +76,7 @@ def sweep(payload: SweepPayload, job_context: JobContext) -> Outcome:
     """
     due: tuple[WorkItem, ...] = ()
     if payload.company is None:
-        companies = served_companies(job_context)
+        companies = job_context.policies.served(job_context.ledger.companies)
         plan_cycles(job_context, companies)
         due = job_context.ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
         job_context.dispatcher.dispatch([*due, *_sweeps_of_others(job_context, companies)])

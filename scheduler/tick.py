@@ -4,7 +4,6 @@ Its cost grows with the agents that are due, not with those that exist.
 """
 
 from memcore.jobs import Done, Outcome, TickPayload
-from scheduler.companies import served_companies
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
 
@@ -30,11 +29,12 @@ def _send(job_context: JobContext) -> int:
     due = agents.due(default=job_context.policies.policy.memory.consolidation.interval)
     if not due:
         return 0  # most ticks end here, and read no policy
-    served = [company.company for company, _ in served_companies(job_context) if company.company in due]
+    companies = job_context.policies.served(job_context.ledger.companies)
+    served = [company.company for company, _ in companies if company.company in due]
     waiting = {interval: [each for each in served if due[each] is interval] for interval in set(due.values())}
     while waiting and sent < CLAIM_CAP:
-        for interval, companies in tuple(waiting.items()):
-            runs = agents.claim_due(companies, interval=interval, limit=CLAIM_BATCH)
+        for interval, names in tuple(waiting.items()):
+            runs = agents.claim_due(names, interval=interval, limit=CLAIM_BATCH)
             if runs:  # committed by now: a message lost from here on is found by the sweep
                 job_context.dispatcher.dispatch(runs)
             sent += len(runs)

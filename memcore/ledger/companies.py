@@ -1,5 +1,6 @@
 """The companies that an installation serves: their state, which is the kill switch of all their agents, and policy."""
 
+import logging
 import os
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,6 +19,11 @@ from memcore.ledger.rows import Records
 from memcore.ledger.tables import companies
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, ConsolidationInterval
+
+_log = logging.getLogger("memtend.jobs")
+
+#: Companies read at a time.
+_PAGE = 1_000
 
 
 class CompanyState(StrEnum):
@@ -176,6 +182,27 @@ class CompanyPolicies:
             known = self._known[company.company] = source, settings, self._read(company, source)
         return known[1:]
 
+    def served(self, rows: Companies) -> list[tuple[Company, Policy]]:
+        """Return the companies that are not removed, with their policies; one whose policy is wrong is left out.
+
+        The interval of a company's own policy is saved in its row, where :meth:`Agents.due` finds it.
+        """
+        found, changed = list[tuple[Company, Policy]](), {}
+        for company in _unremoved(rows, self._settings.company):
+            try:
+                _, policy = self.of(company)
+            except MemoryConfigError as error:
+                about = {"company": company.company, "reason": str(error)}
+                _log.error("scheduler.company_left_out", extra=about)  # its sentence says what to change
+                continue
+            found.append((company, policy))
+            interval = None if policy is self.policy else policy.memory.consolidation.interval
+            if interval is not company.interval:
+                changed[company.company] = interval
+        if changed:  # most calls find none, and take no lock
+            rows.note_intervals(changed)
+        return found
+
     def _source(self, company: Company) -> "_Source":
         try:
             # Only a name that is safe in a path reaches the file system, whatever a row or a message says.
@@ -201,6 +228,18 @@ class CompanyPolicies:
 
     def _file(self, company: str) -> str:
         return f"{self._folder}/{company}.yaml"
+
+
+def _unremoved(rows: Companies, own: str) -> list[Company]:
+    found: list[Company] = []
+    while len(page := rows.list(after=found[-1].company if found else None, limit=_PAGE)) == _PAGE:
+        found += page
+    found += page
+    if all(company.company != own for company in found):
+        # The installation's own, where nobody has migrated since it was named.
+        rows.register(own)
+        return _unremoved(rows, own)
+    return [company for company in found if company.state is not CompanyState.REMOVED]
 
 
 #: What a policy was read from: the state of the file, None where there is none, and the row's document.

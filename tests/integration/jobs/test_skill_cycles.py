@@ -29,7 +29,6 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.skills.evolver import CycleService, SkillEvolver
 from memcore.skills.report import CycleStage, EvolverReport
-from scheduler.companies import served_companies
 from scheduler.sweep import plan_cycles, sweep
 from tasks.learn import evolve
 
@@ -239,7 +238,7 @@ def test_a_sweep_that_dies_before_it_dispatches_loses_no_cycle(ledger: Ledger, c
     share_failures(ledger, COMPANY, at=clock() - timedelta(days=2))
     job_context.dispatcher.error = OSError("killed")
     with pytest.raises(OSError, match="killed"):
-        plan_cycles(job_context, served_companies(job_context))
+        plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     job_context.dispatcher.error = None
     assert job_context.dispatcher.items == []
     clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))

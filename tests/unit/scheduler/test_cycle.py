@@ -13,7 +13,6 @@ from memcore.config.policy import Policy
 from memcore.jobs import Done
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.work_items import REDISPATCH_AFTER
-from scheduler.companies import served_companies
 from scheduler.sweep import KEPT_AT_LEAST, plan_cycles, sweep
 
 
@@ -40,7 +39,7 @@ def test_the_first_sweep_plans_a_cycle_and_then_there_is_one_for_each_slot(
     job_context.policy, length = policy(interval), INTERVALS[interval]
     started = clock()
     for _ in range(40):
-        plan_cycles(job_context, served_companies(job_context))
+        plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
         clock.advance(length / 10)
     slots = [each.planned_at for each in cycles(job_context)]
     assert len(slots) in {4, 5}
@@ -53,10 +52,10 @@ def test_the_first_sweep_plans_a_cycle_and_then_there_is_one_for_each_slot(
 
 def test_a_long_downtime_brings_one_cycle(job_context: ScriptedContext, clock: StoppedClock) -> None:
     job_context.policy = policy()
-    plan_cycles(job_context, served_companies(job_context))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     clock.advance(timedelta(days=3))
-    plan_cycles(job_context, served_companies(job_context))
-    plan_cycles(job_context, served_companies(job_context))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     assert len(cycles(job_context)) == 2
 
 
@@ -75,7 +74,7 @@ def cycle_statements(job_context: ScriptedContext, chosen: Policy) -> int:
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        plan_cycles(job_context, served_companies(job_context))
+        plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     finally:
         event.remove(Engine, "before_cursor_execute", note)
     assert seen
@@ -84,10 +83,10 @@ def cycle_statements(job_context: ScriptedContext, chosen: Policy) -> int:
 
 def test_while_all_is_paused_no_cycle_is_planned(job_context: ScriptedContext, clock: StoppedClock) -> None:
     job_context.policy = policy()
-    plan_cycles(job_context, served_companies(job_context))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     job_context.ledger.companies.pause("acme")
     clock.advance(timedelta(days=1))
-    plan_cycles(job_context, served_companies(job_context))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     assert len(job_context.ledger.skill_cycles.page("acme")) == 1
 
 
@@ -97,9 +96,9 @@ def test_a_cycle_whose_message_was_lost_is_dispatched_for_until_it_is_finished(
     job_context.policy = policy("daily")
     job_context.dispatcher.error = OSError("the broker is away")
     with pytest.raises(OSError, match="away"):
-        plan_cycles(job_context, served_companies(job_context))
+        plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     job_context.dispatcher.error = None
-    plan_cycles(job_context, served_companies(job_context))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     assert cycles(job_context) == [], "its row is there, and the sweep has it"
     for dispatched, wait in enumerate((REDISPATCH_AFTER, REDISPATCH_AFTER, 2 * REDISPATCH_AFTER), start=1):
         clock.advance(wait)
@@ -120,12 +119,12 @@ def test_an_old_cycle_goes_and_its_slot_is_not_planned_again(job_context: Script
             }
         }
     )
-    plan_cycles(job_context, served_companies(job_context))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     (first,) = cycles(job_context)
     finish_cycle(job_context.ledger, "acme", first.cycle_id, {})
     clock.advance(timedelta(days=6))
     sweep("{}", job_context)
-    plan_cycles(job_context, served_companies(job_context))
+    plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     assert job_context.ledger.skill_cycles.get("acme", first.cycle_id) is not None
     clock.advance(KEPT_AT_LEAST)
     sweep("{}", job_context)
