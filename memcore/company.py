@@ -11,6 +11,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.protocol import Embedder
 from memcore.event_loop import LoopThread
+from memcore.jobs import Payload
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
@@ -21,13 +22,17 @@ from memcore.llm.protocol import Model
 class JobDispatcher(Protocol):
     """Publishes a job for ledger rows that are ready; the sweep dispatches again what a lost message named."""
 
-    def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
-        """Send the jobs that compress agents' experience. Raises MemoryConnectionError."""
-        ...
-
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items. Raises MemoryConnectionError."""
         ...
+
+
+def dispatch_open(dispatcher: JobDispatcher, ledger: Ledger, company: str, kind: type[Payload]) -> None:
+    """Send the messages of a company's open work of a kind of which there is little at once.
+
+    Raises MemoryConnectionError.
+    """
+    dispatcher.dispatch(ledger.work.open(company, kind.task))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -24,12 +24,14 @@ from memcore.config.maintenance import ConsolidationConfig, ExperienceCompressor
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
-    MaintenancePausedError,
     MalformedAnswerError,
     ProviderError,
 )
-from memcore.jobs import Done, Outcome, Skipped, Snooze
+from memcore.jobs import Done, Skipped, Step
+from memcore.ledger.attempt import Attempt
+from memcore.ledger.lease import Lease
 from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.work_items import WorkItem
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
@@ -265,9 +267,6 @@ AT_A_TIME = 4
 #: How long one job works for an agent before it lets others have a turn.
 SLICE = timedelta(minutes=5)
 
-#: Wait of the rest: the job goes to the end of its queue.
-NEXT_SLICE = timedelta(seconds=1)
-
 #: Failures one after the other that end a run: the model is away, and every further question would only wait.
 MAX_IN_A_ROW = 10
 
@@ -307,51 +306,70 @@ class CompressionService:
             clock=context.clock,
         )
 
-    async def run(self, agent_id: str) -> Outcome:
-        """Compress what is raw; whatever happens, calling it again goes on where it stopped.
+    async def run(self, agent_id: str) -> Step:
+        """Compress what is raw for one slice of time; whatever happens, calling it again goes on where it stopped.
 
         Returns:
-            Done: every raw experience was tried; the facts say what became of them.
-            Snooze: the budget is spent until a time, or it is the next agent's turn.
-            Skipped: switched off, paused, no model, or an agent whose level keeps no experience.
+            Done: every raw experience was tried, or it is the next agent's turn; the facts say what became of them.
+            Deferred: it waits for a budget, the end of a pause, or a store that is away.
+            Skipped: switched off, no model, or an agent whose level keeps no experience.
+            Dead: no run has asked for it.
         """
-        config = self.policy.experience_compressor
-        if not config.enabled:
-            return Skipped(reason="memory.consolidation.experience_compressor.enabled is false")
         if self.model is None:
-            # The next run dispatches again.
-            return Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
+            return Step(outcome=Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL"))
+        compressor = LLMExperienceCompressor(
+            CachingModel(self.model, self.ledger.answers),
+            self.policy.experience_compressor,
+            company=self.company,
+            clock=self.clock,
+        )
+        compressions, goes_on = self.ledger.compressions, False
+        key = ids.compression_id(company=self.company, agent_id=agent_id)
+        with Attempt(compressions, self.company, key, switch=self._check_switch) as attempt:
+            attempt.claim()
+            refusal = self._refusal(agent_id)
+            if refusal is not None:
+                compressions.skip(self.company, key, attempt.token, refusal)
+                attempt.outcome = Skipped(reason=refusal)
+            else:
+                counts, goes_on = await self._walk(agent_id, compressor, attempt.lease)
+                if goes_on:
+                    compressions.release(self.company, key, attempt.token, is_unused=True)
+                else:
+                    compressions.finish(self.company, key, attempt.token)
+                attempt.outcome = Done(facts=dict(counts))
+        return Step(outcome=attempt.outcome, goes_on=goes_on)
+
+    def _check_switch(self, item: WorkItem) -> None:
+        check_kill_switch(self.ledger, company=self.company, agent_id=item.agent_id, is_enabled=self.policy.enabled)
+
+    def _refusal(self, agent_id: str) -> str | None:
+        """Return why nothing of the agent is compressed; None when it is."""
+        if not self.policy.experience_compressor.enabled:
+            return "memory.consolidation.experience_compressor.enabled is false"
         level = self.ledger.agents.levels(self.company, [agent_id]).get(agent_id, self.level)
         if level is MemoryLevel.NONE or experience_refusal(level) is not None:
-            return Skipped(reason=f"level {level}: what is learned would outlive the memories")
-        compressor = LLMExperienceCompressor(
-            CachingModel(self.model, self.ledger.answers), config, company=self.company, clock=self.clock
-        )
-        try:
-            return await self._walk(agent_id, compressor)
-        except MaintenancePausedError as error:
-            return Skipped(reason=str(error))
+            return f"level {level}: what is learned would outlive the memories"
+        return None
 
-    async def _walk(self, agent_id: str, compressor: ExperienceCompressor) -> Outcome:
+    async def _walk(self, agent_id: str, compressor: ExperienceCompressor, lease: Lease) -> tuple[Counter[str], bool]:
+        """Return what became of how many experiences, and whether more wait for another slice."""
         store, until = self.ledger.experiences, self.monotonic() + SLICE.total_seconds()
         counts: Counter[str] = Counter()
         in_a_row = 0
         last: DetailedExperience | None = None
         while page := store.raw(self.company, agent_id, before=last, limit=AT_A_TIME):
             last = page[-1]
-            check_kill_switch(self.ledger, company=self.company, agent_id=agent_id, is_enabled=self.policy.enabled)
-            try:
-                became = await self._compress(page, compressor)
-            except BudgetExceededError as error:
-                return Snooze(reason=str(error), delay=max(error.until - self.clock(), NEXT_SLICE))
+            lease.enter()
+            became = await self._compress(page, compressor)
             counts.update(became)
             in_a_row = in_a_row + len(became) if set(became) == {"failed"} else 0
             if in_a_row >= MAX_IN_A_ROW:
                 break
             if self.monotonic() >= until and set(counts) - {"failed", "elsewhere"}:
-                return Snooze(reason="more experience waits, and so do other agents", delay=NEXT_SLICE)
+                return counts, True
         _log.info(ExperienceEvent.RUN_COMPLETED, extra={"agent_id": agent_id, **counts})
-        return Done(facts=dict(counts))
+        return counts, False
 
     async def _compress(self, page: Sequence[DetailedExperience], compressor: ExperienceCompressor) -> list[str]:
         """Return the outcome of each; an error of one waits for the others to end."""

@@ -68,6 +68,11 @@ def compressed_id(*, company: str, agent_id: str, experience_id: str, version: s
     return _derive("compressed", company, agent_id, experience_id, version)
 
 
+def compression_id(*, company: str, agent_id: str) -> str:
+    """Return the id of the work that compresses an agent's raw experience."""
+    return _derive("compression", company, agent_id)
+
+
 def approval_id(*, company: str, action: str, cause: str) -> str:
     """Return the id of the approval that one cause asks for; the same cause asks once."""
     return _derive("approval", company, action, cause)

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from memcore.backends.factory import create_worker_backend
 from memcore.clock import Clock, utc_now
+from memcore.company import JobDispatcher, dispatch_open
 from memcore.config.finetune import FineTuneExecutionConfig
 from memcore.errors import (
     CheckpointNotFoundError,
@@ -32,7 +33,6 @@ from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run
-from memcore.ledger.work_items import WorkItem
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
 from memcore.reindex import create_reindex_target
 
@@ -43,14 +43,6 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.finetune.deployment import CheckpointDeployment
-
-
-class JobDispatcher(Protocol):
-    """Publishes a job for every row that is ready; the sweep re-dispatches lost jobs."""
-
-    def dispatch(self, items: Iterable[WorkItem]) -> None:
-        """Send the messages of work items. Raises MemoryConnectionError."""
-        ...
 
 
 #: Most rows of a page.
@@ -89,7 +81,7 @@ class MemoryService:
         checked = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
         rows = self.ledger.finetune_runs
         run = await asyncio.to_thread(rows.start, self.company, checked.model_dump(mode="json"))
-        await self._dispatch(self._dispatch_open, FineTunePayload)
+        await self._dispatch_open(FineTunePayload)
         return run
 
     async def resume_fine_tune(self, run_id: str) -> FineTuneRun:
@@ -98,7 +90,7 @@ class MemoryService:
         Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
         """
         run = await asyncio.to_thread(self.ledger.finetune_runs.resume, self.company, run_id)
-        await self._dispatch(self._dispatch_open, FineTunePayload)
+        await self._dispatch_open(FineTunePayload)
         return run
 
     async def get_fine_tune_status(self, run_id: str | None = None) -> FineTuneStatus:
@@ -122,7 +114,7 @@ class MemoryService:
             return None
         if not run.stage.is_end:
             # Its worker may be dead: the first worker that gets the job ends the run.
-            await self._dispatch(self._dispatch_open, FineTunePayload)
+            await self._dispatch_open(FineTunePayload)
         return run.run_id
 
     async def run_preflight(self, plan: FineTunePlan | Mapping[str, Any]) -> PreflightResult:
@@ -179,7 +171,7 @@ class MemoryService:
             async with self.open_backend():
                 pass
             pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
-        await self._dispatch(self._dispatch_open, ReindexPayload)
+        await self._dispatch_open(ReindexPayload)
         return pointer
 
     async def rollback_checkpoint(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
@@ -192,7 +184,7 @@ class MemoryService:
         """
         async with self.open_deployment() as deployment:
             pointer = await deployment.rollback(checkpoint_id, confirmation)
-        await self._dispatch(self._dispatch_open, ReindexPayload)
+        await self._dispatch_open(ReindexPayload)
         return pointer
 
     async def delete_checkpoint(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
@@ -237,8 +229,8 @@ class MemoryService:
             gathering = Gathering(backend, self.ledger, company=self.company, alive=lambda: None)
             return await gathering.count(enough=enough)
 
-    def _dispatch_open(self, kind: type[Payload]) -> None:
-        self.dispatcher.dispatch(self.ledger.work.open(self.company, kind.task))
+    async def _dispatch_open(self, kind: type[Payload]) -> None:
+        await self._dispatch(dispatch_open, self.dispatcher, self.ledger, self.company, kind)
 
     async def _dispatch(self, dispatch: Callable[..., None], *given: object) -> None:
         try:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from memcore import ids
 from memcore.config.policy import Policy
-from memcore.jobs import Done, LessonPayload, Outcome, SweepPayload, SynthesisPayload
+from memcore.jobs import CompressPayload, Done, LessonPayload, Outcome, SweepPayload, SynthesisPayload
 from memcore.ledger.agents import last_slot
 from memcore.ledger.companies import Company, CompanyState
 from memcore.ledger.work_items import WorkItem
@@ -57,7 +57,7 @@ def expire_lessons(job_context: JobContext) -> None:
 
 
 #: Kinds of work that nobody can do without a language model: their messages would only come back.
-ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task)
+ASK_A_MODEL = (CompressPayload.task, LessonPayload.task, SynthesisPayload.task)
 
 
 #: Items dispatched in one sweep at most.

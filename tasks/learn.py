@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+from memcore import ids
+from memcore.company import dispatch_open
 from memcore.errors import FineTuneRunActiveError
 from memcore.experience import CompressionService
 from memcore.finetune.service import FineTuneService
@@ -15,7 +17,6 @@ from memcore.jobs import (
     FineTunePayload,
     LessonPayload,
     Outcome,
-    Payload,
     ReindexPayload,
     Skipped,
 )
@@ -49,11 +50,18 @@ def record(payload: ExperiencePayload, job_context: JobContext) -> Outcome:
 
 @job(CompressPayload, LONG_LIMITS, needs=CompressionService, is_repeated=True)
 def compress(payload: CompressPayload, service: CompressionService, job_context: JobContext) -> Outcome:
-    """Compress raw experience for one slice of time; the ledger's rows say what is left."""
-    outcome = job_context.run(service.run(payload.agent_id))
-    if isinstance(outcome, Done) and outcome.facts.get("compressed"):
-        job_context.run(job_context.service(WikiExporter).export_after_run(payload.agent_id))
-    return outcome
+    """Compress raw experience for one slice of time, and dispatch the next slice behind whatever else waits."""
+    ledger, agent_id = job_context.ledger, payload.agent_id
+    if ledger.experiences.has_raw(payload.company, agent_id):
+        # An older worker sends the message without its row.
+        ledger.compressions.request_for(payload.company, agent_id)
+    step = job_context.run(service.run(agent_id))
+    if step.goes_on:
+        key = ids.compression_id(company=payload.company, agent_id=agent_id)
+        job_context.dispatcher.dispatch([ledger.compressions.item(payload.company, key)])
+    if isinstance(step.outcome, Done) and step.outcome.facts.get("compressed"):
+        job_context.run(job_context.service(WikiExporter).export_after_run(agent_id))
+    return step.outcome
 
 
 @job(LessonPayload, LONG_LIMITS, needs=LearningService, is_repeated=True)
@@ -91,12 +99,8 @@ def reindex(_payload: ReindexPayload, service: ReindexService, job_context: JobC
     """Reindex for one slice of time, and dispatch the next slice behind whatever else waits."""
     done = job_context.run(service.run(on_progress=job_context.on_progress))
     if done.goes_on:
-        _dispatch_open(job_context, ReindexPayload)
+        dispatch_open(job_context.dispatcher, job_context.ledger, job_context.company, ReindexPayload)
     return done.outcome
-
-
-def _dispatch_open(job_context: JobContext, kind: type[Payload]) -> None:
-    job_context.dispatcher.dispatch(job_context.ledger.work.open(job_context.company, kind.task))
 
 
 @job(FineTunePayload, _STAGE_LIMITS, needs=FineTuneService, is_repeated=True)
@@ -110,5 +114,5 @@ def finetune(payload: FineTunePayload, service: FineTuneService, job_context: Jo
             return Skipped(reason=str(error))
     step = service.run(payload.run_id, on_progress=job_context.on_progress)
     if step.goes_on:
-        _dispatch_open(job_context, FineTunePayload)
+        dispatch_open(job_context.dispatcher, job_context.ledger, job_context.company, FineTunePayload)
     return step.outcome

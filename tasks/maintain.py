@@ -26,9 +26,10 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
     is_wanted, company = job_context.policy.memory.consolidation.experience_compressor.enabled, job_context.company
     try:
         if is_wanted and job_context.ledger.experiences.has_raw(company, agent_id):
-            job_context.dispatcher.dispatch_compression(company, [agent_id])
+            requested = job_context.ledger.compressions.request_for(company, agent_id)
+            job_context.dispatcher.dispatch([requested] if requested else [])
     except MemoryError as error:
-        # The raw rows stay, and the agent's next run dispatches them.
+        # The raw rows stay: the sweep dispatches what was requested, or the agent's next run requests it.
         _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
     try:
         job_context.run(job_context.service(Propagation).run(agent_id))

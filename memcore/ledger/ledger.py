@@ -14,7 +14,7 @@ from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, Uses
-from memcore.ledger.learning.experiences import Experiences
+from memcore.ledger.learning.experiences import Compressions, Experiences
 from memcore.ledger.learning.lessons import Lessons
 from memcore.ledger.learning.patterns import Patterns
 from memcore.ledger.learning.skill_cycles import SkillCycles
@@ -50,6 +50,7 @@ class Ledger:
         self.answers = Answers(ledger, clock=clock)
         self.approvals = Approvals(ledger, clock=clock)
         self.experiences = Experiences(ledger, clock=clock)
+        self.compressions = Compressions(ledger, clock=clock)
         self.trajectories = Trajectories(ledger)
         self.patterns = Patterns(ledger)
         self.lessons = Lessons(ledger, clock=clock)

@@ -509,3 +509,32 @@ class Work(Records[_Record]):
             its = select(gone).where(gone.c.company == work_items.c.company, gone.c[self._key.name] == work_items.c.key)
             connection.execute(delete(work_items).where(equals(work_items, kind=self._kind), its.exists()))
             return connection.execute(delete(self._table).where(*which)).rowcount
+
+
+class PlainWork(Work[WorkItem]):
+    """The base of a repository of a kind without a table of its own: its record is its item."""
+
+    _table = work_items
+    _model = WorkItem
+
+    def request(
+        self, key: str, payload: Payload, *, agent_id: str | None = None, lock: str | None = None
+    ) -> WorkItem | None:
+        """Make the item of a key ready, a new one or one that has ended, and return it; None while it is open."""
+        now, name = self._clock(), self._name(payload.company, key)
+        with self._database.write() as connection:
+            is_new = add_items(connection, [new_item(name, payload, now=now, agent_id=agent_id, lock=lock)])
+            if is_new or move(connection, "replay", is_item(name), now=now, attempt=0, reason=None):
+                return self._in(connection, payload.company, key)
+        return None
+
+    def finish(self, company: str, key: str, token: str) -> WorkItem:
+        """End a leased item as done. Raises LeaseLostError."""
+        return self._leased(company, key, token, "finish")
+
+    def skip(self, company: str, key: str, token: str, reason: str) -> WorkItem:
+        """End a leased item for which there was nothing to do. Raises LeaseLostError."""
+        return self._leased(company, key, token, "skip", reason=reason)
+
+    def _rows(self) -> Select[*tuple[Any, ...]]:
+        return select(work_items).where(work_items.c.kind == self._kind)

@@ -14,6 +14,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from memcore.client import JobState, MemoryClient, StoreReceipt
+from memcore.company import dispatch_open
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -111,8 +112,8 @@ class Command:
 
     def dispatch_open(self, kind: type[Payload]) -> None:
         """Send the messages of the company's open work of a kind."""
-        with self.ledger() as ledger:
-            self.dispatch(ledger.work.open(self.company, kind.task))
+        with self.ledger() as ledger, self.dispatcher() as dispatcher:
+            dispatch_open(dispatcher, ledger, self.company, kind)
 
     @contextmanager
     def service(self) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":

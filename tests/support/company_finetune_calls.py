@@ -79,6 +79,9 @@ WRITES: dict[str, Call] = {
             c, run_id, token, stage=FineTuneStage.GENERATING_DATA, files={"a": "b"}
         ),
     ),
+    "finetune_runs.fail": lambda ledger, _, c: _aimed(
+        ledger, lambda run_id, token: ledger.finetune_runs.fail(c, run_id, token, "no")
+    ),
     "finetune_runs.release": lambda ledger, _, c: _aimed(
         ledger, lambda run_id, token: ledger.finetune_runs.release(c, run_id, token)
     ),

@@ -72,6 +72,9 @@ WRITES: dict[str, Call] = {
             c, key, token, stage=ReindexStage.CATCHING_UP, cursor=None, looked_at=9
         ),
     ),
+    "reindexes.fail": lambda ledger, _, c: _aimed(
+        ledger, lambda key, token: ledger.reindexes.fail(c, key, token, "no")
+    ),
     "reindexes.release": lambda ledger, _, c: _aimed(
         ledger, lambda key, token: ledger.reindexes.release(c, key, token)
     ),

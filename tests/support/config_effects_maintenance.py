@@ -186,7 +186,8 @@ def compression(place: Place, policy: Policy) -> object:
     model = Teacher()
     with context_fixture(place, policy, model=model) as made:
         made.ledger.experiences.append(COMPANY, experience("e", output="The disk was full. " * 40))
-        outcome = made.job_context.run(made.job_context.service(CompressionService).run(AGENT))
+        made.ledger.compressions.request_for(COMPANY, AGENT)
+        outcome = made.job_context.run(made.job_context.service(CompressionService).run(AGENT)).outcome
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
         return _left(made, outcome), asked
 

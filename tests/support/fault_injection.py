@@ -165,6 +165,7 @@ class _WatchedLedger:
         self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
         self.answers = _Watched(inner.answers, "answers", faults)
         self.experiences = _Watched(inner.experiences, "experiences", faults)
+        self.compressions = _Watched(inner.compressions, "compressions", faults)
         self.trajectories = _Watched(inner.trajectories, "trajectories", faults)
         self.lessons = _Watched(inner.lessons, "lessons", faults)
         self.work = _Watched(inner.work, "work", faults)

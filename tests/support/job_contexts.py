@@ -53,14 +53,8 @@ class ScriptedBatchWriter:
 class RecordingDispatcher:
     """Remembers what it dispatched."""
 
-    experience: list[tuple[str, str]] = field(default_factory=list)
     items: list[WorkItem] = field(default_factory=list)
     error: Exception | None = None
-
-    def dispatch_compression(self, company: str, agent_ids: Iterable[str]) -> None:
-        if self.error is not None:
-            raise self.error
-        self.experience.extend((company, agent_id) for agent_id in agent_ids)
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         if self.error is not None:
@@ -95,7 +89,7 @@ class ScriptedService:
             return self.script.slice
         answers: dict[type, Callable[[str], Any]] = {
             MaintenanceService: self.script.maintenance_run,
-            CompressionService: self.script.compressing,
+            CompressionService: lambda agent_id: Step(outcome=self.script.compressing(agent_id)),
             CycleService: self.script.evolving,
             Propagation: self.script.passing_on,
         }

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, func, select
 
+from memcore import ids
 from memcore.errors import MemoryInputError
-from memcore.jobs import MAX_PAYLOAD_BYTES
+from memcore.jobs import MAX_PAYLOAD_BYTES, CompressPayload
 from memcore.ledger.database import checked_key, equals, insert_one, pack, record_of, unpack
 from memcore.ledger.rows import Records
 from memcore.ledger.tables import RAW, experiences
+from memcore.ledger.work_items import PlainWork, WorkItem
 from memcore.models.experience import DetailedExperience
 
 #: Most experiences of a page: each may take as much as a job on the wire, 1 MiB.
@@ -111,6 +113,17 @@ class Experiences(Records[DetailedExperience]):
 
     def _position(self, record: DetailedExperience) -> tuple[Any, ...]:
         return record.created_at, record.id
+
+
+class Compressions(PlainWork):
+    """The compression of raw experience, an item for each agent."""
+
+    _kind = CompressPayload.task
+
+    def request_for(self, company: str, agent_id: str) -> WorkItem | None:
+        """Make the agent's compression ready, and return it to be dispatched; None while it is open."""
+        key = ids.compression_id(company=company, agent_id=agent_id)
+        return self.request(key, CompressPayload(company=company, agent_id=agent_id), agent_id=agent_id)
 
 
 def _of(company: str, agent_id: str) -> ColumnElement[bool]:

@@ -53,6 +53,7 @@ async def test_after_a_crash_anywhere_the_next_attempt_ends_it(
         await library.backend.connect()
         for i in range(EXPERIENCES):
             library.ledger.experiences.append(COMPANY, experience(f"e{i}", prompt="The import failed. " * 40))
+        library.ledger.compressions.request_for(COMPANY, "ada")
         # One experience gets no answer that can be read, so that both ways to be marked are on the way.
         model = FakeTeacher(script=[None, "no JSON", None, None, "none again"])
         faults = Faults(points, is_after=is_after)
@@ -63,7 +64,8 @@ async def test_after_a_crash_anywhere_the_next_attempt_ends_it(
             points += 1
         # The dead worker's question is free again; its message comes back long after.
         library.clock.now = NOW + LEASE_LENGTH
-        assert isinstance(await service(library, model, Faults()).run("ada"), Done)
+        library.ledger.compressions.request_for(COMPANY, "ada")
+        assert isinstance((await service(library, model, Faults()).run("ada")).outcome, Done)
 
         kept = (await library.backend.scan(Where(agent_id="ada"))).records
         counts = library.ledger.experiences.count(COMPANY, "ada")

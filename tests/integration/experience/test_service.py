@@ -29,9 +29,10 @@ from memcore.experience import (
     CompressionService,
     experience_of,
 )
-from memcore.jobs import Done, Outcome, Skipped, Snooze
+from memcore.jobs import Dead, Deferred, Done, Outcome, Skipped, Step
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.experiences import ExperienceCounts
+from memcore.ledger.work_items import WorkItem
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import MemoryRecord, Where
 
@@ -52,7 +53,12 @@ def service(
 
 
 async def compress(library: WikiFixture, model: FakeTeacher | None, **settings: Any) -> Outcome:
-    return await service(library, model, **settings).run("ada")
+    library.ledger.compressions.request_for(COMPANY, "ada")
+    return (await service(library, model, **settings).run("ada")).outcome
+
+
+def row(library: WikiFixture) -> WorkItem:
+    return library.ledger.compressions.item(COMPANY, ids.compression_id(company=COMPANY, agent_id="ada"))
 
 
 def add_experiences(library: WikiFixture, number: int, *, agent_id: str = "ada") -> None:
@@ -189,7 +195,8 @@ async def test_a_budget_that_is_spent_lets_the_job_sleep_until_the_next_day(libr
     until = NOW + timedelta(hours=5)
     model = FakeTeacher(script=[None, BudgetExceededError("spent", until=until)])
     outcome = await compress(library, model)
-    assert outcome == Snooze(reason="spent", delay=timedelta(hours=5))
+    assert outcome == Deferred(reason="spent")
+    assert (row(library).state, row(library).dispatch_after, row(library).attempt) == ("waiting", until, 0)
     assert counts(library) == ExperienceCounts(total=2, raw=1, compressed=1)
     assert await compress(library, model) == Done(facts={"compressed": 1})
 
@@ -202,10 +209,12 @@ async def test_a_long_walk_gives_way_and_goes_on_where_it_stopped(library: WikiF
         company=COMPANY, level=MemoryLevel.PERSISTENT, model=FakeTeacher(), clock=library.clock,
         monotonic=lambda: float(next(seconds)),
     )  # fmt: skip
+    library.ledger.compressions.request_for(COMPANY, "ada")
     for left in (2 * AT_A_TIME, AT_A_TIME, 0):
-        assert isinstance(await slow.run("ada"), Snooze)
-        assert counts(library).raw == left
-    assert await slow.run("ada") == Done(facts={})
+        assert await slow.run("ada") == Step(outcome=Done(facts={"compressed": AT_A_TIME}), goes_on=True)
+        assert (counts(library).raw, row(library).state, row(library).attempt) == (left, "available", 0)
+    assert await slow.run("ada") == Step(outcome=Done(facts={}))
+    assert row(library).state == "done"
 
 
 async def test_a_walk_without_success_does_not_begin_again_and_again(library: WikiFixture) -> None:
@@ -216,7 +225,8 @@ async def test_a_walk_without_success_does_not_begin_again_and_again(library: Wi
         model=FakeTeacher(always=RetryExhaustedError("gone")), clock=library.clock,
         monotonic=lambda: float(next(seconds)),
     )  # fmt: skip
-    assert await slow.run("ada") == Done(facts={"failed": 2 * AT_A_TIME})
+    library.ledger.compressions.request_for(COMPANY, "ada")
+    assert await slow.run("ada") == Step(outcome=Done(facts={"failed": 2 * AT_A_TIME}))
 
 
 async def test_what_another_worker_asks_is_left_to_it(library: WikiFixture) -> None:
@@ -276,7 +286,7 @@ async def test_switched_off_without_a_model_or_paused_nothing_is_asked(library: 
     missing = await compress(library, None)
     assert missing == Skipped(reason="no language model is connected to this worker: set MEMTEND_LLM_URL")
     library.ledger.companies.pause(COMPANY)
-    assert await compress(library, model) == Skipped(reason="maintenance is paused for all agents")
+    assert await compress(library, model) == Deferred(reason="maintenance is paused for all agents")
     library.ledger.companies.resume(COMPANY)
     assert (model.asked, counts(library).raw) == ([], 1)
     assert await compress(library, model) == Done(facts={"compressed": 1})
@@ -303,11 +313,25 @@ async def test_a_store_that_is_away_is_told_and_nothing_is_paid_twice(
 
     with monkeypatch.context() as patch:
         patch.setattr(library.backend, "store_many", away)
-        with pytest.raises(MemoryStoreError):
-            await compress(library, model)
+        assert await compress(library, model) == Deferred(reason="MemoryStoreError")
     assert counts(library).raw == 2
     assert await compress(library, model) == Done(facts={"compressed": 2})
     assert set(model.keys.values()) == {1}
+
+
+async def test_a_compression_is_one_item_of_its_agent_that_is_made_ready_again_and_again(library: WikiFixture) -> None:
+    assert isinstance((await service(library, FakeTeacher()).run("ada")).outcome, Dead), "nobody has asked for it"
+    requested = library.ledger.compressions.request_for(COMPANY, "ada")
+    assert requested is not None
+    assert (requested.agent_id, requested.kind) == ("ada", "memory.experience.compress")
+    assert library.ledger.compressions.request_for(COMPANY, "ada") is None, "it is under way"
+    assert await compress(library, FakeTeacher()) == Done(facts={})
+    again = library.ledger.compressions.request_for(COMPANY, "ada")
+    assert again is not None
+    assert (again.key, again.payload, again.attempt) == (requested.key, requested.payload, 0)
+    other = library.ledger.compressions.request_for("globex", "ada")
+    assert other is not None
+    assert other.key != again.key, "jobs of all companies share one result backend"
 
 
 def test_what_is_marked_is_raw_no_more(library: WikiFixture) -> None:

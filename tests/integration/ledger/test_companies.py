@@ -56,6 +56,7 @@ TRAJECTORY = trajectory("e-1", agent_id=AGENT, quality=8.0, turns=(Turn(tools=("
 FIRST = DAWN - timedelta(days=400)
 EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1, min_confidence=0.0)
 QUESTION, PART = f"question of {COMPANY}", f"night of {COMPANY}.0"
+COMPRESSION = ids.compression_id(company=COMPANY, agent_id=AGENT)
 CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
 
 Call = Callable[[Ledger, StoppedClock, str], object]
@@ -112,7 +113,7 @@ def _heard(say: Callable[[], object]) -> object:
 
 
 #: The parts of the ledger that are kinds of work.
-KINDS = ("answers", "lessons", "runs", "skill_cycles", "syntheses")
+KINDS = ("answers", "compressions", "lessons", "runs", "skill_cycles", "syntheses")
 
 
 def _held(ledger: Ledger, part: str) -> tuple[str, str]:
@@ -135,6 +136,7 @@ def _leases(part: str) -> dict[str, "Call"]:
 
     waits = {"until": DAWN + DAY, "reason": "why"}
     calls = {"renew": call("renew", lease=DAY), "release": call("release"), "wait": call("wait", **waits)}
+    calls["fail"] = call("fail", reason="no")
     return {f"{part}.{name}": write for name, write in {"claim": claim, **calls}.items()}
 
 
@@ -224,10 +226,16 @@ WRITES: dict[str, Call] = {
     "approvals.expire": _expired,
     "answers.claim_question": lambda ledger, _, c: _asked(ledger, c),
     "answers.finish": lambda ledger, _, c: _heard(lambda: ledger.answers.finish(c, *_held(ledger, "answers"), "yes")),
-    "answers.fail": lambda ledger, _, c: _heard(lambda: ledger.answers.fail(c, *_held(ledger, "answers"), "no")),
     "answers.forget": lambda ledger, _, c: ledger.answers.forget(c, f"night of {COMPANY}"),
     "answers.expire": lambda ledger, clock, c: ledger.answers.expire(c, before=clock() + timedelta(days=400)),
     "syntheses.forget": lambda ledger, _, c: ledger.syntheses.forget(c),
+    "compressions.request_for": lambda ledger, _, c: ledger.compressions.request_for(c, AGENT),
+    "compressions.finish": lambda ledger, _, c: _heard(
+        lambda: ledger.compressions.finish(c, *_held(ledger, "compressions"))
+    ),
+    "compressions.skip": lambda ledger, _, c: _heard(
+        lambda: ledger.compressions.skip(c, *_held(ledger, "compressions"), "no")
+    ),
     "experiences.append": lambda ledger, _, c: ledger.experiences.append(c, EXPERIENCE),
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
     "trajectories.append": lambda ledger, clock, c: ledger.trajectories.append(c, TRAJECTORY, lesson_at=clock()),
@@ -318,6 +326,8 @@ VIEWS: dict[str, Call] = {
     "answers.item": lambda ledger, _, c: ledger.answers.item(c, QUESTION),
     "syntheses.get": lambda ledger, _, c: ledger.syntheses.get(c, PART),
     "syntheses.item": lambda ledger, _, c: ledger.syntheses.item(c, PART),
+    "compressions.get": lambda ledger, _, c: ledger.compressions.get(c, COMPRESSION),
+    "compressions.item": lambda ledger, _, c: _heard(lambda: ledger.compressions.item(c, COMPRESSION)),
     "syntheses.of_run": lambda ledger, _, c: ledger.syntheses.of_run(c, f"night of {COMPANY}"),
     "experiences.count": lambda ledger, _, c: ledger.experiences.count(c, AGENT),
     "experiences.get": lambda ledger, _, c: ledger.experiences.get(c, AGENT, EXPERIENCE.id),

@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from support.experiences import experience
 from support.job_contexts import ScriptedContext
 
+from memcore import ids
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs import CompressPayload, Dead, Done, Outcome, Retry, Snooze
+from memcore.experience import CompressionService
+from memcore.jobs import CompressPayload, Dead, Done, Outcome, Retry, Snooze, Step
 from tasks.learn import compress
 
 
@@ -24,6 +27,26 @@ def test_the_agent_of_the_message_is_compressed(job_context: ScriptedContext) ->
     job_context.compressing = answer
     assert compress(payload(), job_context) == Done(facts={"compressed": 2})
     assert asked == ["ada"]
+
+
+def test_the_message_of_an_older_worker_makes_the_row_where_something_is_raw(job_context: ScriptedContext) -> None:
+    compressions, key = job_context.ledger.compressions, ids.compression_id(company="acme", agent_id="ada")
+    compress(payload(), job_context)
+    assert compressions.get("acme", key) is None
+    job_context.ledger.experiences.append("acme", experience("e"))
+    compress(payload(), job_context)
+    assert compressions.item("acme", key).agent_id == "ada"
+
+
+def test_the_next_slice_is_dispatched(job_context: ScriptedContext) -> None:
+    class Slow:
+        async def run(self, _agent_id: str) -> Step:
+            return Step(outcome=Done(), goes_on=True)
+
+    job_context.services[CompressionService] = Slow()
+    requested = job_context.ledger.compressions.request_for("acme", "ada")
+    assert compress(payload(), job_context) == Done()
+    assert job_context.dispatcher.items == [requested]
 
 
 @pytest.mark.parametrize("changed", [{"agent_id": " "}, {"extra": 1}])
