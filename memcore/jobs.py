@@ -46,7 +46,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snooze:
-    """Not now (paused, over budget, newer payload): run the job again after ``delay``; no attempt is used up."""
+    """Not now (a full disk, a newer payload): run the job again after ``delay``; no attempt is used up."""
 
     reason: str
     delay: timedelta
