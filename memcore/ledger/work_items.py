@@ -538,3 +538,13 @@ class PlainWork(Work[WorkItem]):
 
     def _rows(self) -> Select[*tuple[Any, ...]]:
         return select(work_items).where(work_items.c.kind == self._kind)
+
+    def _is(self, company: str, key: str) -> ColumnElement[bool]:
+        return is_item(self._name(company, key))
+
+    def _changed(
+        self, connection: Connection, company: str, key: str, query: Any, *, own: Row | None = None
+    ) -> WorkItem | None:
+        query = query.where(self._is(company, key)).values(own or {}).returning(work_items)
+        row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else self._record(row)
