@@ -80,7 +80,7 @@ def sweep(payload: SweepPayload, job_context: JobContext) -> Outcome:
         plan_cycles(job_context, companies)
         due = job_context.ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
         job_context.dispatcher.dispatch([*due, *_sweeps_of_others(job_context, companies)])
-    return Done(facts={"rung": len(due), **_look_after(job_context)})
+    return Done(facts={"dispatched": len(due), **_look_after(job_context)})
 
 
 def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company, Policy]]) -> list[WorkItem]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select as polling
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -9,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from pydantic import BaseModel
@@ -39,9 +41,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.selectable import FromClause, TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
@@ -62,8 +64,11 @@ from memcore.records import Lineage, MemoryRecord, Vectors
 #: How long a SQLite writer waits for another one: longer than the longest entry takes to write, shorter than a lease.
 BUSY_TIMEOUT = timedelta(seconds=15)
 
-#: PostgreSQL connections kept per process: a worker's own thread, its heartbeat, and two for other callers.
+#: Connections kept per process and database: a worker's own thread, its heartbeat, and two for other callers.
 KEPT_CONNECTIONS = 4
+
+#: When a PostgreSQL connection is replaced: before a firewall forgets it without a word, which none sees on the socket.
+KEPT_FOR = timedelta(minutes=1)
 
 #: How long to wait for PostgreSQL to answer a connect before the call fails.
 CONNECT_TIMEOUT = timedelta(seconds=10)
@@ -80,8 +85,8 @@ _POSTGRESQL_FULL = "53100"
 #: What a row is made of before it is written.
 Row = dict[str, Any]
 
-#: The execution option that turns BEGIN into BEGIN IMMEDIATE on SQLite.
-_WRITES = "memtend_writes"
+#: The execution option with the statement that begins a transaction; without it each statement is one.
+_BEGIN = "memtend_begin"
 
 
 def parse_url(url: str, *, name: str) -> URL:
@@ -109,37 +114,64 @@ def create_database_engine(url: URL) -> Engine:
 
     Raises MissingExtraError when the database's driver is not installed.
     """
-    if url.get_backend_name() != "sqlite":
-        with naming_extras():
-            return create_engine(
-                url,
-                hide_parameters=True,
-                pool_size=KEPT_CONNECTIONS,
-                pool_pre_ping=True,
-                connect_args={"connect_timeout": int(CONNECT_TIMEOUT.total_seconds())},
-            )
-    # No SQLite connection outlives its transaction: one that is open across a fork makes the child believe in file
-    # locks that it does not hold, and that corrupts the file. Opening costs 0.1 to 0.3 ms.
-    engine = create_engine(
-        url, hide_parameters=True, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT.total_seconds()}
-    )
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+    options: dict[str, Any]
+    if url.get_backend_name() == "sqlite":
+        # No limit: a caller that waits for a connection could not say which file is busy.
+        options = {"max_overflow": -1, "connect_args": {"timeout": BUSY_TIMEOUT.total_seconds()}}
+    else:
+        options = {
+            "pool_recycle": int(KEPT_FOR.total_seconds()),
+            "connect_args": {"connect_timeout": int(CONNECT_TIMEOUT.total_seconds())},
+        }
+    with naming_extras():
+        # The drivers open no transaction by their own rules: _begin does.
+        engine = create_engine(
+            url, hide_parameters=True, isolation_level="AUTOCOMMIT", pool_size=KEPT_CONNECTIONS, **options
+        )
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "checkout", _check_file)
+    else:
+        event.listen(engine, "checkout", _check_socket)
+    event.listen(engine, "begin", _begin)
     return engine
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # None stops the driver from opening transactions by its own rules; _begin_sqlite opens them.
-    connection.isolation_level = None
+def _check_socket(connection: Any, _entry: ConnectionPoolEntry, _proxy: object) -> None:
+    # A server that stops or dies closes its sockets, which costs no round trip to see: to an idle connection, a server
+    # that lives has nothing to say.
+    poll = polling.poll()
+    poll.register(connection.fileno(), polling.POLLIN)
+    if poll.poll(0):
+        raise DisconnectionError  # the pool opens another one
+
+
+def _check_file(_connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
+    # What is written into a file that was deleted, or replaced by a backup, is lost.
+    path, file = entry.info["file"]
+    if _file_at(path) != file:
+        raise DisconnectionError
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _prepare_sqlite(connection: Any, entry: ConnectionPoolEntry) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
+    ((_, _, path),) = connection.execute("PRAGMA database_list")
+    entry.info["file"] = path, _file_at(path)
 
 
-def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that reads first and writes later fails at once when another one wrote in between, whatever the
-    # busy timeout; taking the write lock at the start waits instead.
-    writes = connection.get_execution_options().get(_WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+def _begin(connection: Connection) -> None:
+    begin = connection.get_execution_options().get(_BEGIN)
+    if begin is not None:
+        connection.exec_driver_sql(begin)
 
 
 class Database:
@@ -155,6 +187,8 @@ class Database:
         # that would close the parent's sockets. A dict and no lock: a lock that another thread held at the
         # moment of the fork stays locked in the child for ever.
         self._engines: dict[int, Engine] = {}
+        if self.dialect == "sqlite":
+            _ON_FILES[id(self)] = self
 
     @property
     def dialect(self) -> str:
@@ -173,7 +207,7 @@ class Database:
             MemoryConnectionError: the database cannot be reached.
             MemoryRetrievalError: it refused the read.
         """
-        return self._begun(writes=False)
+        return self._connected("BEGIN")
 
     def write(self) -> AbstractContextManager[Connection]:
         """Open a transaction that may write; all of it is committed, or on any error nothing.
@@ -183,13 +217,26 @@ class Database:
             MemoryConnectionError: the database cannot be reached, or another writer held it for BUSY_TIMEOUT.
             MemoryStoreError: it refused the write.
         """
-        return self._begun(writes=True)
+        # On SQLite, a transaction that reads first and writes later fails at once when another one wrote in between,
+        # whatever the busy timeout; taking the write lock at the start waits instead.
+        return self._connected("BEGIN IMMEDIATE" if self.dialect == "sqlite" else "BEGIN", writes=True)
+
+    def statement(self, *, writes: bool = False) -> AbstractContextManager[Connection]:
+        """Connect for one statement, which is a transaction by itself: PostgreSQL takes one round trip, not three.
+
+        Raises as :meth:`read` does, or as :meth:`write`.
+        """
+        return self._connected(None, writes=writes)
 
     @contextmanager
-    def _begun(self, *, writes: bool) -> Iterator[Connection]:
+    def _connected(self, begin: str | None, *, writes: bool = False) -> Iterator[Connection]:
         try:
-            with self.engine().execution_options(**{_WRITES: writes}).begin() as connection:
-                yield connection
+            with self.engine().connect() as connection:
+                if begin is None:
+                    yield connection
+                else:
+                    with connection.execution_options(**{_BEGIN: begin}).begin():
+                        yield connection
         except (OperationalError, InterfaceError, PoolTimeoutError) as error:
             self._refuse_full_disk(error)
             done = "written" if writes else "read"
@@ -201,22 +248,22 @@ class Database:
 
     def rows(self, query: Select[*tuple[Any, ...]]) -> Sequence[RowMapping]:
         """Return the rows that a query finds; raises as :meth:`read` does, and so do the next ones."""
-        with self.read() as connection:
+        with self.statement() as connection:
             return connection.execute(query).mappings().all()
 
     def row(self, query: Select[*tuple[Any, ...]]) -> RowMapping | None:
         """Return the one row that a query finds, if it finds one."""
-        with self.read() as connection:
+        with self.statement() as connection:
             return connection.execute(query).mappings().one_or_none()
 
     def value(self, query: Select[*tuple[Any, ...]]) -> Any:
         """Return the one value that a query finds; None when it finds no row."""
-        with self.read() as connection:
+        with self.statement() as connection:
             return connection.execute(query).scalar_one_or_none()
 
     def count(self, table: FromClause, *which: ColumnElement[bool]) -> int:
         """Return how many rows of a table meet the conditions."""
-        with self.read() as connection:
+        with self.statement() as connection:
             return count_rows(connection, table, *which)
 
     def rows_with(
@@ -228,7 +275,7 @@ class Database:
 
     def change(self, statement: Update | Delete) -> int:
         """Update or delete rows, and return how many; raises as :meth:`write` does."""
-        with self.write() as connection:
+        with self.statement(writes=True) as connection:
             return connection.execute(statement).rowcount
 
     def _refuse_full_disk(self, error: Exception) -> None:
@@ -244,6 +291,22 @@ class Database:
         engine = self._engines.get(os.getpid())
         if engine is not None:
             engine.dispose()
+
+
+#: The databases on SQLite of this process.
+_ON_FILES: WeakValueDictionary[int, Database] = WeakValueDictionary()
+
+
+def _close_files() -> None:
+    # One that is open across a fork makes the child believe in file locks that it does not hold, and that corrupts the
+    # file.
+    for kept in _ON_FILES.valuerefs():
+        database = kept()
+        if database is not None:
+            database.close()
+
+
+os.register_at_fork(before=_close_files)
 
 
 def _cause(error: Exception) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, exists, select, update
+from sqlalchemy import ColumnElement, exists, select
 
 from memcore.errors import MemoryInputError
 from memcore.jobs import MaintenancePayload, SynthesisPayload
@@ -17,7 +17,7 @@ from memcore.ledger.work_items import (
     WorkEvent,
     WorkState,
     add_items,
-    claim,
+    claiming,
     is_item,
     move,
     move_leased,
@@ -79,10 +79,7 @@ class Answers(Work[Answer]):
                 move(connection, "replay", is_item(name), now=now)
             elif known.state in {WorkState.DONE, WorkState.FAILED}:
                 return known
-            if not claim(connection, name, now=now, lease=lease):
-                return None
-            connection.execute(update(answers).where(self._is(company, question_id)).values(own))
-            return self._in(connection, company, question_id)
+            return self._changed(connection, company, question_id, claiming(name, now=now, lease=lease), own=own)
 
     def finish(self, company: str, question_id: str, token: str, text: str) -> Answer:
         """Keep the answer. Raises LeaseLostError: somebody else has taken the question since."""

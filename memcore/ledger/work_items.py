@@ -2,13 +2,28 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, Field
-from sqlalchemy import Column, ColumnElement, Connection, Select, and_, case, delete, func, literal, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    Update,
+    and_,
+    case,
+    delete,
+    func,
+    literal,
+    select,
+    true,
+    update,
+)
 
 from memcore import ids
 from memcore.errors import LeaseLostError, MemoryNotFoundError
@@ -190,10 +205,8 @@ def add_items(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:
     return insert_new(connection, work_items, sorted(rows, key=lambda row: str(row["key"])), key="key")
 
 
-def move(
-    connection: Connection, event: WorkEvent, which: ColumnElement[bool], *, now: datetime, **values: Any
-) -> tuple[str, ...]:
-    """Move the items that meet a condition, if the event leads from their states, and return their keys.
+def moving(event: WorkEvent, which: ColumnElement[bool], *, now: datetime, **values: Any) -> Update:
+    """Return the statement that moves the items that meet a condition, if the event leads from their states.
 
     The values are further columns to set. An item that becomes available counts as dispatched now.
     """
@@ -205,7 +218,14 @@ def move(
         row |= {"finished_at": now, "dispatch_after": None}
     elif transition.target is WorkState.AVAILABLE:
         row |= {"finished_at": None, "dispatches": 0, "dispatch_after": _with_message(now + REDISPATCH_AFTER)}
-    query = update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)
+    return update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)
+
+
+def move(
+    connection: Connection, event: WorkEvent, which: ColumnElement[bool], *, now: datetime, **values: Any
+) -> tuple[str, ...]:
+    """Move the items as :func:`moving` says, and return their keys."""
+    query = moving(event, which, now=now, **values)
     return tuple(connection.execute(query.returning(work_items.c.key)).scalars())
 
 
@@ -218,8 +238,8 @@ def is_item(name: WorkKey, *, token: str | None = None) -> ColumnElement[bool]:
     return equals(work_items, **name._asdict(), **({} if token is None else {"token": token}))
 
 
-def claim(connection: Connection, name: WorkKey, *, now: datetime, lease: timedelta) -> bool:
-    """Claim an item under a fresh token; False when it is held or has ended, or another worker has it.
+def claiming(name: WorkKey, *, now: datetime, lease: timedelta) -> Update:
+    """Return the statement that claims an item under a fresh token, unless another worker has it.
 
     If its worker dies, the first sweep after the end of the lease dispatches it.
     """
@@ -231,7 +251,7 @@ def claim(connection: Connection, name: WorkKey, *, now: datetime, lease: timede
         "dispatches": 0,
         "started_at": func.coalesce(work_items.c.started_at, literal(now, UtcDateTime())),
     }
-    return bool(move(connection, "claim", is_item(name) & is_free, now=now, **values, **_lease(now, lease)))
+    return moving("claim", is_item(name) & is_free, now=now, **values, **_lease(now, lease))
 
 
 def _lease(now: datetime, lease: timedelta) -> Row:
@@ -244,11 +264,6 @@ def move_leased(
     """Move an item that this token holds. Raises LeaseLostError, MemoryNotFoundError."""
     if not move(connection, event, is_item(name, token=token), now=now, **values):
         raise_lost(connection, name)
-
-
-def renew(connection: Connection, name: WorkKey, token: str, *, now: datetime, lease: timedelta) -> None:
-    """Renew the lease. Raises LeaseLostError, MemoryNotFoundError."""
-    move_leased(connection, "renew", name, token, now=now, **_lease(now, lease))
 
 
 def raise_lost(connection: Connection, name: WorkKey) -> NoReturn:
@@ -385,12 +400,9 @@ class Work(Records[_Record]):
 
     def claim(self, company: str, key: str, *, lease: timedelta) -> _Record | None:
         """Claim it under a fresh token; None when it has ended or is held, or another worker has it."""
-        with self._database.write() as connection:
-            if not claim(connection, self._name(company, key), now=self._clock(), lease=lease):
-                return None
-            if own := self._at_claim():
-                connection.execute(update(self._table).where(self._is(company, key)).values(own))
-            return self._in(connection, company, key)
+        with self._changing() as connection:
+            query = claiming(self._name(company, key), now=self._clock(), lease=lease)
+            return self._changed(connection, company, key, query, own=self._at_claim())
 
     def _at_claim(self) -> Row:
         """Return the values of its own row that a claim sets."""
@@ -398,8 +410,9 @@ class Work(Records[_Record]):
 
     def renew(self, company: str, key: str, token: str, *, lease: timedelta) -> None:
         """Renew the lease. Raises LeaseLostError: another worker holds it, or it has ended."""
-        with self._database.write() as connection:
-            renew(connection, self._name(company, key), token, now=self._clock(), lease=lease)
+        now = self._clock()
+        with self._database.statement(writes=True) as connection:
+            move_leased(connection, "renew", self._name(company, key), token, now=now, **_lease(now, lease))
 
     def release(
         self,
@@ -462,7 +475,7 @@ class Work(Records[_Record]):
 
         Raises LeaseLostError, MemoryNotFoundError.
         """
-        with self._database.write() as connection:
+        with self._changing() as connection:
             return self._leased_in(connection, company, key, token, event, own=own, **values)
 
     def _leased_in(
@@ -476,10 +489,39 @@ class Work(Records[_Record]):
         own: Row | None,
         **values: Any,
     ) -> _Record:
-        move_leased(connection, event, self._name(company, key), token, now=self._clock(), **values)
+        name = self._name(company, key)
+        query = moving(event, is_item(name, token=token), now=self._clock(), **values)
+        record = self._changed(connection, company, key, query, own=own)
+        return record or raise_lost(connection, name)
+
+    def _changing(self) -> AbstractContextManager[Connection]:
+        """Open what :meth:`_changed` needs: on PostgreSQL, its one statement is a transaction by itself."""
+        is_one = self._database.dialect == "postgresql"
+        return self._database.statement(writes=True) if is_one else self._database.write()
+
+    def _changed(
+        self, connection: Connection, company: str, key: str, query: Update, *, own: Row | None = None
+    ) -> _Record | None:
+        """Update an item, then its own row, and return the record; None when the first finds nothing to update."""
+        shown = [work_items.c[name] for name in _SHOWN if name not in self._table.c]
+        query, its = query.returning(*shown), self._is(company, key)
+        if connection.dialect.name != "postgresql":
+            item = connection.execute(query).mappings().one_or_none()
+            if item is None:
+                return None
+            mine = update(self._table).values(own).returning(self._table) if own else select(self._table)
+            return self._record({**connection.execute(mine.where(its)).mappings().one(), **item})
+        moved = query.cte("moved")
         if own:
-            connection.execute(update(self._table).where(self._is(company, key)).values(own))
-        return self._in(connection, company, key)
+            row = update(self._table).where(its, select(moved).exists()).values(own).returning(self._table).cte("own")
+            both = select(row, moved).select_from(row.join(moved, true()))
+        else:
+            # Locked, so that it is as the worker before left it: one statement sees the other rows as they were when it
+            # began, although it waits for the item's row.
+            both = select(self._table, moved).select_from(self._table.join(moved, true())).where(its)
+            both = both.with_for_update(of=self._table)
+        found = connection.execute(both).mappings().one_or_none()
+        return None if found is None else self._record(found)
 
     def _in(self, connection: Connection, company: str, key: str) -> _Record:
         return self._record(connection.execute(self._rows().where(self._is(company, key))).mappings().one())
@@ -494,13 +536,9 @@ class Work(Records[_Record]):
         **values: Any,
     ) -> _Record | None:
         """Move the item without a lease, and change its own row; None when the event does not lead from its state."""
-        with self._database.write() as connection:
-            is_it = and_(is_item(self._name(company, key)), *which)
-            if not move(connection, event, is_it, now=self._clock(), **values):
-                return None
-            if own:
-                connection.execute(update(self._table).where(self._is(company, key)).values(own))
-            return self._in(connection, company, key)
+        with self._changing() as connection:
+            query = moving(event, and_(is_item(self._name(company, key)), *which), now=self._clock(), **values)
+            return self._changed(connection, company, key, query, own=own)
 
     def _drop(self, *which: ColumnElement[bool]) -> int:
         """Delete rows of this kind with their items, and return how many there were."""

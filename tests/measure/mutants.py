@@ -38,7 +38,7 @@ TESTS = {
         f"{MAINTENANCE}/test_archiving_crashes.py",
     ),
     "leases": (
-        "tests/unit/maintenance/test_lease.py", f"{LEDGER}/test_runs.py", f"{MAINTENANCE}/test_pausing.py",
+        "tests/unit/maintenance/test_lease.py", f"{LEDGER}/test_connections.py", f"{LEDGER}/test_runs.py", f"{MAINTENANCE}/test_pausing.py",
         f"{MAINTENANCE}/test_crashes.py", f"{MAINTENANCE}/test_removing.py",
     ),
     "isolation": (
@@ -117,6 +117,11 @@ MUTANTS: tuple[Mutant, ...] = (
             "if not move(connection, event, is_item(name, token=token), now=now, **values):",
             "if not move(connection, event, is_item(name), now=now, **values):",
         ),
+        (
+            "query = moving(event, is_item(name, token=token), now=self._clock(), **values)",
+            "query = moving(event, is_item(name), now=self._clock(), **values)",
+        ),
+        ("both = both.with_for_update(of=self._table)", "pass"),
         ("if self._lost or self._monotonic() >= self._ends:", "if self._lost:"),
         (
             "self._ends = asked + self._length.total_seconds()",
@@ -241,8 +246,8 @@ MUTANTS: tuple[Mutant, ...] = (
             'return {"lease_until": now + lease}',
         ),
         (
-            "query = update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)",
-            "query = update(work_items).where(which).values(row | values)",
+            "return update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)",
+            "return update(work_items).where(which).values(row | values)",
         ),
         (
             '"replay": Transition(_ENDED, WorkState.AVAILABLE),',

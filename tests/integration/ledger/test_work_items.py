@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from sqlalchemy import delete, select
-from sqlalchemy.pool import QueuePool
 from support.fault_injection import Crash, Crashes, crashing
 from support.ledger_records import StoppedClock
 from support.thorough import THOROUGH, examples, sized
@@ -115,7 +113,7 @@ NAMES: tuple[Name, ...] = (("acme", "a"), ("acme", "b"), ("zoo", "a"))
 names = st.sampled_from(NAMES)
 LOCKS = (None, "maintain")
 
-#: Who acts; whoever stands here twice acts more often.
+#: Who acts; a name that is listed twice acts more often.
 WHO = (
     *("worker", "worker", "worker", "other worker", "late worker", "late worker", "person", "person", "late person"),
     *("sweep", "sweep", "company", "engine"),
@@ -366,8 +364,7 @@ class WorkItemsMachine(RuleBasedStateMachine):
         item.dispatch_after = item.lease_until if item.has_message else None
 
 
-def test_the_queue_does_what_the_model_says(urls: LedgerUrls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memcore.ledger.database.NullPool", QueuePool)  # no process forks here
+def test_the_queue_does_what_the_model_says(urls: LedgerUrls) -> None:
     clock = StoppedClock()
     with closing(Ledger.open(urls, clock=clock)) as ledger, crashing(ledger) as crashes:
         run_state_machine_as_test(

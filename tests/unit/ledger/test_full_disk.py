@@ -31,10 +31,16 @@ def test_a_write_for_which_there_is_no_capacity_is_not_there_and_works_later(dat
     with pytest.raises(MemoryDiskFullError, match="the disk of the ledger is full") as full:
         fill()
     assert full.value.is_retryable
+    assert _count(database) == 0
+    database.close()  # the PRAGMA's limit is the connection's
     with database.write() as connection:
         connection.execute(add)
+    assert _count(database) == 5
+
+
+def _count(database: Database) -> int:
     with database.read() as connection:
-        assert connection.execute(text("SELECT count(*) FROM things")).scalar() == 5
+        return int(connection.execute(text("SELECT count(*) FROM things")).scalar_one())
 
 
 @pytest.mark.parametrize(("free", "kind"), [(0, MemoryDiskFullError), (2**30, MemoryConnectionError)])

@@ -102,12 +102,12 @@ def test_a_cycle_whose_message_was_lost_is_dispatched_for_until_it_is_finished(
     assert cycles(job_context) == [], "its row is there, and the sweep has it"
     for dispatched, wait in enumerate((REDISPATCH_AFTER, REDISPATCH_AFTER, 2 * REDISPATCH_AFTER), start=1):
         clock.advance(wait)
-        assert sweep("{}", job_context) == Done(facts={"rung": 1, "expired": 0, "unarchived": 0})
-        assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
+        assert sweep("{}", job_context) == Done(facts={"dispatched": 1, "expired": 0, "unarchived": 0})
+        assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
         assert len(cycles(job_context)) == dispatched
     finish_cycle(job_context.ledger, "acme", cycles(job_context)[0].cycle_id, {})
     clock.advance(8 * REDISPATCH_AFTER)
-    assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
 
 
 def test_an_old_cycle_goes_and_its_slot_is_not_planned_again(job_context: ScriptedContext, clock: StoppedClock) -> None:

@@ -71,7 +71,7 @@ def test_a_company_that_is_paused_removed_or_wrongly_configured_delays_no_other(
     assert tick("{}", job_context) == Done(facts={"sent": 2})
     assert [run.company for run in job_context.dispatcher.items] == ["acme", "globex"]
     assert [vars(each)["company"] for each in caplog.records] == ["broken"]
-    assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
 
 
 def test_agents_follow_the_interval_of_their_companys_own_policy(
@@ -123,12 +123,12 @@ def test_a_dispatcher_that_breaks_loses_no_run(job_context: ScriptedContext, clo
     with pytest.raises(OSError, match="away"):
         tick("{}", job_context)
     job_context.dispatcher.error = None
-    assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
     clock.advance(REDISPATCH_AFTER)
-    assert sweep("{}", job_context) == Done(facts={"rung": 3, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 3, "expired": 0, "unarchived": 0})
     assert sorted(str(run.agent_id) for run in job_context.dispatcher.items) == names
     # those dispatched are left alone for a while
-    assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
 
 
 def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext, clock: StoppedClock) -> None:
@@ -138,9 +138,9 @@ def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext
     lease = timedelta(seconds=45)
     assert job_context.ledger.runs.claim("acme", run.key, lease=lease) is not None
     clock.advance(lease - timedelta(seconds=1))
-    assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
     clock.advance(timedelta(seconds=1))
-    assert sweep("{}", job_context) == Done(facts={"rung": 1, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 1, "expired": 0, "unarchived": 0})
     assert [each.key for each in job_context.dispatcher.items] == [run.key, run.key]
     assert job_context.dispatcher.items[-1].state is WorkState.LEASED
 
@@ -162,7 +162,7 @@ def test_a_sweep_dispatches_all_companies_lost_runs_and_a_sweep_for_each_of_the_
     tick("{}", job_context)
     job_context.dispatcher.items.clear()
     clock.advance(REDISPATCH_AFTER)
-    assert sweep("{}", job_context) == Done(facts={"rung": 4, "expired": 0, "unarchived": 0})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 4, "expired": 0, "unarchived": 0})
     runs = [item for item in job_context.dispatcher.items if item.kind == maintain.name]
     assert {run.company for run in runs} == {"acme", *names}
     seen = set[str]()
@@ -202,7 +202,7 @@ def test_a_sweep_lets_go_of_what_the_archive_has_kept_long_enough(
     clock.advance(timedelta(days=29))
     job_context.ledger.archive.put("acme", make_record("new"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
     clock.advance(timedelta(days=2))
-    assert sweep("{}", job_context) == Done(facts={"rung": 0, "expired": 0, "unarchived": unarchived})
+    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": unarchived})
     assert job_context.ledger.archive.find("acme", "ada", "new") is not None
     assert (job_context.ledger.archive.find("acme", "ada", "old") is None) == bool(unarchived)
 

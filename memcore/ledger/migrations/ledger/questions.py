@@ -17,7 +17,7 @@ _KEY = "run_id || '.' || place"
 
 def upgrade() -> None:
     """Make an item of each question and of each part; what waits waits until the same time."""
-    # Whoever asks now keeps its lease: the token and its end go with the row.
+    # The process that asks now keeps its lease: the token and its end go with the row.
     add_items(
         "question",
         "answers",
