@@ -38,8 +38,8 @@ TESTS = {
         f"{MAINTENANCE}/test_archiving_crashes.py",
     ),
     "leases": (
-        "tests/unit/maintenance/test_lease.py", f"{LEDGER}/test_connections.py", f"{LEDGER}/test_runs.py", f"{MAINTENANCE}/test_pausing.py",
-        f"{MAINTENANCE}/test_crashes.py", f"{MAINTENANCE}/test_removing.py",
+        "tests/unit/maintenance/test_lease.py", f"{LEDGER}/test_connections.py", f"{LEDGER}/test_runs.py",
+        f"{MAINTENANCE}/test_pausing.py", f"{MAINTENANCE}/test_crashes.py", f"{MAINTENANCE}/test_removing.py",
     ),
     "isolation": (
         "tests/integration/backends/test_deletion.py", "tests/contract/backends",
