@@ -25,6 +25,7 @@ from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
 from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.database import Database, parse_url
+from memcore.ledger.work_items import WorkItem
 from memcore.llm.accounting import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
@@ -108,9 +109,14 @@ def finetune(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(
             check="fine-tune",
             ok=not is_stuck,
-            seen=f"{run.stage}, {run.fraction:.0%} done" + (", and nobody has it in hand" if is_stuck else ""),
+            seen=f"{run.stage}, {run.fraction:.0%} done" + (_nobody_has(items[0]) if is_stuck else ""),
             mend="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
         )
+
+
+def _nobody_has(item: WorkItem) -> str:
+    sent = item.dispatched_at
+    return ", and nobody has it in hand" + ("" if sent is None else f"; last dispatched {sent:%Y-%m-%d %H:%M} UTC")
 
 
 def stage_containers(settings: Settings) -> Iterator[CheckResult]:
@@ -162,11 +168,13 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
         found, pointer = ledger.reindexes.last(settings.company), ledger.collection_pointers.get(settings.company)
         items = ledger.work.open(settings.company, ReindexPayload.task)
     if found is not None and items:
-        is_stuck = found.reason is not None or items[0].is_stuck(datetime.now(UTC))
+        is_late = items[0].is_stuck(datetime.now(UTC))
         yield CheckResult(
             check="reindex",
-            ok=not is_stuck,
-            seen=f"{found.stage}, {found.fraction:.0%}" + (f", {found.reason}" if found.reason else ""),
+            ok=not is_late and found.reason is None,
+            seen=f"{found.stage}, {found.fraction:.0%}"
+            + (f", {found.reason}" if found.reason else "")
+            + (_nobody_has(items[0]) if is_late else ""),
             mend="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
         )
     elif pointer is not None and pointer.previous is not None:

@@ -54,6 +54,7 @@ def test_a_run_that_nobody_claims_however_often_it_is_dispatched_is_told(
             assert len(ledger.work.take_due(limit=9)) == 1
             (found,) = finetune(settings)
             assert found.ok is is_well
+        assert found.seen.endswith(f"nobody has it in hand; last dispatched {clock():%Y-%m-%d %H:%M} UTC")
 
 
 def test_an_engine_is_asked_for_where_stages_run_in_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

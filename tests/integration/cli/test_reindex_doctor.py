@@ -93,7 +93,7 @@ def test_a_reindex_that_nobody_carries_on_is_told_and_an_old_collection_is_named
         "default", version=first.version, target=served("new", generation=2), kind=ReindexKind.FORWARD, total=8
     )
     (stuck,) = reindex(settings)
-    assert (stuck.ok, stuck.seen) == (False, "copying, 0%")
+    assert (stuck.ok, stuck.seen) == (False, "copying, 0%, and nobody has it in hand")
     (item,) = ledger.work.open("default", ReindexPayload.task)
     assert ledger.reindexes.claim("default", item.key, lease=timedelta(hours=2)) is not None
     (going,) = reindex(settings)
