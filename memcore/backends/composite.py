@@ -48,15 +48,16 @@ Answer = TypeVar("Answer")
 
 
 async def fan_out(
-    calls: Mapping[str, Awaitable[Answer]],
+    children: Mapping[str, Asked], call: Callable[[Asked], Awaitable[Answer]]
 ) -> tuple[dict[str, Answer], dict[str, errors.MemoryError]]:
-    """Make the calls at once, and return answers and failures by child when all are done, in the order of the calls.
+    """Make a call of each child at once, and return answers and failures by child when all are done, in their order.
 
     Only memory errors count as a child's failure; anything else, the builtin MemoryError above all, is raised.
     """
     given: dict[str, Answer] = {}
     failed: dict[str, errors.MemoryError] = {}
-    for name, outcome in zip(calls, await asyncio.gather(*calls.values(), return_exceptions=True), strict=True):
+    outcomes = await asyncio.gather(*map(call, children.values()), return_exceptions=True)
+    for name, outcome in zip(children, outcomes, strict=True):
         if isinstance(outcome, errors.MemoryError):
             failed[name] = outcome
         elif isinstance(outcome, BaseException):
@@ -68,7 +69,7 @@ async def fan_out(
 
 async def all_answers(children: Mapping[str, Asked], call: Callable[[Asked], Awaitable[Answer]]) -> list[Answer]:
     """Make a call of each child at once and return every answer; a failure is raised when all are done."""
-    given, failed = await fan_out({name: call(child) for name, child in children.items()})
+    given, failed = await fan_out(children, call)
     for error in failed.values():
         raise error
     return list(given.values())
@@ -119,12 +120,7 @@ class CompositeBackend(RecordBackend):
     or a removal that leaves out a child would be wrong. Changing a route moves no memory: export and import those of
     the namespace, or its old memories are found only by queries that name no namespace, and by id.
 
-    Args:
-        children: the backends by name; this one connects and disconnects them.
-        routes: child's name per namespace.
-        default: name of the child for all other namespaces.
-
-    Raises MemoryConfigError when a route names no child.
+    ``routes`` names a child for each namespace, ``default`` the one for all others; MemoryConfigError for another name.
     """
 
     backend_name = "composite"
@@ -218,8 +214,7 @@ class CompositeBackend(RecordBackend):
         A child that fails is left out and logged. Raises MemoryRetrievalError when all fail.
         """
         self._require_connected(agent_id)
-        targets = self._targets(query.namespaces)
-        given, failed = await fan_out({name: child.retrieve(agent_id, query) for name, child in targets.items()})
+        given, failed = await fan_out(self._targets(query.namespaces), lambda child: child.retrieve(agent_id, query))
         if failed:
             reasons = {name: type(error).__name__ for name, error in failed.items()}
             if not given:
@@ -230,8 +225,7 @@ class CompositeBackend(RecordBackend):
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return the memory from whichever child has it; a child that fails matters only when no other has it."""
-        self._require_connected(agent_id)
-        given, failed = await fan_out({name: child.get(agent_id, memory_id) for name, child in self._children.items()})
+        given, failed = await fan_out(self._all_of(agent_id), lambda child: child.get(agent_id, memory_id))
         found = next((entry for entry in given.values() if entry is not None), None)
         if found is None:
             for error in failed.values():

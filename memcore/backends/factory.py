@@ -51,11 +51,7 @@ class BackendEntry:
 
 
 class BackendRegistry:
-    """The backends by name.
-
-    Args:
-        entries: the backends.
-    """
+    """The backends by name."""
 
     def __init__(self, entries: dict[str, BackendEntry]) -> None:
         self._entries = dict(entries)
@@ -160,15 +156,8 @@ def create_memory_backend(
 ) -> MemoryBackend:
     """Build the backend that ``config.backend`` names; the caller connects it.
 
-    Args:
-        config: the company's ``memory`` section.
-        company: whose memories; the one company of an installation that names none when left out.
-        embedder: needed by mem0.
-        place: where mem0's data lie; needed by mem0. ``create_engine_backend`` takes it from the settings.
-        followed: the row that says which of mem0's collections serves; None stays with the place's own.
-        deletion: journals what ``delete`` removes; without one it is gone for good, with no tombstone and no undo.
-        clock: the time.
-        registry: the backends to choose from; memtend's own when left out.
+    mem0 needs an embedder and a place for its data; ``followed`` is the row that says which of its collections serves,
+    None stays with the place's own. Without a ``deletion`` that journals it, what ``delete`` removes is gone for good.
 
     Raises MemoryConfigError when the name is unknown or something that the backend needs is missing.
     """
@@ -235,12 +224,15 @@ def create_engine_backend(
 
 
 def _deletion(settings: "Settings", policy: "Policy", clock: Clock) -> Deletion | None:
-    registry = BackendRegistry.default()
-    names = policy.memory.backends.items()
-    if all(registry.entry(name, key=key).is_process_local for key, name in names):
+    if len(_process_local(policy)) == len(policy.memory.backends):
         # No job and no run reaches the memories of one process: a deletion there cannot be undone.
         return None
     return Deletion(settings.ledger_urls, company=settings.company, clock=clock)
+
+
+def _process_local(policy: "Policy") -> dict[str, str]:
+    entry, backends = BackendRegistry.default().entry, policy.memory.backends.items()
+    return {key: name for key, name in backends if entry(name, key=key).is_process_local}
 
 
 def create_worker_backend(
@@ -256,12 +248,10 @@ def create_worker_backend(
 
 def require_shared_backends(policy: "Policy") -> None:
     """Raise MemoryConfigError when a backend keeps its memories inside one process: workers share them."""
-    registry = BackendRegistry.default()
-    for key, name in policy.memory.backends.items():
-        if registry.entry(name, key=key).is_process_local:
-            raise MemoryConfigError(
-                f"{key}: {name!r} keeps memories inside one process, and workers share them: choose mem0"
-            )
+    for key, name in _process_local(policy).items():
+        raise MemoryConfigError(
+            f"{key}: {name!r} keeps memories inside one process, and workers share them: choose mem0"
+        )
 
 
 def followed_row(settings: "Settings", policy: "Policy") -> PointerConfig:

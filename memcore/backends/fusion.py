@@ -104,13 +104,8 @@ def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_w
     The sum is ``w * cosine / best cosine + (1 - w) * BM25 / best BM25``; what is below 0 counts as 0. Spreading the
     cosines between the list's worst and best instead loses 0.02 NDCG@10: the worst of a list says how long the list is,
     not how near the memory. Give the true cosine of what only keywords found, where it is known
-    (docs/benchmarks/2026-11.md).
-
-    Args:
-        dense: cosine similarities by id.
-        sparse: raw BM25 scores by id.
-        dense_weight: the share w of the first list, 0 to 1; a list that is empty, or holds nothing above 0, leaves
-            its share to the other, which then speaks alone.
+    (docs/benchmarks/2026-11.md). A list that is empty, or holds nothing above 0, leaves its share of w
+    (``dense_weight``) to the other, which then speaks alone.
     """
     near, worded = _scaled(dense), _scaled(sparse)
     share = 0.0 if not near else 1.0 if not worded else dense_weight

@@ -3,10 +3,8 @@
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 
 from memcore import ids
 from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fresh_record
@@ -15,7 +13,7 @@ from memcore.backends.fusion import best_first
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
-from memcore.ledger.organization.shared_log import SharedEntry
+from memcore.ledger.organization.shared_log import SharedEntry, SharedKind
 from memcore.models.memory import (
     Excluded,
     MemoryCategory,
@@ -71,58 +69,36 @@ def is_hit(query: MemoryQuery, entry: MemoryEntry, now: datetime) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Publication:
-    """A published entry, with the first version that has it and the first that has it no more."""
-
-    entry: MemoryEntry
-    fact_id: str
-    since: int
-    until: int | None = None
-    ended_at: datetime | None = None
-
-    def is_visible(self, version: int) -> bool:
-        return self.since <= version and (self.until is None or self.until > version)
-
-    def lines(self) -> Iterator[SharedEntry]:
-        line = partial(SharedEntry, memory_id=self.entry.id, agent_id=self.entry.agent_id)
-        record = MemoryRecord(entry=self.entry)
-        yield line(version=self.since, kind="publish", at=self.entry.created_at, record=record)
-        if self.until is not None and self.ended_at is not None:
-            yield line(version=self.until, kind="retract", at=self.ended_at, record=None)
-
-
 class InMemoryShared:
-    """Keeps published entries until the process ends. Safe in several threads."""
+    """Keeps the log of shared knowledge until the process ends; a line's place is its version. Thread-safe."""
 
     def __init__(self, *, company: str, clock: Clock) -> None:
         self._company = company
         self._clock = clock
-        self._publications: dict[str, _Publication] = {}
-        self._head = 0
+        self._log: list[SharedEntry] = []
+        #: The fact of each id that was published.
+        self._facts: dict[str, str] = {}
         self._lock = threading.Lock()
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish under the id of the fact, or anew under another unless only once; return the id."""
         fact = fresh_record(agent_id, request, company=self._company, now=self._clock(), id_of=ids.fact_id).entry
         with self._lock:
-            before = [one for one in self._publications.values() if one.fact_id == fact.id]
-            if before and (once or _is_current(before[-1], fact.created_at)):
-                return before[-1].entry.id
+            before = [key for key, fact_id in self._facts.items() if fact_id == fact.id]
+            if before and (once or self._is_current(before[-1], fact.created_at)):
+                return before[-1]
             memory_id = ids.republished_id(fact_id=fact.id, times_before=len(before)) if before else fact.id
-            self._head += 1
-            entry = fact.model_copy(update={"id": memory_id})
-            self._publications[memory_id] = _Publication(entry, fact.id, since=self._head)
+            self._facts[memory_id] = fact.id
+            self._append(fact.model_copy(update={"id": memory_id}), "publish", at=fact.created_at)
             return memory_id
 
     async def retract(self, agent_id: str, memory_id: str) -> bool:
         require_agent_id(agent_id)
         with self._lock:
-            one = self._publications.get(memory_id)
-            if one is None or one.until is not None or one.entry.agent_id != agent_id:
+            entry = self._visible(len(self._log)).get(memory_id)
+            if entry is None or entry.agent_id != agent_id:
                 return False
-            self._head += 1
-            self._publications[memory_id] = replace(one, until=self._head, ended_at=self._clock())
+            self._append(entry, "retract", at=self._clock())
             return True
 
     async def search_shared(
@@ -131,10 +107,11 @@ class InMemoryShared:
         """Return what matches of a version, newest first, ties by id."""
         left_out, now = excluded_agents(exclude_agent), self._clock()
         with self._lock:
-            at = self._head if version is None else version
-            if not 0 <= at <= self._head:
-                raise MemoryInputError("version", f"is {version}; it must be 0 to {self._head}, the newest")
-            there = [one.entry for one in self._publications.values() if one.is_visible(at)]
+            head = len(self._log)
+            at = head if version is None else version
+            if not 0 <= at <= head:
+                raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
+            there = self._visible(at).values()
         return best_first((e for e in there if e.agent_id not in left_out and is_hit(query, e, now)), query.limit)
 
     async def search_shared_sparse(
@@ -146,22 +123,34 @@ class InMemoryShared:
 
     async def shared_version(self) -> int:
         with self._lock:
-            return self._head
+            return len(self._log)
 
     def history(self, company: str, memory_id: str) -> tuple[SharedEntry, ...]:  # noqa: ARG002  # it has one company
         """Return all lines of the fact that was once published under this id, in order; none for an unknown id."""
         with self._lock:
-            named = self._publications.get(memory_id)
-            if named is None:
-                return ()
-            lines = [
-                line for one in self._publications.values() if one.fact_id == named.fact_id for line in one.lines()
-            ]
-        return tuple(sorted(lines, key=lambda line: line.version))
+            named = self._facts.get(memory_id)
+            return tuple(line for line in self._log if named is not None and self._facts[line.memory_id] == named)
 
+    def _append(self, entry: MemoryEntry, kind: SharedKind, *, at: datetime) -> None:
+        record = MemoryRecord(entry=entry) if kind == "publish" else None
+        version = len(self._log) + 1
+        line = SharedEntry(
+            version=version, kind=kind, memory_id=entry.id, agent_id=entry.agent_id, at=at, record=record
+        )
+        self._log.append(line)
 
-def _is_current(publication: _Publication, now: datetime) -> bool:
-    return publication.until is None and not is_expired(publication.entry, now)
+    def _visible(self, version: int) -> dict[str, MemoryEntry]:
+        there: dict[str, MemoryEntry] = {}
+        for line in self._log[:version]:
+            if line.record is None:
+                there.pop(line.memory_id)
+            else:
+                there[line.memory_id] = line.record.entry
+        return there
+
+    def _is_current(self, memory_id: str, now: datetime) -> bool:
+        entry = self._visible(len(self._log)).get(memory_id)
+        return entry is not None and not is_expired(entry, now)
 
 
 #: Most memories of one agent by default: the reference's value, a few tens of megabytes.

@@ -194,12 +194,8 @@ class SharedKnowledgeStore(Protocol):
     async def publish(self, agent_id: str, request: MemoryStoreRequest, *, once: bool = False) -> str:
         """Publish and return the id; every search that begins afterwards sees it, in any process.
 
-        A publication that the agent has not retracted and that has not expired keeps its id and its first form.
-
-        Args:
-            agent_id: who publishes it.
-            request: what.
-            once: leave it at the first publication also after it was retracted or has expired, and return its last id.
+        A publication that the agent has not retracted and that has not expired keeps its id and its first form;
+        ``once`` leaves it at that also after it was retracted or has expired, and returns its last id.
 
         Raises MemoryInputError, MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError. After a connection that
         failed the publication may appear later by itself; to publish it again is safe.
@@ -211,11 +207,7 @@ class SharedKnowledgeStore(Protocol):
     ) -> tuple[MemoryEntry, ...]:
         """Return what matches and has not expired: best first with a text, newest first without.
 
-        Args:
-            query: as for ``retrieve``.
-            exclude_agent: leave out what this agent published, or any of these.
-            version: as the knowledge was then; None for now.
-
+        What ``exclude_agent``, one or several, published is left out; ``version`` shows the knowledge as it was then.
         Raises MemoryConnectionError, MemoryRetrievalError; MemoryInputError for a version that is not there yet.
         """
         ...
@@ -261,10 +253,8 @@ class FactStore(Protocol):
     async def show(self, record: MemoryRecord) -> None:
         """Show one version of a fact; one that was shown before, or hidden since, stays as it is.
 
-        Args:
-            record: by ORGANISATION, under an id that no other version has.
-
-        Raises MemoryInputError, MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError.
+        The record is by ORGANISATION, under an id that no other version has. Raises MemoryInputError,
+        MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError.
         """
         ...
 
@@ -322,18 +312,18 @@ class BackendEvent(StrEnum):
     SHARED_OVERDUE = "memory.shared.overdue"
 
 
-async def pages(backend: BatchBackend, where: Where) -> AsyncIterator[tuple[MemoryRecord, ...]]:
-    """Yield the matches without vectors, oldest first; removals behind the cursor disturb nothing.
+async def scanned(
+    backend: BatchBackend, where: Where, *, with_vectors: bool = False
+) -> AsyncIterator[tuple[MemoryRecord, ...]]:
+    """Yield the pages of matches, oldest first; removals behind the cursor disturb nothing."""
+    page = Page(records=(), cursor="")
+    while page.cursor is not None:
+        page = await backend.scan(where, cursor=page.cursor or None, with_vectors=with_vectors)
+        yield page.records
 
-    They are counted first: most scans of a run find nothing, and a count reads no memory.
-    """
-    if not await backend.count_where(where):
-        return
-    cursor: str | None = None
-    while True:
-        page = await backend.scan(where, cursor=cursor)
-        if page.records:
-            yield page.records
-        cursor = page.cursor
-        if cursor is None:
-            return
+
+async def pages(backend: BatchBackend, where: Where) -> AsyncIterator[tuple[MemoryRecord, ...]]:
+    """Yield the pages of matches; they are counted first: most scans of a run find nothing."""
+    if await backend.count_where(where):
+        async for page in scanned(backend, where):
+            yield page

@@ -10,14 +10,9 @@ from threading import Event, Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from memcore.embedding.bm25 import require_texts
-from memcore.embedding.protocol import EmbedderKind
+from memcore.embedding.bm25 import require_texts, whole
+from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryEmbeddingError
-
-
-def speaking(texts: Sequence[str]) -> list[int]:
-    """Return the places of the texts that say something; a transformer would invent a direction for a blank one."""
-    return [place for place, text in enumerate(texts) if text and not text.isspace()]
 
 
 def unit_rows(rows: NDArray[np.floating], *, name: str) -> NDArray[np.float32]:
@@ -57,6 +52,36 @@ class BatchEmbedder(ABC):
 
     @abstractmethod
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]: ...
+
+
+class ModelEmbedder(BatchEmbedder):
+    """The base of embedders that run a model themselves, or ask a server; a blank text gets the zero vector."""
+
+    def __init__(
+        self, name: str, *, prompt_prefixes: PromptPrefixes | None, batch_texts: int, dims: int | None = None
+    ) -> None:
+        self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
+        self._batch_texts = batch_texts
+        self.name = f"{name}{self._prompt_prefixes.mark}"
+        #: 0 until the first answer tells it.
+        self.dims = dims or 0
+        self.dims = self.dims or int(self._run(["dims"]).shape[1])
+
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
+        prefix = self._prompt_prefixes.before(is_query=is_query)
+        vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
+        # A model would invent a direction for a blank text. Texts of like length stand together, for the shorter ones
+        # of a batch are filled up to its longest.
+        spoken = (place for place, text in enumerate(texts) if text and not text.isspace())
+        places = sorted(spoken, key=lambda place: len(texts[place]))
+        for start in range(0, len(places), self._batch_texts):
+            batch = places[start : start + self._batch_texts]
+            vectors[batch] = self._run([prefix + whole(texts[place]) for place in batch])
+        return vectors
+
+    @abstractmethod
+    def _run(self, texts: list[str]) -> NDArray[np.float32]:
+        """Return a row of unit length for each text, with its prefix."""
 
 
 #: Vectors that are kept; 3 MB with 384 dimensions, 8 MB with 1,024.

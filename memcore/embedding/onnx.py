@@ -1,7 +1,6 @@
 """Transformers in ONNX files, on one CPU thread: exported checkpoints and MiniLM."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from importlib.util import find_spec
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from memcore.embedding.batching import BatchEmbedder, speaking, unit_rows
-from memcore.embedding.bm25 import whole
+from memcore.embedding.batching import ModelEmbedder, unit_rows
 from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
@@ -33,13 +31,11 @@ _POOLED = "sentence_embedding"
 _PAD_TOKENS = ("[PAD]", "<pad>")
 
 
-class OnnxEmbedder(BatchEmbedder):
+class OnnxEmbedder(ModelEmbedder):
     """Embeds texts with a folder's model; the mean of the tokens' vectors is brought to unit length.
 
     The model runs on one thread, in the caller's: several callers run side by side. A text in a batch gets the vector
-    that it gets alone up to rounding (1e-5); a blank text gets the zero vector.
-
-    Prefixes and another limit than 256 tokens are added to the folder's name.
+    that it gets alone up to rounding (1e-5). Prefixes and another limit than 256 tokens are added to the folder's name.
 
     Raises MemoryConfigError when onnxruntime is not installed or a file cannot be read as what it should be.
     """
@@ -47,29 +43,17 @@ class OnnxEmbedder(BatchEmbedder):
     kind = EmbedderKind.ONNX
 
     def __init__(self, folder: "OnnxFolder", *, prompt_prefixes: PromptPrefixes | None = None) -> None:
-        self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
-        cut = "" if folder.max_tokens == DEFAULT_MAX_TOKENS else f"-{folder.max_tokens}"
-        self.name = f"{folder.name}{cut}{self._prompt_prefixes.mark}"
         self._max_characters = folder.max_tokens * _CHARACTERS_PER_TOKEN
         self._tokenizer = _tokenizer_of(folder.tokenizer, folder.max_tokens)
         self._session = _session_of(folder.model)
         self._inputs = {each.name for each in self._session.get_inputs()}
         outputs = [each.name for each in self._session.get_outputs()]
         self._output = _POOLED if _POOLED in outputs else outputs[0]
-        self.dims = int(self._run(["dims"]).shape[1])
-
-    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
-        prefix = self._prompt_prefixes.before(is_query=is_query)
-        vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
-        # Texts of like length stand together, for the shorter ones of a batch are filled up to its longest.
-        places = sorted(speaking(texts), key=lambda place: len(texts[place]))
-        for start in range(0, len(places), _BATCH_TEXTS):
-            batch = places[start : start + _BATCH_TEXTS]
-            vectors[batch] = self._run([prefix + whole(texts[place][: self._max_characters]) for place in batch])
-        return vectors
+        cut = "" if folder.max_tokens == DEFAULT_MAX_TOKENS else f"-{folder.max_tokens}"
+        super().__init__(f"{folder.name}{cut}", prompt_prefixes=prompt_prefixes, batch_texts=_BATCH_TEXTS)
 
     def _run(self, texts: list[str]) -> NDArray[np.float32]:
-        encodings = self._tokenizer.encode_batch(texts)
+        encodings = self._tokenizer.encode_batch([text[: self._max_characters] for text in texts])
         ids = np.array([each.ids for each in encodings], dtype=np.int64)
         mask = np.array([each.attention_mask for each in encodings], dtype=np.int64)
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}

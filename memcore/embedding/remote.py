@@ -19,8 +19,7 @@ from pydantic import SecretStr
 from memcore.bounded_http import AnswerError, AnswerTooSlowError, HttpResponse, ask, open_client
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import masked
-from memcore.embedding.batching import BatchEmbedder, CachedEmbedder, MicroBatchedEmbedder, speaking, unit_rows
-from memcore.embedding.bm25 import whole
+from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder, ModelEmbedder, unit_rows
 from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes
 from memcore.embedding.selection import SERVERS, EmbedderChoice, best_offered, tier_of
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
@@ -74,12 +73,8 @@ class _Line:
 class JsonPost:
     """A JSON client of one server; safe in several threads, and after a fork, where each process opens its own sockets.
 
-    Args:
-        url: the base, such as ``https://api.openai.com/v1``.
-        key: sent as a bearer token; it is in no error and no log, and a redirect is not followed with it.
-        timeout: how long one request may take, from its first byte to the last of the answer.
-        pause: waits so many seconds; for tests.
-        clock: the time, for a Retry-After that is a date.
+    ``key`` is sent as a bearer token; it is in no error and no log, and a redirect is not followed with it.
+    ``timeout`` holds for one request, from its first byte to the last of the answer.
     """
 
     def __init__(
@@ -105,12 +100,8 @@ class JsonPost:
         """Send the body, if there is one, and return the answer.
 
         Timeouts, lost connections, 429 and 5xx are tried again, after the pause that the server asks for if it does.
-
-        Raises:
-            MemoryEmbeddingError: no good answer after the last try, a pause is asked for that is too long, or an answer
-                is longer than is read.
-            MemoryConfigError: the server answers 401, 403, 404 and the like.
-            MemoryInputError: the server refuses what was sent.
+        Raises MemoryEmbeddingError when that is in vain, MemoryConfigError for 401, 403, 404 and the like, and
+        MemoryInputError when the server refuses what was sent.
         """
         problem = ""
         for attempt in range(1, ATTEMPTS + 1):
@@ -183,15 +174,10 @@ MAX_INPUTS = 32
 MAX_CHARACTERS = 131_072
 
 
-class OpenAiCompatibleEmbedder(BatchEmbedder):
-    """Embeds texts with a model on a server; a blank text is not sent and gets the zero vector.
+class OpenAiCompatibleEmbedder(ModelEmbedder):
+    """Embeds texts with a model on a server; its name there is the embedder's, for a model has one set of vectors.
 
-    Args:
-        server: how the server is reached.
-        model: the model's name there; it is the embedder's name, for one model has one set of vectors wherever it runs.
-        dims: length of the vectors; left out, it is measured by one request when this is built.
-
-    Raises what JsonPost.ask raises when it has to measure.
+    ``dims`` left out are measured by one request when this is built, which raises what JsonPost.ask raises.
     """
 
     kind = EmbedderKind.OPENAI_COMPATIBLE
@@ -206,31 +192,17 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
     ) -> None:
         self._server = server
         self._model = model
-        self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
-        self.name = f"{model}{self._prompt_prefixes.mark}"
-        self.dims = dims or self._answer(["dims"]).shape[1]
+        super().__init__(model, prompt_prefixes=prompt_prefixes, batch_texts=MAX_INPUTS, dims=dims)
 
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
-        prefix = self._prompt_prefixes.before(is_query=is_query)
         for place, text in enumerate(texts):
             if len(text) > MAX_CHARACTERS:
                 raise MemoryInputError(
                     f"texts[{place}]", f"has {len(text)} characters; the embedder takes {MAX_CHARACTERS}"
                 )
-        vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
-        places = speaking(texts)
-        for start in range(0, len(places), MAX_INPUTS):
-            batch = places[start : start + MAX_INPUTS]
-            rows = self._answer([prefix + whole(texts[place]) for place in batch])
-            if rows.shape[1] != self.dims:
-                raise MemoryConfigError(
-                    f"memory.embedder.dims: {self.dims} expected, and {self._model} makes {rows.shape[1]}: "
-                    "correct the number, or the model's name"
-                )
-            vectors[batch] = rows
-        return vectors
+        return super()._embed(texts, is_query=is_query)
 
-    def _answer(self, texts: list[str]) -> NDArray[np.float32]:
+    def _run(self, texts: list[str]) -> NDArray[np.float32]:
         answer = self._server.ask("/embeddings", {"model": self._model, "input": texts, "encoding_format": "float"})
         try:
             rows = _rows(answer, expected=len(texts))
@@ -238,6 +210,11 @@ class OpenAiCompatibleEmbedder(BatchEmbedder):
             raise MemoryEmbeddingError(
                 f"the embedding server at {self._server.shown_url} gives no usable vectors for {len(texts)} texts"
             ) from error
+        if self.dims not in {0, rows.shape[1]}:
+            raise MemoryConfigError(
+                f"memory.embedder.dims: {self.dims} expected, and {self._model} makes {rows.shape[1]}: "
+                "correct the number, or the model's name"
+            )
         return unit_rows(rows, name=self._model)
 
 
@@ -254,11 +231,7 @@ def _rows(answer: Any, *, expected: int) -> NDArray[np.float32]:
 
 
 def remote_embedder(choice: EmbedderChoice) -> Embedder:
-    """Return the embedder of a server, with a cache and micro-batches, both of which spare requests.
-
-    Raises MemoryConfigError for no address, no model or a wrong key, and MemoryEmbeddingError when the server had to be
-    asked and does not answer.
-    """
+    """Return the embedder of a server, with a cache and micro-batches; raises what :func:`create_embedder` does."""
     url = choice.url or SERVERS[choice.provider]
     if url is None:
         raise MemoryConfigError(f"embedder: {choice.provider!r} needs an address: set MEMTEND_EMBEDDER_URL")

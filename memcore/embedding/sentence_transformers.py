@@ -1,6 +1,5 @@
 """A sentence-transformers model in this process: for checkpoints that were not exported, and for GPUs."""
 
-from collections.abc import Sequence
 from importlib import import_module
 from threading import Lock
 from typing import Any, Self
@@ -8,17 +7,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from memcore.embedding.batching import BatchEmbedder, speaking, unit_rows
-from memcore.embedding.bm25 import whole
+from memcore.embedding.batching import ModelEmbedder, unit_rows
 from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
-#: Texts in one run of the model; the library sorts them by length itself.
+#: Texts in one run of the model.
 _BATCH_TEXTS = 32
 
 
-class SentenceTransformersEmbedder(BatchEmbedder):
-    """Embed texts with a loaded SentenceTransformer, recorded under a name; a blank text gets the zero vector.
+class SentenceTransformersEmbedder(ModelEmbedder):
+    """Embed texts with a loaded SentenceTransformer, recorded under a name.
 
     One call at a time runs in the model: its tokenizer refuses a second one.
     """
@@ -27,10 +25,8 @@ class SentenceTransformersEmbedder(BatchEmbedder):
 
     def __init__(self, model: Any, *, name: str, prompt_prefixes: PromptPrefixes | None = None) -> None:
         self._model = model
-        self._prompt_prefixes = prompt_prefixes or PromptPrefixes()
-        self.name = f"{name}{self._prompt_prefixes.mark}"
         self._lock = Lock()
-        self.dims = int(self._run(["dims"]).shape[1])
+        super().__init__(name, prompt_prefixes=prompt_prefixes, batch_texts=_BATCH_TEXTS)
 
     @classmethod
     def load(cls, model: str, *, prompt_prefixes: PromptPrefixes | None = None) -> Self:
@@ -50,14 +46,6 @@ class SentenceTransformersEmbedder(BatchEmbedder):
         except (OSError, ValueError, RuntimeError) as error:
             raise MemoryConfigError(f"memory.embedder.model: {model!r} cannot be loaded") from error
         return cls(loaded, name=model, prompt_prefixes=prompt_prefixes)
-
-    def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]:
-        prefix = self._prompt_prefixes.before(is_query=is_query)
-        vectors = np.zeros((len(texts), self.dims), dtype=np.float32)
-        places = speaking(texts)
-        if places:
-            vectors[places] = self._run([prefix + whole(texts[place]) for place in places])
-        return vectors
 
     def _run(self, texts: list[str]) -> NDArray[np.float32]:
         try:

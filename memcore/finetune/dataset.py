@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from memcore.backends.protocol import MAX_PAGE, ORGANISATION, BatchBackend
+from memcore.backends.protocol import ORGANISATION, BatchBackend, scanned
 from memcore.finetune.documents import Owned, Passage, chunks, passages_of, write_lines
 from memcore.finetune.questions import QuestionWriter
 from memcore.ledger.ledger import Ledger
@@ -199,15 +199,11 @@ class Gathering:
         where = Where(agent_id=agent_id)
         # The store shows the oldest first: of more than are taken, those before the newest are passed over.
         older = await self._backend.count_where(where) - MEMORIES_OF_AGENT
-        cursor: str | None = None
-        while True:
-            page = await self._backend.scan(where, cursor=cursor, limit=MAX_PAGE)
+        async for page in scanned(self._backend, where):
             self._alive()
-            for record in page.records[max(0, older) :]:
+            for record in page[max(0, older) :]:
                 yield record
-            older, cursor = older - len(page.records), page.cursor
-            if cursor is None:
-                return
+            older -= len(page)
 
 
 def _answered(record: MemoryRecord, earlier: MemoryRecord) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from sqlalchemy import RowMapping, func, select
 from memcore.ledger.database import Database, RecordRow, decode, equals
 from memcore.ledger.journal import EntryReason, RecordKind, moves_with
 from memcore.ledger.tables import OUT, archive, booking_records, bookings, model_calls
+from memcore.models.base import Frozen
 from memcore.records import MemoryRecord
 
 
@@ -36,9 +37,7 @@ class Move:
 class Exchange:
     """Ids that came in and went out as one decision, in the order in which they were journaled; expired content counts.
 
-    Attributes:
-        incoming: of a consolidation the summary, of an undo what came back.
-        outgoing: of a consolidation the originals, oldest first.
+    A consolidation takes out the originals, oldest first, and brings in the summary.
     """
 
     booking_id: str
@@ -50,15 +49,10 @@ class Exchange:
     outgoing: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUse:
-    """The use of one model for one purpose in a run.
+class ModelTrace(Frozen):
+    """The use of one model for one purpose in a run; ``tokens`` are read and written ones."""
 
-    Attributes:
-        tokens: read and written together.
-        cost: in the currency of the price list.
-    """
-
+    run_id: str
     purpose: str
     model: str
     calls: int
@@ -121,11 +115,12 @@ class LineageReader:
         row = self._journal.row(select(*columns).where(mine).limit(1))
         return None if row is None or row["body"] is None else decode(RecordRow(**row))
 
-    def models(self, company: str, run_id: str) -> tuple[ModelUse, ...]:
+    def models(self, company: str, run_id: str) -> tuple[ModelTrace, ...]:
         """Return which models were asked for a run, by purpose."""
         called = model_calls.c
         query = (
             select(
+                called.run_id,
                 called.purpose,
                 called.model,
                 func.count().label("calls"),
@@ -133,11 +128,11 @@ class LineageReader:
                 func.sum(called.cost).label("cost"),
             )
             .where(called.company == company, called.run_id == run_id, called.attempts > 0)
-            .group_by(called.purpose, called.model)
+            .group_by(called.run_id, called.purpose, called.model)
             .order_by(called.purpose, called.model)
         )
         # PostgreSQL adds integers up to a decimal number.
-        return tuple(ModelUse(**{**row, "tokens": int(row["tokens"])}) for row in self._ledger.rows(query))
+        return tuple(ModelTrace(**{**row, "tokens": int(row["tokens"])}) for row in self._ledger.rows(query))
 
 
 #: What entries did to memories.

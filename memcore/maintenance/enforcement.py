@@ -41,13 +41,7 @@ REPEATED_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A memory to be valued, and its uses.
-
-    Attributes:
-        uses: how often the agent was shown it.
-        last_used_at: when that was last; None if never.
-        is_repeated: whether a newer memory of the agent says nearly the same.
-    """
+    """A memory to be valued, how often the agent was shown it, and whether a newer memory says nearly the same."""
 
     entry: MemoryEntry
     uses: int = 0
@@ -180,12 +174,7 @@ class MemoryScorer:
         self._repeated: frozenset[str] | None = None
 
     async def values(self, records: Sequence[MemoryRecord]) -> list[float]:
-        """Return the value of each memory.
-
-        Raises:
-            MemoryConfigError: the rule failed, or gave what is no finite number.
-            MemoryRetrievalError, MemoryConnectionError: the store or the uses cannot be read.
-        """
+        """Return the value of each memory. Raises MemoryConfigError when the rule fails, or gives no finite number."""
         snapshot = self._snapshot
         if self._repeated is None:
             repeats = NearDuplicates()

@@ -31,10 +31,8 @@ MAX_EXAMPLES = 5
 class PlannedStep(Frozen):
     """One step of a plan: how many memories it would remove and archive, and ids of the first few.
 
-    Attributes:
-        pruned: how many of them are lessons that are forgotten.
-        questions: how many a language model would be asked.
-        tokens: of the texts that it would be shown, an estimate; instructions and answers come on top.
+    ``pruned`` ones are lessons that are forgotten. A language model would be asked ``questions``, and shown texts of
+    about so many ``tokens``; instructions and answers come on top.
     """
 
     step: RunStep
@@ -62,8 +60,6 @@ class MaintenancePlan(Frozen):
     """What a run would do to an agent's memories.
 
     Attributes:
-        live: memories that the agent has now.
-        steps: in the order in which they run.
         is_held: whether the removal guard would hold a run, because it would remove too large a share.
         waits: what a run would wait for before it consolidates, in one sentence; its merges are not counted.
         groups: the memories to merge; empty, like all figures of archive and models, unless details were asked for.
@@ -151,11 +147,9 @@ async def with_gone(snapshot: AgentSnapshot) -> AgentSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """The memories that retention removes because their time is over.
+    """The memories that end with their session or project: ``only`` those that go for no other reason.
 
-    Attributes:
-        only: with its session or project, and for no other reason.
-        timely: with its session or project, or as a working memory of a task that is over.
+    ``timely`` are all of them, and the working memories of tasks that are over.
     """
 
     only: int

@@ -1,7 +1,6 @@
 """Provenance: the history of a memory, from any summary to its originals and back, through undo and expiry."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -11,7 +10,7 @@ from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.journal import EntryReason, RecordKind
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.lineage import Exchange, Move
+from memcore.ledger.lineage import Exchange, ModelTrace, Move
 from memcore.ledger.runs import Run, RunKind, RunOrigin
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -45,9 +44,7 @@ class HistoryEvent(Frozen):
     Attributes:
         at: when it was decided.
         is_open: whether it is decided and not yet carried out.
-        run_kind: what kind of run; None, as the next two, when the ledger no longer knows it.
-        origin: whether the schedule asked for it, a person, or an engine that deleted the memory.
-        undo_of: the run that it undid, if it is an undo.
+        run_kind: None, as the next two, when the ledger no longer knows the run.
     """
 
     kind: RecordKind
@@ -64,12 +61,10 @@ class MemoryTrace(Frozen):
     """One memory of a history.
 
     Attributes:
-        replaced_by: the summary that replaced it, where its state says so.
         text_until: when its full text expires; None while nothing removes it.
-        text: the full text, where it was asked for; it stays out of the repr, and so out of logs.
+        text: the full text, where it was asked for.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
         made_into: ids of the summaries that replaced it, the first one first; also those that were undone.
-        chapters: its events, oldest first.
     """
 
     memory_id: str
@@ -83,23 +78,12 @@ class MemoryTrace(Frozen):
     chapters: tuple[HistoryEvent, ...] = ()
 
 
-class ModelTrace(Frozen):
-    """The use of a model in a run that made a summary; the run may have asked for other summaries too."""
-
-    run_id: str
-    purpose: str
-    model: str
-    calls: int
-    tokens: int
-    cost: float
-
-
 class MemoryHistory(Frozen):
     """A memory with all its sources and all its summaries, through any depth; each memory is listed once.
 
     Attributes:
         memories: that one first, then its sources, then its summaries, level by level.
-        models: the use of models in the runs that made it.
+        models: the use of models in the runs that made it, which may have asked for other summaries too.
     """
 
     memory_id: str
@@ -230,12 +214,8 @@ class _Lineage:
 
     def models(self, memory_id: str) -> tuple[ModelTrace, ...]:
         """Return the use of models in the runs that made a summary."""
-        made_in = [move.run_id for move in self._moves_of(memory_id) if move.kind == "created"]
-        return tuple(
-            ModelTrace(run_id=run_id, **asdict(use))
-            for run_id in dict.fromkeys(made_in)
-            for use in self._ledger.lineage.models(self._company, run_id)
-        )
+        made_in = dict.fromkeys(move.run_id for move in self._moves_of(memory_id) if move.kind == "created")
+        return tuple(use for run_id in made_in for use in self._ledger.lineage.models(self._company, run_id))
 
     async def _meet(self, ids: Collection[str]) -> None:
         new = [each for each in ids if each not in self._met]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from memcore import ids
-from memcore.backends.protocol import MAX_PAGE
+from memcore.backends.protocol import MAX_PAGE, scanned
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
 from memcore.ledger.lease import Lease
@@ -85,14 +85,8 @@ class JournaledStore:
         self._lease.check()
         await self._backend.unclaim(self.run.agent_id)
         for journal_entry in self._journal.open_of(self.run.company, self.run.agent_id):
-            _log.info(
-                MaintenanceEvent.ENTRY_RESUMED,
-                extra={
-                    "booking_id": journal_entry.booking_id,
-                    "run_id": journal_entry.run_id,
-                    "agent_id": journal_entry.agent_id,
-                },
-            )
+            names = ("booking_id", "run_id", "agent_id")
+            _log.info(MaintenanceEvent.ENTRY_RESUMED, extra={name: getattr(journal_entry, name) for name in names})
             await self._execute([journal_entry], None)
 
     async def remove(
@@ -184,19 +178,8 @@ class JournaledStore:
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:
         token = self._next_token()
         await self._backend.claim(where, token)
-        return token, await self._marked(where.agent_id, token)
-
-    async def _marked(self, agent_id: str, token: str) -> tuple[MemoryRecord, ...]:
-        """Return, whole and with vectors, the memories that carry the token, oldest first."""
-        where = Where(agent_id=agent_id, token=token)
-        found: list[MemoryRecord] = []
-        cursor: str | None = None
-        while True:
-            page = await self._backend.scan(where, cursor=cursor, with_vectors=True)
-            found.extend(page.records)
-            cursor = page.cursor
-            if cursor is None:
-                return tuple(found)
+        carrying = scanned(self._backend, Where(agent_id=where.agent_id, token=token), with_vectors=True)
+        return token, tuple([record async for page in carrying for record in page])
 
     def _next_token(self) -> str:
         # One mark per entry: memories that an earlier entry of this attempt claimed and left are not ours.

@@ -40,14 +40,8 @@ async def apply_retention(store: JournaledStore) -> None:
         except (LeaseLostError, MaintenancePausedError):
             raise
         except MemoryError as error:
-            _log.warning(
-                MaintenanceEvent.RETENTION_FAILED,
-                extra={
-                    "agent_id": where.agent_id,
-                    "categories": sorted(where.categories or ()),
-                    "error_type": type(error).__name__,
-                },
-            )
+            facts = {"agent_id": where.agent_id, "categories": sorted(where.categories or ())}
+            _log.warning(MaintenanceEvent.RETENTION_FAILED, extra={**facts, "error_type": type(error).__name__})
             failures.append(error)
     if failures:
         raise failures[0]
@@ -66,10 +60,8 @@ async def _remove_all(store: JournaledStore, reason: EntryReason, where: Where) 
     removed = 0
     async for page in pages(store.snapshot.backend, where):
         removed += await store.remove(where, [record.entry.id for record in page], reason=reason)
-    _log.info(
-        MaintenanceEvent.RETENTION_COMPLETED,
-        extra={"agent_id": where.agent_id, "reason": reason, "removed": removed},
-    )
+    facts = {"agent_id": where.agent_id, "reason": reason, "removed": removed}
+    _log.info(MaintenanceEvent.RETENTION_COMPLETED, extra=facts)
 
 
 async def apply_removal(store: JournaledStore, journal: Journal) -> str | None:

@@ -80,11 +80,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
-    """The rules that apply to an agent.
+    """The rules that apply to an agent; a category without a number of days is kept for ever.
 
-    Attributes:
-        keep_days: days per category; None keeps for ever.
-        working_timeout: when its working memories end; None where a retention rule decides instead.
+    Its working memories end after ``working_timeout``; None where a retention rule decides instead.
     """
 
     keep_days: Mapping[MemoryCategory, int | None]

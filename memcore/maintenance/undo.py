@@ -38,16 +38,9 @@ async def apply_undo(store: JournaledStore, ledger: Ledger) -> None:
         if place >= start:
             await _reverse(store, ledger, journal_entry, place)
     moved = journal.totals(run.run_id)
-    _log.info(
-        MaintenanceEvent.UNDO_COMPLETED,
-        extra={
-            "agent_id": run.agent_id,
-            "run_id": run.run_id,
-            "undo_of": target.run_id,
-            "restored": moved["undone", "restored"],
-            "removed": moved["undone", "removed"],
-        },
-    )
+    counts = {kind: moved["undone", kind] for kind in ("restored", "removed")}
+    facts = {"agent_id": run.agent_id, "run_id": run.run_id, "undo_of": target.run_id}
+    _log.info(MaintenanceEvent.UNDO_COMPLETED, extra={**facts, **counts})
 
 
 def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | None = None) -> Run:
@@ -154,15 +147,8 @@ async def apply_restore(store: JournaledStore, ledger: Ledger) -> str | None:
         )
     _hold(snapshot, ledger.journal, [memory_id])
     await store.restore_removed(archived.record_for(snapshot.backend.vector_space))
-    _log.info(
-        MaintenanceEvent.RESTORED,
-        extra={
-            "agent_id": run.agent_id,
-            "run_id": run.run_id,
-            "memory_id": memory_id,
-            "archival_id": archived.archival_id,
-        },
-    )
+    facts = {"agent_id": run.agent_id, "run_id": run.run_id}
+    _log.info(MaintenanceEvent.RESTORED, extra={**facts, "memory_id": memory_id, "archival_id": archived.archival_id})
     return None
 
 

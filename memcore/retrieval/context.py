@@ -74,23 +74,16 @@ class ContextInjectionStrategy:
     ``memory.retrieval.degraded`` event names it. Safe in several tasks of the backend's event loop.
 
     Args:
-        backend: the agents' own memories.
-        config: the policy's ``memory.retrieval``.
+        config: the policy's ``memory.retrieval``. Raises MemoryConfigError when it asks for a retriever or a re-ranker,
+            and none was given.
         shared_store: shared knowledge and facts, asked when ``include_shared`` is true.
         token_estimator: counts tokens; four characters to a token when left out.
         memory_filter: which memories may be injected; all, or with ``non_inferable_only`` those that carry the tag.
-        hierarchical_retriever: finds memories when ``retriever`` is ``hierarchical``.
-        reranker: re-ranks when ``query_specific_rerank_enabled`` is true.
         core_policies: texts that lead every prepared context (``org_memory.core_policies``).
         organisation: holds the organisation's facts: its written core policies lead too, after those given, and of the
             facts found only current ones are injected. None injects no fact.
         max_facts: most facts of one prompt (``org_memory.extended_store.max_retrieved_per_query``), policies aside.
         similarity_fn: compares contents for diversity; word pairs in common when left out.
-        use_recorder: counts the injected memories.
-        clock: the time.
-
-    Raises:
-        MemoryConfigError: the configuration asks for a retriever or a re-ranker, and none was given.
     """
 
     strategy_name: Final = "context"
@@ -179,13 +172,8 @@ class ContextInjectionStrategy:
     ) -> tuple[ChatMessage, ...]:
         """Return the messages to put between system prompt and task: policies, directive, memories; or fewer, or none.
 
-        Never raises for a memory's sake. Python's own MemoryError and RecursionError pass.
-
-        Args:
-            agent_id: who asks.
-            query_text: what the coming turn is about.
-            token_budget: most tokens of policies and memories; the directive is not charged. 0 or less gives nothing.
-            categories: only memories of these; None for all.
+        The query is what the coming turn is about. The budget is for policies and memories; the directive is not
+        charged. Never raises for a memory's sake; Python's own MemoryError and RecursionError pass.
         """
         if token_budget <= 0:
             _log.debug(RetrievalEvent.SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
@@ -232,15 +220,15 @@ class ContextInjectionStrategy:
             return ()
         query = MemoryQuery(text=query_text, categories=categories, limit=self._pool)
         is_hybrid = self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
-        if is_hybrid and isinstance(self._backend, HybridBackend):
-            rankings = await self._sources.rankings(self._backend, agent_id, query)
-            if rankings.sparse or rankings.shared_sparse:
-                weight = self._backend.dense_weight if rankings.dense_weight is None else rankings.dense_weight
-                return self._fused_apart(rankings, dense_weight=weight)
+        hybrid = self._backend if is_hybrid and isinstance(self._backend, HybridBackend) else None
+        rankings = await self._sources.rankings(agent_id, query, hybrid=hybrid)
+        if hybrid is not None and (rankings.sparse or rankings.shared_sparse):
+            weight = hybrid.dense_weight if rankings.dense_weight is None else rankings.dense_weight
+            return self._fused_apart(rankings, dense_weight=weight)
+        own, shared = (tuple(hit.entry for hit in hits) for hits in (rankings.dense, rankings.shared_dense))
+        if hybrid is not None:
             # No keyword hits: one list is left, and its similarities are the scores.
             own, shared = nearest(rankings.dense), nearest(rankings.shared_dense)
-        else:
-            own, shared = await self._sources.entries(agent_id, query)
         every = len(own) + len(shared)
         return rank_memories(own, config=self._config, now=self._clock(), shared_entries=shared, limit=every)
 
@@ -332,11 +320,8 @@ class ContextInjectionStrategy:
 class BlockingContextInjection:
     """Context injection for engines without an event loop: enter it with ``with``, then call it in any thread.
 
-    The backend is connected on entry and disconnected on exit, in an event loop of this object's own thread.
-
-    Args:
-        strategy: prepares the messages.
-        backend: the strategy's backend, which nothing else has connected.
+    The strategy's backend, which nothing else has connected, is connected on entry and disconnected on exit, in an
+    event loop of this object's own thread.
     """
 
     def __init__(self, strategy: ContextInjectionStrategy, backend: MemoryBackend) -> None:

@@ -96,10 +96,8 @@ def reordered(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -
     """Return the memories given in the order of the re-ranked ones, each place with its score.
 
     The best combined score goes to the first place, the next to the second, and so on: later steps, diversity above
-    all, follow combined scores, and with the old ones they would undo the new order.
-
-    Raises:
-        MemoryRetrievalError: the re-ranked are not the same memories.
+    all, follow combined scores, and with the old ones they would undo the new order. Raises MemoryRetrievalError when
+    the re-ranked are not the same memories.
     """
     by_id = {each.entry.id: each for each in given}
     order = [each.entry.id for each in reranked]

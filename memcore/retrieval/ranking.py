@@ -195,15 +195,9 @@ def apply_diversity_penalty(
 ) -> tuple[ScoredMemory, ...]:
     """Return the same memories in another order: each next one is relevant and unlike those before it.
 
-    Picks the highest of ``lambda * combined_score - (1 - lambda) * greatest similarity to one picked before``; of
-    equals the one that stood first.
-
-    Args:
-        scored: best first.
-        diversity_lambda: 1.0 is relevance alone, 0.0 difference alone.
-        similarity_fn: compares two contents; word pairs in common when left out.
-        limit: stop after this many.
-        beside: picked before, and not returned.
+    Picks the highest of ``lambda * combined_score - (1 - lambda) * greatest similarity to one picked before``, those of
+    ``beside`` among these; of equals the one that stood first. Contents are compared by the word pairs that they have
+    in common, unless another function is given.
     """
     # Written so that NaN fails too.
     if not 0.0 <= diversity_lambda <= 1.0:

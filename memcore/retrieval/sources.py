@@ -32,14 +32,10 @@ class SharedSearch(Protocol):
 
 
 class Sources:
-    """Asks the backend and the shared store at once.
+    """Asks the backend for the agents' own memories, and the shared store, at once.
 
-    Args:
-        backend: the agents' own memories.
-        shared: shared knowledge; None for none. When it is the backend itself, both are asked in one round trip.
-        per_publisher: how many memories of one publisher can be used.
-        wanted: how many shared memories should be usable; where publishers with more than they may have fill an answer
-            and leave fewer, the store is asked once more without them.
+    Where publishers with more memories than can be used of one (``per_publisher``) fill an answer, and leave fewer than
+    ``wanted``, the shared store is asked once more without them.
     """
 
     def __init__(self, backend: MemoryBackend, shared: SharedSearch | None, *, per_publisher: int, wanted: int) -> None:
@@ -50,29 +46,24 @@ class Sources:
         other: object = shared
         self._is_one_store = backend is other
 
-    async def entries(self, agent_id: str, query: MemoryQuery) -> tuple[_Entries, _Entries]:
-        """Return the agent's own and the shared memories, each ranked by its store."""
-        async with asyncio.TaskGroup() as both:
-            own = both.create_task(self._own(agent_id, query))
-            shared = both.create_task(self._others(agent_id, query))
-        found = shared.result()
-        crowd = self._crowding_publishers(found, is_full=len(found) >= query.limit)
-        if crowd and isinstance(self._shared, SharedKnowledgeStore):
-            more = await self._others(agent_id, query, but_not=crowd)
-            kept = (*(each for each in found if each.agent_id in crowd), *more)
-            found = tuple(sorted(kept, key=lambda each: -(each.relevance_score or 0.0)))
-        return own.result(), found
+    async def rankings(self, agent_id: str, query: MemoryQuery, *, hybrid: HybridBackend | None) -> RankedLists:
+        """Return the four lists of a hybrid search; where the embedder fails, those of the keywords alone.
 
-    async def rankings(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> RankedLists:
-        """Return the four lists of a hybrid search; where the embedder fails, those of the keywords alone."""
+        Without a hybrid backend, ``dense`` and ``shared_dense`` are what the stores found, in their own order.
+        """
         async with asyncio.TaskGroup() as both:
-            own = both.create_task(self._own_rankings(backend, agent_id, query))
-            shared = None if self._is_one_store else both.create_task(self._other_rankings(agent_id, query))
+            if hybrid is None:
+                own = both.create_task(self._own(agent_id, query))
+            else:
+                own = both.create_task(self._own_rankings(hybrid, agent_id, query))
+            shared = None
+            if hybrid is None or not self._is_one_store:
+                shared = both.create_task(self._others(agent_id, query, has_words=hybrid is not None))
         found = own.result() if shared is None else shared.result()
         lists = (found.shared_dense, found.shared_sparse)
         entries = {hit.entry.id: hit.entry for each in lists for hit in each}.values()
         if crowd := self._crowding_publishers(entries, is_full=any(len(each) >= query.limit for each in lists)):
-            more = await self._rankings_without(backend, agent_id, query, crowd)
+            more = await self._rankings_without(hybrid, agent_id, query, crowd)
             found = replace(
                 found,
                 shared_dense=_beside(found.shared_dense, more.shared_dense, crowd),
@@ -91,24 +82,19 @@ class Sources:
         return frozenset(name for name, number in published.items() if number > most and name != ORGANISATION)
 
     async def _rankings_without(
-        self, backend: HybridBackend, agent_id: str, query: MemoryQuery, crowd: frozenset[str]
+        self, hybrid: HybridBackend | None, agent_id: str, query: MemoryQuery, crowd: frozenset[str]
     ) -> RankedLists:
-        if self._is_one_store:
+        if hybrid is not None and self._is_one_store:
             with Degrading(Source.SHARED_STORE, agent_id):
-                return await backend.retrieve_rankings(agent_id, query, include_shared=True, exclude_agents=crowd)
+                return await hybrid.retrieve_rankings(agent_id, query, include_shared=True, exclude_agents=crowd)
         elif isinstance(self._shared, SharedKnowledgeStore):
-            return await self._other_rankings(agent_id, query, but_not=crowd)
+            return await self._others(agent_id, query, has_words=hybrid is not None, but_not=crowd)
         return RankedLists()
 
-    async def _own(self, agent_id: str, query: MemoryQuery) -> _Entries:
+    async def _own(self, agent_id: str, query: MemoryQuery) -> RankedLists:
         with Degrading(Source.BACKEND, agent_id):
-            return await self._backend.retrieve(agent_id, query)
-        return ()
-
-    async def _others(self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()) -> _Entries:
-        with Degrading(Source.SHARED_STORE, agent_id):
-            return await self._search_shared(agent_id, query, but_not)
-        return ()
+            return RankedLists(dense=_near(await self._backend.retrieve(agent_id, query)))
+        return RankedLists()
 
     async def _own_rankings(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> RankedLists:
         include_shared = self._is_one_store
@@ -128,7 +114,7 @@ class Sources:
         with Degrading(Source.KEYWORDS, agent_id):
             search = getattr(self._backend, "retrieve_sparse", None)
             own: _Entries = () if search is None else await search(agent_id, query)
-            shared = await self._shared_words(agent_id, query) if include_shared else ()
+            shared = await self._shared_words(agent_id, query, frozenset()) if include_shared else ()
             return RankedLists(sparse=_worded(own), shared_sparse=_worded(shared))
         return RankedLists()
 
@@ -137,19 +123,16 @@ class Sources:
             return await self._shared.search_shared(query, exclude_agent=but_not | {agent_id})
         return () if self._shared is None else await self._shared.search_shared(query, exclude_agent=agent_id)
 
-    async def _other_rankings(
-        self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()
+    async def _others(
+        self, agent_id: str, query: MemoryQuery, *, has_words: bool, but_not: frozenset[str] = frozenset()
     ) -> RankedLists:
         with Degrading(Source.SHARED_STORE, agent_id):
             near = await self._search_shared(agent_id, query, but_not)
-            worded = await self._shared_words(agent_id, query, but_not=but_not)
-            dense = tuple(Hit(entry=entry, score=entry.relevance_score or 0.0) for entry in near)
-            return RankedLists(shared_dense=dense, shared_sparse=_worded(worded))
+            worded = await self._shared_words(agent_id, query, but_not) if has_words else ()
+            return RankedLists(shared_dense=_near(near), shared_sparse=_worded(worded))
         return RankedLists()
 
-    async def _shared_words(
-        self, agent_id: str, query: MemoryQuery, *, but_not: frozenset[str] = frozenset()
-    ) -> _Entries:
+    async def _shared_words(self, agent_id: str, query: MemoryQuery, but_not: frozenset[str]) -> _Entries:
         # Beside the protocol: a store without an index of keywords has no such search.
         search = getattr(self._shared, "search_shared_sparse", None)
         if search is None:
@@ -173,6 +156,10 @@ def nearest(hits: tuple[Hit, ...]) -> _Entries:
 def _is_embedders(error: Exception) -> bool:
     # An embedder of the engine's own may raise anything; the store's errors are all of memcore's kinds.
     return isinstance(error, errors.MemoryEmbeddingError) or not isinstance(error, errors.MemoryError)
+
+
+def _near(entries: _Entries) -> tuple[Hit, ...]:
+    return tuple(Hit(entry=entry, score=entry.relevance_score or 0.0) for entry in entries)
 
 
 def _worded(entries: _Entries) -> tuple[Hit, ...]:
@@ -266,7 +253,6 @@ class FactsAlone:
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: str | None = None
     ) -> tuple[MemoryEntry, ...]:
-        """Return the facts with words of a text, best first."""
         del exclude_agent
         found = (await self._found(query)).sparse
         return tuple(hit.entry.model_copy(update={"relevance_score": relevance_of(hit.score)}) for hit in found)

@@ -48,16 +48,9 @@ class BufferedUseRecorder:
     """Sums up uses and sends them from a thread of its own; close it, so that the last ones are not lost.
 
     A batch that cannot be sent is kept under its id and sent again later; later uses are summed up meanwhile, up to
-    ``max_waiting``. Thread-safe. The thread starts with the first use; make the recorder after a fork, not before.
-
-    Args:
-        send: sends a batch.
-        flush_count: send as soon as this many memories wait, 1 to 1,024.
-        flush_seconds: send at the latest after this time, above 0.
-        max_waiting: most memories that wait; further ones are not counted, and an event says how many.
-
-    Raises:
-        MemoryInputError: one of the limits is out of its range.
+    ``max_waiting``; further ones are not counted, and an event says how many. A batch is sent as soon as
+    ``flush_count`` memories wait (1 to 1,024), and at the latest after ``flush_seconds``. Thread-safe. The thread
+    starts with the first use; make the recorder after a fork. Raises MemoryInputError for a limit out of its range.
     """
 
     def __init__(
@@ -105,14 +98,14 @@ class BufferedUseRecorder:
             if len(self._waiting) >= self._flush_count:
                 self._wake.set()
 
-    def close(self, *, timeout_seconds: float = CLOSE_SECONDS) -> None:
+    def close(self) -> None:
         """Send what waits, once, and stop; what cannot be sent in time is lost, and an event says how much."""
         with self._lock:
             self._closing = True
             thread = self._thread
         self._wake.set()
         if thread is not None:
-            thread.join(timeout_seconds)
+            thread.join(CLOSE_SECONDS)
         with self._lock:
             left = len(self._waiting) + (len(self._unsent[1]) if self._unsent else 0)
         if left:

@@ -48,14 +48,8 @@ class Mem0Backend(RecordBackend):
     ``retrieve`` and ``get`` do not show expired memories; ``count``, ``get_many``, ``scan`` and the rest see all that
     is stored, so that maintenance does. Open it after a fork, never before. Safe in several tasks of one event loop.
 
-    Args:
-        place: where the data lie.
-        embedder: makes the dense vectors; the collection remembers it and refuses another.
-        encoder: makes the sparse vectors.
-        plan_of: how text queries are answered with an embedder.
-        text_template: the text that is embedded (``memory.storage.text_template``).
-        following: the pointer row that is followed; None stays with the place's own collection.
-        is_sharing: whether agents share knowledge; organisation facts exist either way.
+    The collection remembers the embedder and refuses another. Without a pointer row to follow (``following``) it stays
+    with the place's own collection. Organisation facts exist whether agents share knowledge (``is_sharing``) or not.
     """
 
     backend_name = "mem0"

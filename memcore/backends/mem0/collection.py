@@ -164,15 +164,8 @@ class ServingCollection:
 
     A write counts only when the pointer row is the same before and after it; else it is repeated where the row points
     then. All writes are idempotent. So a reindex that stops the writes, and then reads the old collection, sees every
-    write that counted there. See docs/explanation/embedders.md.
-
-    Args:
-        place: where the data lie.
-        company: whose row it is, and whose owners are marked while a reindex is under way.
-        configured: what the policy and the settings ask for.
-        plan_of: how text queries are answered with an embedder.
-        following: the row that is followed; None for a backend that has one collection for good.
-        clock: the time.
+    write that counted there. See docs/explanation/embedders.md. A backend that follows no row has one collection for
+    good; ``configured`` is what the policy and the settings ask for.
     """
 
     def __init__(
@@ -228,14 +221,10 @@ class ServingCollection:
         joined: Callable[[_T, _T], _T] = lambda _, last: last,
         waits: bool = True,
     ) -> _T:
-        """Write, and return what the write returned.
+        """Write memories of these owners, and return what the write returned; errors name ``what`` it was.
 
-        Args:
-            what: the call's name, for errors.
-            owners: whose memories are touched.
-            write: may be called again, with the same writer or another; ``joined`` makes one answer of two.
-            joined: see ``write``.
-            waits: False raises MemoryConnectionError instead of waiting while writes are stopped.
+        ``write`` may be called again, with the same writer or another, and ``joined`` makes one answer of two. Without
+        ``waits`` it raises MemoryConnectionError while writes are stopped.
         """
         before: list[_T] = []
         lookup: Callable[[], CacheEntry] = self._recent

@@ -16,9 +16,7 @@ class Mem0Config(Frozen):
 
     Attributes:
         url: a Qdrant server, or memtend's own store server.
-        api_key: its key; None when it asks for none.
         history_url: SQLAlchemy URL of mem0's history table.
-        collection: the company's collection.
         ledger_url: SQLAlchemy URL of the ledger, which holds the log of shared knowledge; None shares nothing.
         timeout: how long one call may take.
     """
@@ -39,13 +37,7 @@ class Mem0Config(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerConfig:
-    """The address of the pointer row, and how an embedder that it names is loaded.
-
-    Attributes:
-        ledger_url: SQLAlchemy URL of the ledger.
-        choice: the configured embedder.
-        load: loads an embedder; the server's address and key are those of the settings in force.
-    """
+    """The ledger of the pointer row, the configured embedder, and how an embedder that the row names is loaded."""
 
     ledger_url: str
     choice: EmbedderChoice

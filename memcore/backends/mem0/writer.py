@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from string import Formatter
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector, UpdateMode
@@ -19,7 +19,7 @@ from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder
 from memcore.ledger.collections import EmbedderIdentity, ServedCollection
-from memcore.ledger.database import Database, add_new
+from memcore.ledger.database import Database, add_new, id_chunks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
 from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_agent_id, require_memory_id
@@ -31,11 +31,6 @@ _DELETE = "DELETE"
 
 #: Between an ADD row that was never written and the DELETE after it: the least that keeps them in order.
 _MOMENT = timedelta(microseconds=1)
-
-_T = TypeVar("_T")
-
-#: Most memories in one statement: well below SQLite's 32,766 bound values.
-_CHUNK = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +64,6 @@ class History:
     text out of every earlier row of that memory: that it existed can be explained, what it said is gone. A memory that
     is restored gets a further ADD row with its text.
 
-    Args:
-        url: ``sqlite:///FILE`` (stock mem0 reads the same file) or ``postgresql://...``, migrated by migrate_history.
-        clock: the time of a deletion, and of an addition that follows one.
-
     Methods raise MemoryConnectionError when the database cannot be reached, MemoryStoreError or MemoryRetrievalError
     when it refuses.
     """
@@ -91,17 +82,17 @@ class History:
         The store must be asked about those again, and ``taken_back`` be called for the ones it does not hold.
         """
         again: list[str] = []
-        for chunk in _chunks({entry.id: entry for entry in entries}):
+        by_id = {entry.id: entry for entry in entries}
+        for chunk in id_chunks(by_id):
             with self._database.write() as connection:
                 turns = _turns(connection, chunk)
-                rows = [self._add_row(entry, turns[key]) for key, entry in chunk.items() if not turns[key].is_live]
-                _add(connection, rows)
+                _add(connection, [self._add_row(by_id[key], turns[key]) for key in chunk if not turns[key].is_live])
                 again += [key for key, turn in turns.items() if turn.deletes and not turn.is_live]
         return again
 
     def taken_back(self, memory_ids: Iterable[str]) -> None:
         """Drop the ADD row after the last DELETE of memories that are gone: it came late, and has the text with it."""
-        for chunk in _chunks(dict.fromkeys(memory_ids)):
+        for chunk in id_chunks(memory_ids):
             with self._database.write() as connection:
                 ended = {key: deletes for key, turn in _turns(connection, chunk).items() if (deletes := turn.deletes)}
                 late = [ids.history_id(key, _ADD, deletes) for key, deletes in ended.items()]
@@ -114,7 +105,7 @@ class History:
         """
         at = self._clock()
         now, before = iso(at), iso(at - _MOMENT)
-        for chunk in _chunks(dict.fromkeys(memory_ids)):
+        for chunk in id_chunks(memory_ids):
             with self._database.write() as connection:
                 turns = _turns(connection, chunk)
                 rows = [
@@ -132,12 +123,13 @@ class History:
                 _add(connection, rows)
                 # Last: on PostgreSQL an ADD row under way is seen only once the insert has waited for it.
                 connection.execute(
-                    update(history).where(history.c.memory_id.in_(list(chunk))).values(old_memory=None, new_memory=None)
+                    update(history).where(history.c.memory_id.in_(chunk)).values(old_memory=None, new_memory=None)
                 )
 
     def kept(self, entries: Sequence[MemoryEntry]) -> None:
         """Revert ``deleted`` for entries that stay: their text returns, the DELETE row goes."""
-        for chunk in _chunks({entry.id: entry for entry in entries}):
+        by_id = {entry.id: entry for entry in entries}
+        for chunk in id_chunks(by_id):
             with self._database.write() as connection:
                 for key, turn in _turns(connection, chunk).items():
                     ended = turn.deletes - 1
@@ -145,7 +137,7 @@ class History:
                     connection.execute(
                         update(history)
                         .where(history.c.id == ids.history_id(key, _ADD, ended))
-                        .values(new_memory=chunk[key].content)
+                        .values(new_memory=by_id[key].content)
                     )
 
     def _add_row(self, entry: MemoryEntry, turn: _Turns) -> dict[str, Any]:
@@ -190,11 +182,6 @@ def _add(connection: Connection, rows: Iterable[dict[str, Any]]) -> None:
     add_new(connection, history, sorted(rows, key=lambda row: str(row["id"])))
 
 
-def _chunks(items: dict[str, _T]) -> Iterable[dict[str, _T]]:
-    keys = list(items)
-    return ({key: items[key] for key in keys[at : at + _CHUNK]} for at in range(0, len(keys), _CHUNK))
-
-
 #: The content and nothing else: what an engine that has put date and speaker into the text itself wants.
 PLAIN = "{content}"
 
@@ -209,12 +196,10 @@ _MONTHS = (
 
 
 class IndexedText:
-    """Fills a text template for each memory.
+    """Fills a text template for each memory, with the placeholders that ``memory.storage.text_template`` has checked.
 
-    Args:
-        template: plain placeholders among agent, category, content, date (the UTC day, as in 8 May 2023), namespace,
-            source, speaker (of a tag ``speaker:NAME``) and tags, as ``memory.storage.text_template`` has checked them;
-            it is recorded as the text form of the collection.
+    ``date`` is the UTC day, as in 8 May 2023, ``speaker`` that of a tag ``speaker:NAME``. The template is recorded as
+    the text form of the collection.
     """
 
     def __init__(self, template: str = PLAIN) -> None:
@@ -321,12 +306,9 @@ class Writer:
     def execute(self, lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None]) -> None:
         """Write the points of publications, and the end of those that are retracted; idempotent.
 
+        The lines are consecutive, all before them are in the store, and ``known`` are vectors made before, by version.
         Existing points are not written anew: a slow process may execute a line long after others have gone on, and must
         not bring back what they ended.
-
-        Args:
-            lines: consecutive lines of the log of shared knowledge; all before them are in the store.
-            known: vectors that were made before, by version.
         """
         for line in lines:
             if line.record is not None:

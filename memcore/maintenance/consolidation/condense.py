@@ -46,12 +46,9 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A sentence, or a piece of a long one.
+    """A sentence, word for word, or a piece of a long one.
 
-    Attributes:
-        text: word for word as in its memory, but for the white space around it.
-        comes_on: the passage before it is of the same sentence.
-        goes_on: the one after it is.
+    ``comes_on`` says that the passage before it is of the same sentence, ``goes_on`` that the one after it is.
     """
 
     text: str
@@ -132,9 +129,7 @@ _SENTENCE_BYTES = 30
 class SentenceCandidate:
     """A passage that may be chosen, by its terms and its cost in bytes.
 
-    Attributes:
-        frames: what must stand beside it, as its line's label: its bytes by its name. All that share a frame pay for it
-            once.
+    Its frames, bytes by name, must stand beside it, as its line's label; all that share a frame pay for it once.
     """
 
     terms: AbstractSet[str]
@@ -233,12 +228,9 @@ class CondensingOp:
 
     A sentence is worth the rarity of its words among the agent's memories, without those of sentences already kept,
     per byte: names, numbers and identifiers are rare and stay, greetings and repetitions go.
-    When and by whom ("[8 May 2023] Caroline:") stays with whatever is kept.
-
-    Args:
-        keep_share: bytes of the summary to the bytes of its sources, above 0 and below 1.
-        vocabulary: which words are rare among an agent's memories; when left out they are counted over the sources
-            alone, which is worse (docs/benchmarks/2026-11.md).
+    When and by whom ("[8 May 2023] Caroline:") stays with whatever is kept. ``keep_share`` is the share of the sources'
+    bytes, above 0 and below 1. Without a vocabulary, words are counted over the sources alone, which is worse
+    (docs/benchmarks/2026-11.md).
     """
 
     def __init__(self, *, keep_share: float = 0.5, vocabulary: VocabularyOf = no_vocabulary) -> None:
@@ -331,10 +323,7 @@ class CorpusVocabulary:
         self._read: dict[str, Vocabulary] = {}
 
     async def __call__(self, agent_id: str) -> Vocabulary:
-        """Return the agent's vocabulary.
-
-        Raises MemoryRetrievalError, MemoryConnectionError: the store cannot be read.
-        """
+        """Return the agent's vocabulary. Raises MemoryRetrievalError, MemoryConnectionError."""
         if agent_id not in self._read:
             newest = await self._backend.retrieve(agent_id, MemoryQuery(limit=ENOUGH_MEMORIES))
             self._read[agent_id] = Vocabulary([entry.content for entry in newest])

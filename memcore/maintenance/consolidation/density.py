@@ -198,12 +198,8 @@ class ContentDensity(StrEnum):
 class DensityClassifier:
     """Classifies texts as dense or sparse by five weighted signals; deterministic, without a model.
 
-    Args:
-        dense_threshold: the score from which on a text is dense; 0.0 takes everything for dense, 1.0 everything for
-            sparse.
-
-    Raises:
-        ValueError: the threshold is not a number from 0.0 to 1.0.
+    From the threshold on a text is dense; 0.0 takes everything for dense, 1.0 everything for sparse. Raises ValueError
+    when it is not a number from 0.0 to 1.0.
     """
 
     def __init__(self, dense_threshold: float = DEFAULT_DENSE_THRESHOLD) -> None:
@@ -225,20 +221,12 @@ class DensityClassifier:
         """Return each memory with its density, in the given order, and log the counts."""
         pairs = tuple((entry, self.classify(entry.content)) for entry in entries)
         counts = Counter(density for _, density in pairs)
-        _log.info(
-            MaintenanceEvent.DENSITY_CLASSIFIED,
-            extra={"dense": counts[ContentDensity.DENSE], "sparse": counts[ContentDensity.SPARSE]},
-        )
+        _log.info(MaintenanceEvent.DENSITY_CLASSIFIED, extra={kind.value: counts[kind] for kind in ContentDensity})
         return pairs
 
 
 class DensityRoutingOp:
-    """Chooses an op by the density of most of the group.
-
-    Args:
-        dense: for groups of which more than half is dense.
-        sparse: for the others; a tie is chatty.
-    """
+    """Chooses an op by the density of most of the group; a tie is sparse."""
 
     def __init__(self, classifier: DensityClassifier, *, dense: ConsolidationOp, sparse: ConsolidationOp) -> None:
         self._classifier = classifier

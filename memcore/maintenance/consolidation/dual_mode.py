@@ -46,19 +46,13 @@ _KEY_VALUE = re.compile(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]?(?::[ \t]|=(?![=>
 class ExtractivePreserver:
     """Extracts the facts of dense text (links, ids, versions, settings) and its beginning, middle and end.
 
-    Args:
-        max_facts: most facts of one text.
-        anchor_length: characters of each anchor.
-
-    Raises:
-        ValueError: one of them is below 1.
+    Raises ValueError when the most facts of a text, or the characters of an anchor, are below 1.
     """
 
     def __init__(self, *, max_facts: int = DEFAULT_MAX_FACTS, anchor_length: int = DEFAULT_ANCHOR_LENGTH) -> None:
-        if max_facts < 1:
-            raise ValueError(f"max_facts must be 1 or more, not {max_facts}")
-        if anchor_length < 1:
-            raise ValueError(f"anchor_length must be 1 or more, not {anchor_length}")
+        for name, value in (("max_facts", max_facts), ("anchor_length", anchor_length)):
+            if value < 1:
+                raise ValueError(f"{name} must be 1 or more, not {value}")
         self._max_facts = max_facts
         self._anchor_length = anchor_length
 
@@ -174,9 +168,8 @@ class AbstractiveSummarizer:
         found = await self._answers.ask(question)
         if found.text is not None:
             return found.text
-        _log.warning(
-            MaintenanceEvent.ABSTRACTIVE_FALLBACK, extra={"memory_id": source.entry.id, "reason": found.reason}
-        )
+        facts = {"memory_id": source.entry.id, "reason": found.reason}
+        _log.warning(MaintenanceEvent.ABSTRACTIVE_FALLBACK, extra=facts)
         return beginning(source.entry.content, TRUNCATED_CHARS)
 
     async def summarize_batch(self, sources: Sequence[MemoryRecord]) -> tuple[tuple[str, str], ...]:

@@ -33,14 +33,7 @@ from memcore.maintenance.consolidation.strategy import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationDeps:
-    """The parts from which strategies are built.
-
-    Attributes:
-        policy: the company's decisions.
-        answers: where a model's answers come from; None when no model is connected.
-        trajectories: recent trajectories of an agent, for prompts.
-        vocabulary: which words are rare among an agent's memories.
-    """
+    """The parts from which strategies are built; no ``answers`` when no model is connected."""
 
     policy: ConsolidationConfig
     answers: AnswerSource | None = None
@@ -55,8 +48,7 @@ StrategyBuilder = Callable[[ConsolidationDeps], ConsolidationStrategy | None]
 def build_consolidation_strategy(deps: ConsolidationDeps) -> ConsolidationStrategy | None:
     """Return the strategy that the policy names; None when nothing is consolidated.
 
-    Raises:
-        MemoryConfigError: it needs a language model that is not there, or its package is gone.
+    Raises MemoryConfigError when it needs a language model that is not there, or its package is gone.
     """
     name = str(deps.policy.strategy)
     if name in _BUILDERS:
@@ -65,10 +57,6 @@ def build_consolidation_strategy(deps: ConsolidationDeps) -> ConsolidationStrate
         builder: StrategyBuilder = entry_point.load()
         return builder(deps)
     raise MemoryConfigError(f"consolidation.strategy: {name} is registered by no installed package")
-
-
-def _none(_deps: ConsolidationDeps) -> None:
-    return None
 
 
 def _simple(deps: ConsolidationDeps) -> ConsolidationStrategy:
@@ -128,7 +116,7 @@ def _composite(
 
 
 _BUILDERS: dict[str, StrategyBuilder] = {
-    ConsolidationStrategyType.NONE: _none,
+    ConsolidationStrategyType.NONE: lambda _: None,
     ConsolidationStrategyType.CONDENSE: _condense,
     ConsolidationStrategyType.SIMPLE: _simple,
     ConsolidationStrategyType.DUAL_MODE: _dual_mode,

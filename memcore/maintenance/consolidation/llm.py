@@ -31,7 +31,6 @@ class Question:
     """One question to a model; questions of the same purpose, model and subject have one answer.
 
     Attributes:
-        model: who is asked; None takes the provider's default.
         about: all that the answer depends on: ids and digests of texts, never the texts.
         request: makes the prompt; called only when the model is really asked.
     """
@@ -62,10 +61,8 @@ class AnswerSource(Protocol):
     async def ask(self, question: Question) -> Reply:
         """Return the reply to the question.
 
-        Raises:
-            AnswerMissingError: the model has not been asked yet, or is being asked now.
-            ProviderError: the model's server refuses, and will again.
-            BudgetExceededError: the agent has nothing left today.
+        Raises AnswerMissingError while the model has not been asked or is being asked, ProviderError when its server
+        refuses, and will again, and BudgetExceededError.
         """
         ...
 
@@ -136,12 +133,7 @@ async def no_trajectories(_agent_id: str) -> tuple[str, ...]:
 
 
 class LLMSynthesisOp:
-    """Merges memories with a model; joins their beginnings when the model gives no text.
-
-    Args:
-        model: whose answer; None takes the provider's default.
-        trajectories: recent trajectories for the prompt.
-    """
+    """Merges memories with a model, or else the provider's default; joins their beginnings when it gives no text."""
 
     def __init__(
         self,
@@ -160,11 +152,8 @@ class LLMSynthesisOp:
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         """Return the model's text, or the beginnings of the memories where it gave none.
 
-        The memory that is kept is not shown to the model.
-
-        Raises:
-            MemoryConfigError: the sources are longer than the total cap; a part that is not shown must not be removed.
-            AnswerMissingError, ProviderError, BudgetExceededError: there is no answer yet.
+        The memory that is kept is not shown to the model. Raises what AnswerSource.ask raises, and MemoryConfigError
+        when the sources are longer than the total cap: a part that is not shown must not be removed.
         """
         total = sum(min(len(source.entry.content), self._config.max_entry_input_chars) for source in sources)
         if total > self._config.max_total_user_content_chars:
@@ -234,8 +223,7 @@ class RecentTrajectories:
         try:
             found = await self._backend.retrieve(agent_id, query)
         except MemoryError as error:
-            _log.warning(
-                MaintenanceEvent.CONTEXT_MISSING, extra={"agent_id": agent_id, "error_type": type(error).__name__}
-            )
+            facts = {"agent_id": agent_id, "error_type": type(error).__name__}
+            _log.warning(MaintenanceEvent.CONTEXT_MISSING, extra=facts)
             return ()
         return tuple(entry.content[: self._config.max_trajectory_chars_per_entry] for entry in found)

@@ -27,7 +27,6 @@ class SummaryCandidate:
         project_id: memories of different projects are never merged; a project's end removes its summaries too.
         expires: memories that expire are merged apart from those that stay, which would otherwise die with them.
         relevance: None unless the entry answers a text query.
-        tokens: estimated length of its text.
     """
 
     id: str
@@ -57,18 +56,13 @@ class SummaryCandidate:
         )
 
 
-#: Smallest threshold: one is kept, so a group of one has nothing to merge.
-_LEAST_THRESHOLD = 2
+#: Fewer memories than this make no group and no summary: one is its own best summary.
+LEAST_MEMBERS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryGroup:
-    """Memories that become one summary.
-
-    Attributes:
-        members: go, oldest first; of one category.
-        kept: the memory of their group that stays; it may tell an op what kind of group this is.
-    """
+    """Memories of one category that become one summary, oldest first, and the one of their group that stays."""
 
     members: tuple[SummaryCandidate, ...]
     kept: SummaryCandidate | None = None
@@ -91,15 +85,12 @@ class HighestRelevanceSelector:
     """Groups by category, namespace, project and expiry; keeps the most relevant memory of each group.
 
     Maintenance asks the store without a text, so its candidates have no relevance and the newest is kept, whatever
-    the store's order.
-
-    Args:
-        group_threshold: smaller groups are left alone; at least 2.
+    the store's order. Groups smaller than the threshold, which is at least 2, are left alone.
     """
 
     def __init__(self, *, group_threshold: int = 3) -> None:
-        if group_threshold < _LEAST_THRESHOLD:
-            raise MemoryConfigError(f"group_threshold is {group_threshold}; the least is {_LEAST_THRESHOLD}")
+        if group_threshold < LEAST_MEMBERS:
+            raise MemoryConfigError(f"group_threshold is {group_threshold}; the least is {LEAST_MEMBERS}")
         self._threshold = group_threshold
 
     def select(self, members: Iterable[SummaryCandidate]) -> tuple[SummaryGroup, ...]:
@@ -122,9 +113,6 @@ _OWN_TAGS = 4
 #: Most tags of a summary beside its own.
 _MAX_USER_TAGS = MAX_TAGS - _OWN_TAGS
 
-#: Fewer members than this make no summary: one memory is its own best summary.
-_LEAST_MEMBERS = 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLimits:
@@ -143,8 +131,8 @@ class ChunkLimits:
 
     def __post_init__(self) -> None:
         """Refuse limits under which nothing could ever be merged."""
-        if self.max_entries < _LEAST_MEMBERS:
-            raise MemoryConfigError(f"group_max_entries is {self.max_entries}; the least is {_LEAST_MEMBERS}")
+        if self.max_entries < LEAST_MEMBERS:
+            raise MemoryConfigError(f"group_max_entries is {self.max_entries}; the least is {LEAST_MEMBERS}")
 
     def cut(self, members: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCandidate, ...]]:
         """Yield parts of neighbours in the given order; a memory that would be alone in its part is not yielded.
@@ -170,7 +158,7 @@ class ChunkLimits:
     def _takes(self, part: Sequence[SummaryCandidate], member: SummaryCandidate) -> bool:
         tokens = sum(other.tokens for other in part) + member.tokens
         limit = self.max_tokens
-        if self.target_tokens is not None and len(part) >= _LEAST_MEMBERS:
+        if self.target_tokens is not None and len(part) >= LEAST_MEMBERS:
             limit = min(limit, self.target_tokens)
         return (
             len(part) < min(self.max_entries, MAX_PAGE)
@@ -181,12 +169,12 @@ class ChunkLimits:
 
 def _longest_pause(part: Sequence[SummaryCandidate]) -> int:
     """Return the place of the longest pause in the second half of a part; the part is cut before it."""
-    least = max(len(part) // 2, min(_LEAST_MEMBERS, len(part) - 1))
+    least = max(len(part) // 2, min(LEAST_MEMBERS, len(part) - 1))
     return max(range(least, len(part)), key=lambda place: (part[place].created_at - part[place - 1].created_at, place))
 
 
 def _worth_merging(part: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCandidate, ...]]:
-    if len(part) >= _LEAST_MEMBERS:
+    if len(part) >= LEAST_MEMBERS:
         yield tuple(part)
 
 
@@ -208,11 +196,9 @@ class ConsolidationOp(Protocol):
     """Writes the text of one summary; the journaled store stores and deletes."""
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
-        """Return a text that replaces the sources.
+        """Return a text that replaces the sources, which are of one category, oldest first, and will be removed.
 
-        Args:
-            sources: of one category, oldest first; they will be removed.
-            kept: the memory of their group that stays; None when it is gone or the group has none.
+        ``kept``, if there is one, is the memory of their group that stays.
         """
         ...
 
@@ -230,11 +216,7 @@ class ConsolidationStrategy(Protocol):
         ...
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
-        """Return the summary's text.
-
-        Raises:
-            AnswerMissingError: a model has to be asked first.
-        """
+        """Return the summary's text. Raises AnswerMissingError when a model has to be asked first."""
         ...
 
 

@@ -7,12 +7,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from memcore.ledger.journal import EntryReason
+from memcore.ledger.lineage import ModelTrace
 from memcore.maintenance.provenance import (
     HistoryEvent,
     MemoryHistory,
     MemoryState,
     MemoryTrace,
-    ModelTrace,
     TextLocation,
     trace_memory,
 )
