@@ -45,13 +45,9 @@ class MemoryToolName(StrEnum):
 
 
 class DistillationRequest(Frozen):
-    """A finished task in short (memory-and-persistence, Distillation Capture).
+    """A finished task in short (memory-and-persistence, Distillation Capture); it was created when the task ended.
 
-    Attributes:
-        trajectory_summary: turns, tokens, tools and calls.
-        outcome: how it ended, with the error of a failure.
-        memory_tool_invocations: one for each call, in order.
-        created_at: when the task ended.
+    Memory tools are listed in the order of their calls, one name for each call.
     """
 
     agent_id: Key
@@ -160,10 +156,8 @@ class Capture:
     def take(self, job: DistillPayload) -> Outcome:
         """Write what is not there yet; taking the same payload again after an error goes on where it stopped.
 
-        Returns:
-            Done: all is there; the facts count what was written now, "lessons" being rows of lessons to be drawn.
-            Skipped: the agent's level keeps nothing.
-            Dead: the session or project is missing that the agent's level asks for.
+        Done counts what was written now, "lessons" being rows of lessons to be drawn. Dead says that the session or
+        project is missing that the agent's level asks for.
         """
         level = self.ledger.agents.levels(job.company, [job.agent_id]).get(job.agent_id, self.level)
         if level is MemoryLevel.NONE:

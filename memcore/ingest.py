@@ -32,38 +32,21 @@ async def insert_unless_tombstoned(
 ) -> frozenset[str]:
     """Insert the records that are not stored yet, and return the ids that a tombstone excludes.
 
-    Args:
-        backend: where memories live.
-        tombstones: which were removed.
-        records: what is written; the same memory comes with the same ``created_at`` each time.
-        sent: when each was sent; a removal before then does not count.
-
-    Raises:
-        MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError: nothing is known to be written; writing the
-            same records again is harmless.
+    The same memory comes with the same ``created_at`` each time; a removal before it was ``sent`` does not count.
+    Raises MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError when nothing is known to be written; writing
+    the same records again is harmless.
     """
-    tombstoned = tombstones.tombstoned({each.entry.id: sent[each.entry.id] for each in records})
-    fresh = [each for each in records if each.entry.id not in tombstoned]
-    await backend.store_many(fresh)
-    return tombstoned | await _restore_tombstones(backend, tombstones, fresh, sent=sent)
-
-
-async def _restore_tombstones(
-    backend: BatchBackend, tombstones: Tombstones, records: Sequence[MemoryRecord], *, sent: Mapping[str, datetime]
-) -> frozenset[str]:
+    before = tombstones.tombstoned({each.entry.id: sent[each.entry.id] for each in records})
+    fresh = {each.entry.id: each.entry for each in records if each.entry.id not in before}
+    await backend.store_many([each for each in records if each.entry.id in fresh])
     # A run may have removed one of these ids between the check and the write, which then brought it back.
-    tombstoned = tombstones.tombstoned({each.entry.id: sent[each.entry.id] for each in records})
-    for agent_id in {each.entry.agent_id for each in records if each.entry.id in tombstoned}:
-        ours = {
-            each.entry.id: each.entry.created_at
-            for each in records
-            if each.entry.id in tombstoned and each.entry.agent_id == agent_id
-        }
-        found = await backend.get_many(agent_id, list(ours))
+    since = tombstones.tombstoned({memory_id: sent[memory_id] for memory_id in fresh})
+    for agent_id in {fresh[memory_id].agent_id for memory_id in since}:
+        found = await backend.get_many(agent_id, [each for each in since if fresh[each].agent_id == agent_id])
         # One that was stored anew meanwhile has the same id, and stays.
-        without_tombstone = [each.entry.id for each in found if each.entry.created_at == ours[each.entry.id]]
-        await backend.delete_many(agent_id, without_tombstone)
-    return tombstoned
+        returned = [each.entry.id for each in found if each.entry.created_at == fresh[each.entry.id].created_at]
+        await backend.delete_many(agent_id, returned)
+    return before | since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +80,8 @@ class WriteResult:
 class Ingestor:
     """Write batches of memories for any agents of one company.
 
-    Args:
-        backend: where memories live.
-        ledger: knows the agents, and the ids that runs removed.
-        company: the company that this process serves.
-        interval: how often an agent that nobody has set up is maintained.
-        level: how long the memories of an agent live that has no level of its own.
-        guard: looks at what is stored, and holds nothing up; None looks at nothing.
+    ``interval`` and ``level`` are those of an agent that nobody has set up. The guard looks at what is stored, and
+    holds nothing up.
     """
 
     backend: BatchBackend
@@ -129,12 +107,7 @@ class Ingestor:
         )
 
     async def write(self, items: Sequence[StoreItem]) -> WriteResult:
-        """Write the items; when this returns, they are durable and can be found.
-
-        Raises:
-            MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError: nothing is known to be written; writing
-                the same items again is harmless.
-        """
+        """Write the items; when this returns, they are durable and can be found. Raises as the insertion does."""
         skipped, refused = self._unwanted(items)
         wanted = [item for item in items if item.id not in skipped and item.id not in refused]
         if not wanted:

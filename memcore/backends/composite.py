@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from memcore import errors
-from memcore.backends.base import Age, RecordBackend, age, age_at, cursor_after
+from memcore.backends.base import Age, RecordBackend, age, age_at, cursor_after, unique_records
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import best_first
 from memcore.backends.protocol import (
@@ -24,6 +24,7 @@ from memcore.backends.protocol import (
     MemoryCapabilities,
     SharedKnowledgeStore,
     facts_of,
+    sharing_of,
 )
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryCapabilityError, MemoryConfigError, MemoryConnectionError, MemoryRetrievalError
@@ -33,7 +34,6 @@ from memcore.models.memory import (
     MemoryMetadata,
     MemoryQuery,
     require_agent_id,
-    require_memory_id,
 )
 from memcore.records import MemoryRecord, Page, Scope, Where
 
@@ -234,14 +234,11 @@ class CompositeBackend(RecordBackend):
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record that no child has yet to the child of its namespace; a failure may leave some written."""
-        for record in records:
-            require_agent_id(record.entry.agent_id)
-            require_memory_id(record.entry.id)
+        unique = unique_records(records)
         self._require_connected()
-        misplaced = await self._misplaced(records)
+        misplaced = await self._misplaced(unique)
         shares: dict[str, list[MemoryRecord]] = {}
-        # Reversed, so that of two records with one id the first is kept.
-        for record in reversed({record.entry.id: record for record in reversed(records)}.values()):
+        for record in unique:
             if record.entry.id not in misplaced:
                 shares.setdefault(self._child_of(record.entry.namespace), []).append(record)
         placed = {name: (self._children[name], share) for name, share in shares.items()}
@@ -292,9 +289,9 @@ class CompositeBackend(RecordBackend):
     def _sharing(self) -> SharedKnowledgeStore:
         self._require_connected()
         child = self._default
-        if not child.supports_shared_access or not isinstance(child, SharedKnowledgeStore):
+        if (sharing := sharing_of(child)) is None:
             raise MemoryCapabilityError(f"the default child of the composite, {child.backend_name}, shares nothing")
-        return child
+        return sharing
 
     async def _misplaced(self, records: Sequence[MemoryRecord]) -> set[str]:
         # Ids in another child than the namespace's: the routes were changed since. A late delivery or an undo would

@@ -187,7 +187,7 @@ class BatchBackend(Protocol):
 class SharedKnowledgeStore(Protocol):
     """Publishes, searches and retracts shared knowledge; a backend has it beside MemoryBackend.
 
-    Check ``supports_shared_access`` first: a backend may have the methods without a log, and then each of them raises
+    Ask ``sharing_of`` for it: a backend may have the methods without a log, and then each of them raises
     MemoryCapabilityError. The ``agent_id`` of an entry found is its publisher.
     """
 
@@ -232,6 +232,12 @@ class SharedKnowledgeStore(Protocol):
         Raises MemoryConnectionError, MemoryRetrievalError.
         """
         ...
+
+
+def sharing_of(backend: object) -> SharedKnowledgeStore | None:
+    """Return the backend as a store of shared knowledge; None when it is none, or its agents may not share."""
+    can_share = isinstance(backend, MemoryCapabilities) and backend.supports_shared_access
+    return backend if can_share and isinstance(backend, SharedKnowledgeStore) else None
 
 
 # The ledger is the source of truth. A search result is a hint with the id and version of a fact: check with

@@ -116,13 +116,10 @@ _NO_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxFolder:
-    """The model folder of an OnnxEmbedder.
+    """The model folder of an OnnxEmbedder: a .onnx file and its tokenizer.json.
 
-    Attributes:
-        model: the .onnx file, with the inputs input_ids and attention_mask and, if it has them, token_type_ids.
-        tokenizer: its tokenizer.json.
-        name: the folder's name and the beginning of the model file's hash, so that a retrained model has another name.
-        max_tokens: tokens of a text that are read, special ones included: what the checkpoint says, or 256.
+    The name ends with the beginning of the model file's hash, so that a retrained model has another one. Of a text so
+    many tokens are read as the checkpoint says, or 256, special ones included.
     """
 
     model: Path

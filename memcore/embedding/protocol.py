@@ -53,12 +53,7 @@ class Embedder(Protocol):
 
 
 class PromptPrefixes(Frozen):
-    """The instruction prefixes that a model was trained with; both are empty for most models.
-
-    Attributes:
-        query_prefix: put before each question, such as ``"query: "`` for the e5 family.
-        document_prefix: put before each memory, such as ``"passage: "``.
-    """
+    """The instruction prefixes that a model was trained with, ``"query: "`` and ``"passage: "`` for the e5 family."""
 
     query_prefix: str = ""
     document_prefix: str = ""

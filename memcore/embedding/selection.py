@@ -86,13 +86,10 @@ class EmbedderChoice(Frozen):
     """The configured embedder; its repr shows no key.
 
     Attributes:
-        provider: one of the factory's names.
         model: a folder for onnx, and for static that of a trained table; a name or folder for sentence-transformers; a
             server's name for its model.
         dims: the length that is expected; None takes what the model has.
-        prompt_prefixes: the prefixes of questions and documents.
         url: the server's base address; None is the provider's usual one.
-        api_key: its key.
         has_gpu: whether the operator says that the server has a GPU.
     """
 

@@ -36,10 +36,8 @@ class WordTokens:
     """Read texts with a SentencePiece tokenizer, word by word: the tokens of the whole text at a third of the CPU.
 
     It holds because no token of the vocabulary reaches from one word into the next, which the tests check; a text in
-    which single spaces are not all that parts its words is read whole. Safe in several threads at once.
-
-    Args:
-        tokenizer: without padding and truncation.
+    which single spaces are not all that parts its words is read whole. Safe in several threads at once. The tokenizer
+    neither pads nor truncates.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -157,15 +155,10 @@ _TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticTable:
-    """A table of token vectors with its tokenizer.
+    """A weighted table of token vectors, shape (tokens, dims), with its tokenizer; the name changes with the vectors.
 
-    Attributes:
-        table: shape (tokens, dims), weighted; float32, since adding up float16 rows takes four times the CPU and saves
-            16 MB.
-        tokenizer: without padding and truncation.
-        name: changes with the vectors: of a folder its name and the beginning of its files' hash, of the wheel's table
-            its pooling.
-        is_folding: whether texts are folded before they are read.
+    It is float32, since adding up float16 rows takes four times the CPU and saves 16 MB. Texts are folded before they
+    are read, unless it is the wheel's table as it comes.
     """
 
     table: NDArray[np.float32]

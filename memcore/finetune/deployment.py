@@ -38,14 +38,11 @@ from memcore.reindex import ReindexPlanning
 
 
 class ActiveEmbedderSnapshot(Frozen):
-    """The embedder that serves at one moment.
+    """The embedder that serves at one moment, and the collection that it filled.
 
     Attributes:
-        provider: how it is loaded.
         model: its folder, or a server's name for it; without either, its own name.
         checkpoint_id: of the checkpoint that was deployed; None for any other embedder.
-        dims: length of its vectors.
-        collection: what it filled.
         dense_weight: share of the vectors in a weighted fusion; None leaves it to the policy.
     """
 

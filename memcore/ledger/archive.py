@@ -18,15 +18,13 @@ from memcore.records import MemoryRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """An entry of the archive.
+    """An entry of the archive: a memory, whole; a search leaves the vectors out.
 
     Attributes:
-        archival_id: its id here; the memory's own is ``original_id``.
         mode: how the summary that replaced it was written.
         run_id: the run that removed it; None for one archived outside of runs.
         returned_at: when it came back into the store; None while it is out.
         vector_space: what its vectors mean; None when they mean what the backend was given.
-        record: the memory, whole; a search leaves the vectors out.
     """
 
     archival_id: str
@@ -45,17 +43,9 @@ class Archived:
     @property
     def entry(self) -> ArchivalEntry:
         """The entry as the reference has it."""
-        entry = self.record.entry
-        return ArchivalEntry(
-            original_id=entry.id,
-            agent_id=entry.agent_id,
-            content=entry.content,
-            category=entry.category,
-            metadata=entry.metadata,
-            created_at=entry.created_at,
-            archived_at=self.archived_at,
-            archival_mode=self.mode,
-        )
+        entry, same = self.record.entry, ("agent_id", "content", "category", "metadata", "created_at")
+        kept = {name: getattr(entry, name) for name in same}
+        return ArchivalEntry(original_id=entry.id, archived_at=self.archived_at, archival_mode=self.mode, **kept)
 
     def record_for(self, vector_space: str | None) -> MemoryRecord:
         """Return the memory for a store: with its vectors if they mean the same there, else to be embedded anew."""

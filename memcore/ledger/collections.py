@@ -56,15 +56,7 @@ class Verdict(StrEnum):
 
 
 class Checkpoint(Frozen):
-    """A checkpoint's row.
-
-    Attributes:
-        checkpoint_id: deterministic (memcore.ids.checkpoint_id): a run has one.
-        kind: ``transformer`` or ``static``.
-        doc_count: different passages that were trained on or measured by.
-        report: what the evaluation found (memcore.finetune.evaluate) as JSON.
-        reason: why, in one sentence.
-    """
+    """A checkpoint's row; a run has one (memcore.ids.checkpoint_id). Its report is memcore.finetune.evaluate's."""
 
     checkpoint_id: str
     run_id: str
@@ -86,10 +78,7 @@ class ServedCollection(Frozen):
 
     Attributes:
         generation: 1 for the first, and one more with each that a reindex makes.
-        identity: whose vectors lie in it.
-        choice: how that embedder is loaded, without a server's address or key.
-        text_template: the text that is embedded and indexed.
-        term_weighting: how terms count in the sparse vectors.
+        choice: how the embedder is loaded, without a server's address or key.
         dense_weight: share of the vectors in a weighted fusion; None leaves it to the policy.
         checkpoint_id: of the checkpoint that was deployed to fill it; None for any other embedder.
     """
@@ -143,14 +132,12 @@ class Reindex(Frozen):
 
     Attributes:
         cursor: the id from which the copying goes on; None at its beginning.
-        looked_at: points compared in the copying.
-        total: points that there were when it began.
+        looked_at: points compared in the copying, of the ``total`` that there were when it began.
         written: points written to, or taken out of, the new collection.
         passed_over: points that are no memory and stay behind.
         freezes: how often writes were stopped for the switch.
         reason: why it makes no progress, as an error's name; None when it does.
         attempt: how many slices of it were claimed.
-        token: the fencing token of the worker that has a slice of it.
     """
 
     reindex_id: str
@@ -191,15 +178,10 @@ class Phase(StrEnum):
 
 
 class CollectionPointer(Frozen):
-    """The one row that names a company's active collection.
+    """The one row that names a company's active collection; its version shows a writer whether it has changed.
 
-    Attributes:
-        version: one more with every change of the row, so that a writer sees whether it has changed under its write.
-        current: what is read and written.
-        target: what is being filled to become current.
-        previous: what was current before, kept for going back to it.
-        phase: what is under way; None for nothing.
-        until: when writes go on, in the phases in which they wait.
+    ``target`` is being filled to become current, ``previous`` is kept for going back to it. In the phases in which
+    writes wait, they go on at ``until``.
     """
 
     version: int
@@ -259,9 +241,7 @@ class Checkpoints(CompanyRecords[Checkpoint]):
     def remove(self, company: str, checkpoint_id: str, *, note: AuditNote) -> Checkpoint:
         """Delete a checkpoint's row, with a line for the audit, and return it; its folder stays.
 
-        Raises:
-            CheckpointNotFoundError: the id names none.
-            CheckpointConflictError: its collection serves, is being filled, or is kept.
+        Raises CheckpointNotFoundError; CheckpointConflictError when its collection serves, is being filled, or is kept.
         """
         with self._database.write() as connection:
             found = hold_checkpoint(connection, company, checkpoint_id)
@@ -323,11 +303,8 @@ class CollectionPointers(Repository):
     ) -> CollectionPointer:
         """Begin a reindex that fills the target with so many points; from now on every write leaves a mark.
 
-        The line for the audit is there exactly when the reindex is.
-
-        Raises:
-            MemoryInputError: the row has changed, or a reindex is under way.
-            CheckpointNotFoundError: the target's checkpoint was deleted.
+        The line for the audit is there exactly when the reindex is. Raises MemoryInputError when the row has changed,
+        or a reindex is under way, and CheckpointNotFoundError when the target's checkpoint was deleted.
         """
         now = self._clock()
         new = Reindex(reindex_id=ids.new_id(), kind=kind, stage=ReindexStage.COPYING, total=total, started_at=now)

@@ -50,18 +50,14 @@ class JournalEntry:
     Attributes:
         booking_id: from cause, so that preparing it twice leaves one.
         seq: its place in the run, from 0.
-        reason: why the outgoing ones leave, or why the incoming ones return.
         incoming: to be stored; a summary, or memories that are restored.
-        incoming_kind: which of the two they are.
         outgoing: to be deleted, with payload and vectors.
         state: prepared when it is decided, done when it is carried out.
         reverses: the entry that it undoes, if it does.
         archived: how those of the outgoing ones are archived that are, in the transaction that prepares the entry;
-            read back from the archive alone, and so is the next.
-        vector_space: what the vectors of the archived ones mean; see BatchBackend.
+            read back from the archive alone, and so is the space of their vectors.
 
-    Raises:
-        MemoryInputError: an id stands in it twice, a memory is another agent's, or one is archived that does not go.
+    Raises MemoryInputError when an id stands in it twice, a memory is another agent's, or one is archived that stays.
     """
 
     booking_id: str
@@ -101,11 +97,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """An entry that removes a memory, or has removed it.
-
-    Attributes:
-        is_open: whether it is decided and not yet carried out.
-    """
+    """An entry that removes a memory, or has removed it; an open one is decided and not yet carried out."""
 
     memory_id: str
     booking_id: str
@@ -135,10 +127,9 @@ class Journal(Repository):
         ``known`` are the entries that removed these memories before they were read for this decision (None does not
         ask), ``watched`` further ids whose removal would make the decision wrong.
 
-        Raises:
-            MemoryStoreError: one of the memories was removed by an entry that is not known; read them again.
-            MemoryInputError: an entry exists with other memories (what is not journaled must not be deleted), the
-                run has another entry with its seq, or a record cannot be written without loss.
+        Raises MemoryStoreError when one of the memories was removed by an entry that is not known: read them again.
+        Raises MemoryInputError when an entry exists with other memories (what is not journaled must not be deleted),
+        the run has another entry with its seq, or a record cannot be written without loss.
         """
         now = self._clock()
         archive_targets = [_archive_target(journal_entry, at=now) for journal_entry in decided]
@@ -183,8 +174,7 @@ class Journal(Repository):
     def journal_entries(self, run_id: str, *, newest_first: bool = False) -> Iterator[JournalEntry]:
         """Yield the run's entries in order, or in reverse, one in memory at a time, with the memories that count.
 
-        Raises:
-            MemoryNotFoundError: the content of one has expired.
+        Raises MemoryNotFoundError when the content of one has expired.
         """
         order = bookings.c.seq.desc() if newest_first else bookings.c.seq
         query = select(bookings.c.booking_id).where(bookings.c.run_id == run_id).order_by(order)
@@ -411,15 +401,9 @@ def _insert_records(connection: Connection, journal_entry: JournalEntry) -> None
     ]
     for start in range(0, len(moved), _RECORDS_PER_INSERT):
         part = moved[start : start + _RECORDS_PER_INSERT]
+        row = {"booking_id": journal_entry.booking_id, "void": False}
         rows = [
-            {
-                "booking_id": journal_entry.booking_id,
-                "kind": kind,
-                "memory_id": record.entry.id,
-                "position": position,
-                "void": False,
-                **columns,
-            }
+            {**row, "kind": kind, "memory_id": record.entry.id, "position": position, **columns}
             for (kind, position, record), columns in zip(part, encoded([each for *_, each in part]), strict=True)
         ]
         connection.execute(booking_records.insert(), rows)

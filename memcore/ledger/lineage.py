@@ -15,12 +15,9 @@ from memcore.records import MemoryRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One thing that a run did to a memory.
+    """One thing that a run did to a memory: decided ``at``, and carried out at ``settled_at``, or not yet.
 
-    Attributes:
-        at: when it was decided.
-        settled_at: when it was carried out; None while it is not.
-        has_content: whether the journal still holds the memory in full.
+    ``has_content`` says whether the journal still holds the memory in full.
     """
 
     memory_id: str
@@ -152,14 +149,10 @@ def _exchanges(rows: Iterable[RowMapping]) -> Iterator[Exchange]:
     by_entry: dict[str, list[RowMapping]] = {}
     for row in rows:
         by_entry.setdefault(row["booking_id"], []).append(row)
-    for booking_id, members in by_entry.items():
-        first = members[0]
+    for members in by_entry.values():
         yield Exchange(
-            booking_id=booking_id,
-            run_id=first["run_id"],
-            seq=first["seq"],
-            reason=first["reason"],
-            is_open=first["settled_at"] is None,
+            **{name: members[0][name] for name in ("booking_id", "run_id", "seq", "reason")},
+            is_open=members[0]["settled_at"] is None,
             incoming=tuple(row["memory_id"] for row in members if row["kind"] != "removed"),
             outgoing=tuple(row["memory_id"] for row in members if row["kind"] == "removed"),
         )

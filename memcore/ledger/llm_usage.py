@@ -58,13 +58,7 @@ class DaySpent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """A call that is about to be made.
-
-    Attributes:
-        run_id: in which run; None outside of runs.
-        question_id: names the question; asked again, it is another call.
-        most: what it may use at most.
-    """
+    """A call that is about to be made, and what it may use at most; a question asked again is another call."""
 
     company: str
     agent_id: str
@@ -79,10 +73,7 @@ class NewCall:
 class Reservation:
     """What was set aside for a call; None as ``call_id`` when it would have gone over the budget.
 
-    Attributes:
-        call_id: names the call until it is settled.
-        before: what the agent had used on that day, without this call.
-        until: when the next day's budget begins.
+    ``before`` is what the agent had used on that day; the next day's budget begins at ``until``.
     """
 
     call_id: str | None
@@ -110,10 +101,10 @@ class ModelSpending(Repository):
             is_within = self._taken(connection, call, caps, day)
             today = self._spent(connection, call.company, call.agent_id, day)
             call_id = ids.new_id() if is_within else f"{call.company}/{call.agent_id}/{call.question_id}/{day}"
-            named = ("company", "agent_id", "run_id", "question_id", "purpose", "model")
+            named = {name: value for name, value in asdict(call).items() if name != "most"}
             row = {
                 "call_id": call_id,
-                **{name: getattr(call, name) for name in named},
+                **named,
                 "state": CallState.ASKING if is_within else CallState.REFUSED,
                 "attempts": 0,
                 "called_at": now,

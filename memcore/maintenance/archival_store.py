@@ -46,16 +46,9 @@ class LedgerArchivalStore:
 
     async def archive(self, entry: ArchivalEntry) -> str:
         """Keep an entry, in the default namespace, without vectors; raises MemoryStoreError, MemoryConnectionError."""
-        record = MemoryRecord(
-            entry=MemoryEntry(
-                id=entry.original_id,
-                agent_id=entry.agent_id,
-                category=entry.category,
-                content=entry.content,
-                metadata=entry.metadata,
-                created_at=entry.created_at,
-            )
-        )
+        same = ("agent_id", "category", "content", "metadata", "created_at")
+        memory = MemoryEntry(id=entry.original_id, **{name: getattr(entry, name) for name in same})
+        record = MemoryRecord(entry=memory)
         return await asyncio.to_thread(
             self._archive.put, self._company, record, mode=entry.archival_mode, archived_at=entry.archived_at
         )

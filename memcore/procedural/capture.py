@@ -48,12 +48,9 @@ class CaptureOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """The result of a capture.
+    """The result of a capture, with the lesson, if the model proposed one, whatever became of it.
 
-    Attributes:
-        proposal: the lesson, if the model proposed one, whatever became of it; never in a repr.
-        refused: names of the fields that the model tried to set and may not.
-        skill: the name of the folder that was written, if one was.
+    ``refused`` names the fields that the model tried to set and may not, ``skill`` the folder that was written.
     """
 
     outcome: CaptureOutcome
@@ -208,15 +205,11 @@ def failure_of(trajectory: Trajectory) -> FailureAnalysisPayload:
     """Return the proposer's input for an execution that went wrong."""
     recovery = trajectory.recovery
     most = None if recovery is None else recovery.max_retries
+    same = ("task_id", "task_title", "task_description", "task_type", "error_message", "turn_count")
     return FailureAnalysisPayload(
-        task_id=trajectory.task_id,
-        task_title=trajectory.task_title,
-        task_description=trajectory.task_description,
-        task_type=trajectory.task_type,
-        error_message=trajectory.error_message,
+        **{name: getattr(trajectory, name) for name in same},
         strategy_type=None if recovery is None else recovery.strategy,
         termination_reason=str(trajectory.outcome),
-        turn_count=trajectory.turn_count,
         tool_calls_made=trajectory.tools[:MAX_TOOL_CALLS],
         # Engines count the two by rules of their own, and one may pass the other.
         retry_count=trajectory.retries if most is None else min(trajectory.retries, most),

@@ -3,11 +3,11 @@
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Self
 
-from memcore import ids
+from memcore.backends.base import fresh_record
 from memcore.backends.protocol import BatchBackend, pages
 from memcore.company import CompanyContext
 from memcore.config.learning import ProceduralMemoryConfig
@@ -21,9 +21,9 @@ from memcore.models.memory import (
     MAX_KEY_CHARS,
     NON_INFERABLE_TAG,
     MemoryCategory,
-    MemoryEntry,
     MemoryLevel,
     MemoryMetadata,
+    MemoryStoreRequest,
 )
 from memcore.procedural.records import SUCCESS_TAG, ProceduralEvent, ProceduralMemoryScope, proposal_of
 from memcore.records import LESSON_KEY, MemoryRecord, Where
@@ -58,32 +58,16 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
     lesson = proposal_of(record)
     if lesson is None or lesson.superseded_by is not None or is_copy(record):
         return None
-    entry, tags = record.entry, record.entry.metadata.tags
+    entry, source, tags = record.entry, record.entry.metadata.source, record.entry.metadata.tags
     kept = [tag for tag in (NON_INFERABLE_TAG, SUCCESS_TAG) if tag in tags]
-    decided = record.extra[LESSON_KEY]
-    return MemoryRecord(
-        entry=MemoryEntry(
-            id=ids.memory_id(
-                company=company,
-                agent_id=target,
-                category=entry.category,
-                namespace=entry.namespace,
-                content=entry.content,
-                source=entry.metadata.source,
-            ),
-            agent_id=target,
-            category=entry.category,
-            namespace=entry.namespace,
-            content=entry.content,
-            metadata=MemoryMetadata(
-                source=entry.metadata.source,
-                confidence=lesson.confidence,
-                tags=(*kept, *lesson.tags, propagated_tag(entry.agent_id)),
-            ),
-            created_at=entry.created_at,
-        ),
-        extra={LESSON_KEY: {**decided, "scope": str(scope), "application_count": 0, "last_applied_at": None}},
+    tags = (*kept, *lesson.tags, propagated_tag(entry.agent_id))
+    metadata = MemoryMetadata(source=source, confidence=lesson.confidence, tags=tags)
+    request = MemoryStoreRequest(
+        category=entry.category, namespace=entry.namespace, content=entry.content, metadata=metadata
     )
+    copy = fresh_record(target, request, company=company, now=entry.created_at)
+    decided = {**record.extra[LESSON_KEY], "scope": str(scope), "application_count": 0, "last_applied_at": None}
+    return replace(copy, extra={LESSON_KEY: decided})
 
 
 #: Most lessons of one agent that one run copies, the oldest first; the others wait for the next run.

@@ -46,22 +46,14 @@ ToolName = Annotated[NotBlankStr, BeforeValidator(_name)]
 
 
 class FailureAnalysisPayload(Frozen):
-    """A failure as the proposer sees it.
+    """A failure as the proposer sees it; the model is not told the task's id.
 
     Attributes:
-        task_id: the task; the model is not told.
-        task_title: its title.
-        task_description: what was to be done; None when the title says it.
-        task_type: what kind of task.
-        error_message: what went wrong; made one line of at most 200 characters without what looks secret.
+        error_message: made one line of at most 200 characters without what looks secret.
         strategy_type: how the failure was recovered from.
-        termination_reason: why the execution ended.
-        turn_count: turns of the agent.
         tool_calls_made: names of the tools in the order of their calls, each as often as it was called.
-        retry_count: tries after the first; at most max_retries.
-        max_retries: how many there might be; None for no limit.
+        retry_count: tries after the first; at most max_retries, where there is a limit.
         can_reassign: whether another agent may take the task.
-        error_category: what kind of error.
         missing_capability: what the agent could not do, if that was the reason.
     """
 

@@ -7,6 +7,7 @@ so an agent finds it like any other memory, and reading it back loses nothing.
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Self, cast
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Self, cast
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from memcore import ids
+from memcore.backends.base import fresh_record
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import (
     COMPRESSED_TAG,
@@ -30,6 +31,7 @@ from memcore.models.memory import (
     MemoryCategory,
     MemoryEntry,
     MemoryMetadata,
+    MemoryStoreRequest,
     NoNul,
 )
 from memcore.records import LESSON_KEY, Lineage, MemoryRecord
@@ -108,14 +110,8 @@ _Paragraph = Annotated[NotBlankStr, StringConstraints(max_length=ACTIVATION_CHAR
 class LessonText(Frozen):
     """A lesson in three tiers; an agent reads as much as it needs.
 
-    Attributes:
-        discovery: one line by which it is found; at most 600 characters.
-        condition: when it applies; at most 2000 characters.
-        action: what to do then; at most 2000 characters.
-        rationale: why; at most 2000 characters.
-        execution_steps: how, in order, a line each; at most 50 of at most 500 characters.
-        confidence: 0.0 to 1.0.
-        tags: what it is about; at most 20, each once.
+    First the discovery, one line by which it is found; then when it applies, what to do then and why; then the steps in
+    order, a line each. The tags say what it is about, each once.
     """
 
     discovery: _Discovery
@@ -145,13 +141,7 @@ class ProceduralMemoryScope(StrEnum):
 
 
 class ProceduralMemoryProposal(LessonText):
-    """A lesson as it is kept.
-
-    Attributes:
-        scope: whom it is for.
-        supersedes: ids of the lessons that it replaces.
-        superseded_by: the lesson that replaces it; agents are not shown a superseded one.
-    """
+    """A lesson as it is kept; agents are not shown a superseded one."""
 
     scope: ProceduralMemoryScope = ProceduralMemoryScope.AGENT
     supersedes: tuple[Key, ...] = ()
@@ -215,17 +205,16 @@ def read(content: str) -> dict[str, str | tuple[str, ...]] | None:
     sections = _split(content.split("\n"))
     if [name for name, _ in sections] not in ([*_FIELDS], [*_FIELDS, _STEPS]):
         return None
-    steps: list[str] = []
-    fields: dict[str, str | tuple[str, ...]] = {}
+    fields: dict[str, str | tuple[str, ...]] = {"execution_steps": ()}
     for name, lines in sections:
         if name != _STEPS:
             fields[_FIELDS[name]] = "\n".join(line[1:] if _ESCAPED.fullmatch(line) else line for line in lines)
             continue
-        found = [_STEP.fullmatch(line) for line in lines]
-        if not all(found):
+        steps = tuple(step[1] for line in lines if (step := _STEP.fullmatch(line)))
+        if len(steps) < len(lines):
             return None
-        steps = [step[1] for step in found if step is not None]
-    return {**fields, "execution_steps": tuple(steps)}
+        fields["execution_steps"] = steps
+    return fields
 
 
 def _escaped(text: str) -> str:
@@ -263,28 +252,12 @@ def record_of(
 ) -> MemoryRecord:
     """Return the memory of a lesson; the same lesson of the same task has the same id."""
     source = f"{'success' if is_success else 'failure'}:{task_id}"[:MAX_KEY_CHARS]
-    content = written(proposal)
-    entry = MemoryEntry(
-        id=ids.memory_id(
-            company=company,
-            agent_id=agent_id,
-            category=MemoryCategory.PROCEDURAL,
-            namespace="default",
-            content=content,
-            source=source,
-        ),
-        agent_id=agent_id,
-        category=MemoryCategory.PROCEDURAL,
-        content=content,
-        metadata=MemoryMetadata(
-            source=source,
-            confidence=proposal.confidence,
-            tags=(NON_INFERABLE_TAG, *((SUCCESS_TAG,) if is_success else ()), *proposal.tags),
-        ),
-        created_at=created_at,
-    )
+    tags = (NON_INFERABLE_TAG, *((SUCCESS_TAG,) if is_success else ()), *proposal.tags)
+    metadata = MemoryMetadata(source=source, confidence=proposal.confidence, tags=tags)
+    request = MemoryStoreRequest(category=MemoryCategory.PROCEDURAL, content=written(proposal), metadata=metadata)
+    record = fresh_record(agent_id, request, company=company, now=created_at)
     decided = proposal.model_dump(mode="json", include=set(_DECIDED_FIELDS))
-    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id), extra={LESSON_KEY: decided})
+    return replace(record, lineage=Lineage(task_id=task_id), extra={LESSON_KEY: decided})
 
 
 def proposal_of(record: MemoryRecord) -> ProceduralMemoryProposal | None:

@@ -105,8 +105,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class SkillFolders:
     """Writes lessons as skill folders that agents and people can read without memtend.
 
-    Args:
-        root: the directory of all skills; made when it is not there. It may be a link, nothing in it is followed.
+    The directory of all skills is made when it is not there. It may be a link; nothing in it is followed.
     """
 
     def __init__(self, root: Path) -> None:

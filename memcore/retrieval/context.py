@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Self
 
 from memcore.backends.fusion import HybridBackend, RankedLists
-from memcore.backends.protocol import FactStoreProvider, MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
+from memcore.backends.protocol import FactStoreProvider, MemoryBackend, sharing_of
 from memcore.clock import Clock, utc_now
 from memcore.config.organization import ExtendedStoreConfig
 from memcore.config.policy import Policy
@@ -143,17 +143,15 @@ class ContextInjectionStrategy:
         clock: Clock = utc_now,
     ) -> Self:
         """Return the strategy that a policy describes, with what the backend has of shared knowledge and facts."""
-        can_share = isinstance(backend, MemoryCapabilities) and backend.supports_shared_access
-        shared_store: SharedSearch | None = FactsAlone(backend) if isinstance(backend, FactStoreProvider) else None
-        if can_share and isinstance(backend, SharedKnowledgeStore):
-            shared_store = backend
+        holder = backend if isinstance(backend, FactStoreProvider) else None
+        shared_store: SharedSearch | None = sharing_of(backend) or (FactsAlone(holder) if holder else None)
         return cls(
             backend=backend,
             config=policy.memory.retrieval,
             shared_store=shared_store,
             token_estimator=token_estimator,
             core_policies=policy.org_memory.core_policies,
-            organisation=backend if isinstance(backend, FactStoreProvider) else None,
+            organisation=holder,
             max_facts=policy.org_memory.extended_store.max_retrieved_per_query,
             use_recorder=use_recorder,
             clock=clock,

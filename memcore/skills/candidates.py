@@ -48,12 +48,7 @@ _SCALE = 1_000_000
 
 @dataclass(slots=True, kw_only=True)
 class BacktestResult:
-    """How a candidate did on the past.
-
-    Attributes:
-        fits: executions that its condition fits.
-        helped: those of them that show the candidate's pattern.
-    """
+    """How a candidate did on the past: executions that its condition fits, and those of them that show its pattern."""
 
     candidate: SkillCandidate
     fits: int = 0

@@ -5,8 +5,9 @@ And an installation's approvals, with every effect that it can carry out.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Self
 
 from pydantic import ValidationError
@@ -23,14 +24,14 @@ from memcore.approvals import (
     Webhook,
     request_of,
 )
-from memcore.backends.protocol import MemoryBackend, MemoryCapabilities, SharedKnowledgeStore
+from memcore.backends.protocol import MemoryBackend, SharedKnowledgeStore, sharing_of
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import AppliedPayload
-from memcore.ledger.learning.skills import Skill, SkillCapacity, Skills, SkillState
+from memcore.ledger.learning.skills import Skill, Skills, SkillState, require_skill_capacity
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import CapacityLimit
 from memcore.models.approval import Approval, ApprovalRisk, Proposal, Superseded
@@ -41,7 +42,7 @@ from memcore.procedural.skill_files import SkillFolders
 #: The action's name.
 ORG_PROMOTION = "skill_evolver:org_promotion"
 
-#: Who proposes, unless somebody else does.
+#: Who proposes.
 EVOLVER = "skill-evolver"
 
 #: The tag of every skill of the organisation.
@@ -58,7 +59,6 @@ def promotion(
     cycle_id: str,
     figures: Mapping[str, int | float | str],
     supersedes: Sequence[Superseded] = (),
-    proposed_by: str = EVOLVER,
 ) -> Proposal:
     """Return the proposal to make a lesson a skill of all agents.
 
@@ -69,7 +69,7 @@ def promotion(
         risk=ApprovalRisk.MEDIUM,
         title=title,
         content=written(lesson),
-        proposed_by=proposed_by,
+        proposed_by=EVOLVER,
         supersedes=tuple(supersedes),
         figures=dict(figures),
         details={
@@ -85,7 +85,7 @@ def promotion(
         },
     )
     # Refuse it here rather than after somebody has approved it.
-    request_of(proposal, source="approval", by=proposed_by)
+    request_of(proposal, source="approval", by=EVOLVER)
     return proposal
 
 
@@ -161,8 +161,9 @@ class SkillRows(AuditNotes):
         """Return the limit on skills that stand; raises MemoryInputError when this one could not be kept."""
         lesson_of(approval)
         _pattern_of(approval)
-        frees = (self._skill_id(each.id) for each in approval.proposal.supersedes)
-        return SkillCapacity(limit=self.limit, action=ORG_PROMOTION, frees=[each for each in frees if each is not None])
+        ids = (self._skill_id(each.id) for each in approval.proposal.supersedes)
+        frees = [each for each in ids if each is not None]
+        return partial(require_skill_capacity, limit=self.limit, action=ORG_PROMOTION, frees=frees)
 
     async def published(self, approval: Approval, fact_id: str) -> None:
         """Keep the skill; one that is there already stays as it is, retired or not."""
@@ -256,10 +257,8 @@ class SkillApprovals(ApprovalService):
         clock: Clock = utc_now,
     ) -> Self:
         """Build the service of these settings and this policy; without a backend nothing can be approved."""
-        store: object = backend
-        effects: Iterable[ApprovalEffects] = ()
-        if isinstance(store, SharedKnowledgeStore) and _shares(backend):
-            effects = _publications(settings, policy, ledger, store, clock=clock)
+        store = sharing_of(backend)
+        effects = () if store is None else _publications(settings, policy, ledger, store, clock=clock)
         webhook = settings.approvals_webhook
         return cls(
             ledger.approvals,
@@ -293,7 +292,3 @@ def _publications(
     yield SharedPublication(
         store, log, ledger.approvals, company=company, clock=clock, action=ORG_PROMOTION, notes=notes
     )
-
-
-def _shares(backend: object) -> bool:
-    return isinstance(backend, MemoryCapabilities) and backend.supports_shared_access

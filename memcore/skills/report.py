@@ -43,12 +43,7 @@ MAX_LISTED = 32
 
 
 class Conflict(Frozen):
-    """A contradiction that a person must look at.
-
-    Attributes:
-        pattern_id: the pattern that was not proposed.
-        standing_id: the contradicting skill, or the approval of a pending proposal.
-    """
+    """A pattern that was not proposed, and the skill, or the approval of a pending proposal, that contradicts it."""
 
     pattern_id: Key
     standing_id: Key
@@ -58,12 +53,8 @@ class EvolverReport(Frozen):
     """The counts of a cycle: each pattern found is in exactly one of those from ``proposals_emitted`` on.
 
     Attributes:
-        window_end: not before ``window_start``.
-        trajectories_analyzed: executions of the window.
-        patterns_found: all of them, however few agents show them.
         supersessions: skills whose place the proposals would take.
         proposals_emitted: filed by this cycle, also by an attempt at it that died.
-        conflicts: patterns that contradict a skill or a proposal.
         skipped_below_agent_threshold: shown by too few agents.
         skipped_low_confidence: not sure enough.
         skipped_without_lesson: no agent has drawn a lesson from it that can be read.
@@ -71,7 +62,6 @@ class EvolverReport(Frozen):
         skipped_known: a proposal waits, a person has decided, or a skill says the same.
         skipped_full: so many skills and proposals stand as may.
         postponed: beyond the proposals, or the trials, of one cycle; the next one looks again.
-        conflict_list: the first contradictions.
     """
 
     cycle_id: Key

@@ -130,13 +130,9 @@ LEAST_GAIN = 0.05
 
 @dataclass(slots=True, kw_only=True)
 class CandidateStanding:
-    """A candidate's relation to the published skills and proposals.
+    """A candidate's relation to the published skills and proposals: ids of what contradicts it, and it would replace.
 
-    Attributes:
-        conflicts: ids of what contradicts it.
-        supersedes: ids of the skills that it would replace.
-        is_settled: whether the pattern's own skill is published, and is no worse.
-        is_repeat: whether another skill says the same.
+    It is settled when the pattern's own skill is published, and is no worse, a repeat when another one says the same.
     """
 
     candidate: SkillCandidate
@@ -163,11 +159,7 @@ class CandidateStanding:
 
 
 class PendingCandidates:
-    """The evolver's pending proposals, those of this cycle among them.
-
-    Attributes:
-        growth: how many skills there would be more, if all were approved.
-    """
+    """The evolver's pending proposals, those of this cycle among them; all approved, skills grow by ``growth``."""
 
     def __init__(self) -> None:
         self._readings: dict[str, ParsedClaim] = {}

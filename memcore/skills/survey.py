@@ -12,7 +12,7 @@ from memcore.clock import Clock
 from memcore.config.learning import EvolverConfig
 from memcore.jobs import ProgressCallback
 from memcore.ledger.learning.lessons import Lesson
-from memcore.ledger.learning.patterns import Pattern, PatternKind, Window
+from memcore.ledger.learning.patterns import Pattern, Window
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
@@ -43,7 +43,6 @@ class Findings:
         counts: of the report, by its fields.
         own: proposals of this cycle, also by an attempt that died or by another worker at this moment.
         docket: candidates to propose, the surest first.
-        waiting: the pending proposals.
         standing: number of published skills.
     """
 
@@ -161,9 +160,9 @@ class PatternMining:
         return filing is not None
 
     def _lessons(self, pattern: Pattern, cycle: Cycle) -> Sequence[Lesson]:
-        lessons = self._ledger.lessons
-        of = lessons.of_failures if pattern.kind is PatternKind.FAILURE else lessons.of_successes
-        return of(self._company, pattern.key, since=cycle.window_start, until=cycle.window_end, limit=MAX_LESSONS)
+        window = {"since": cycle.window_start, "until": cycle.window_end}
+        of_pattern = self._ledger.lessons.of_pattern
+        return of_pattern(self._company, pattern.kind, pattern.key, **window, limit=MAX_LESSONS)
 
     def _is_proven(self, backtest: BacktestResult) -> bool:
         config = self._config

@@ -34,7 +34,7 @@ CONFIG = EvolverConfig(enabled=True)
 READS = {
     "patterns": {"tally", "surest"},
     "trajectories": {"stream", "count"},
-    "lessons": {"of_failures", "of_successes"},
+    "lessons": {"of_pattern"},
     "skills": {"stream", "count"},
     "approvals": {"get", "page"},
     "shared_log": {"history"},

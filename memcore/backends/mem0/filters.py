@@ -162,13 +162,9 @@ def _later(seconds: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchScope:
-    """The memories of one owner, and those that a query may find.
+    """The filters of one owner's memories, and of those that a query may find, expired or not (``asked``).
 
-    Attributes:
-        owner: the agent, or the owner of shared knowledge.
-        everything: the filter of all of them. How rare a word is, is counted over these: other agents' texts neither
-            change a ranking nor show through it.
-        asked: the filter of what the query may find, expired or not.
+    How rare a word is, is counted over ``everything``: other agents' texts neither change a ranking nor show in it.
     """
 
     owner: str

@@ -355,11 +355,18 @@ def ask(client: QdrantClient, collection: str, queries: Sequence[dict[str, Any]]
 
     Raises what the client raises; ResponseHandlingException also for an answer that is none.
     """
-    answer = _post(client, collection, "/points/query/batch", {"searches": queries})
+    answer = client.http.client.request(
+        type_=dict[str, Any],
+        method="POST",
+        url="/collections/{collection_name}/points/query/batch",
+        path_params={"collection_name": collection},
+        headers={"Content-Type": "application/json"},
+        content=orjson.dumps({"searches": queries}, option=orjson.OPT_SERIALIZE_NUMPY),
+    )
     try:
         return [
             [Found(str(point["id"]), float(point["score"]), point.get("payload") or {}) for point in one["points"]]
-            for _, one in zip(queries, answer, strict=True)
+            for _, one in zip(queries, answer["result"], strict=True)
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise ResponseHandlingException(error) from error
@@ -443,48 +450,3 @@ def _vectors(vector: VectorStructOutput | None, *, space: str | None) -> Vectors
         pairs = sorted(zip(sparse.indices, sparse.values, strict=True))
         known = SparseVector(indices=tuple(i for i, _ in pairs), values=tuple(v for _, v in pairs))
     return Vectors(dense=np.asarray(dense, dtype=np.float32), sparse=known, space=space)
-
-
-#: Points by id, in the order of their ids.
-Points = dict[str, dict[str, Any]]
-
-
-def scroll(
-    client: QdrantClient, collection: str, narrowed: Filter | None, *, start: str | None, limit: int
-) -> tuple[Points, str | None]:
-    """Return points from an id on, in the order of ids, and the id from which to go on; None after the last."""
-    body: dict[str, Any] = {"limit": limit, "with_payload": True, "with_vector": False}
-    if start is not None:
-        body["offset"] = start
-    if narrowed is not None:
-        body["filter"] = as_json(narrowed)
-    answer = _post(client, collection, "/points/scroll", body)
-    following = answer["next_page_offset"]
-    return _points(answer["points"]), None if following is None else str(following)
-
-
-def retrieve(client: QdrantClient, collection: str, ids: Sequence[str]) -> Points:
-    """Return those of these points that are there."""
-    return _points(_post(client, collection, "/points", {"ids": list(ids), "with_payload": True, "with_vector": False}))
-
-
-def _post(client: QdrantClient, collection: str, path: str, body: dict[str, Any]) -> Any:
-    answer = client.http.client.request(
-        type_=dict[str, Any],
-        method="POST",
-        url="/collections/{collection_name}" + path,
-        path_params={"collection_name": collection},
-        headers={"Content-Type": "application/json"},
-        content=orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY),
-    )
-    try:
-        return answer["result"]
-    except (KeyError, TypeError) as error:
-        raise ResponseHandlingException(error) from error
-
-
-def _points(found: Any) -> Points:
-    try:
-        return {str(point["id"]): point.get("payload") or {} for point in found}
-    except (KeyError, TypeError) as error:
-        raise ResponseHandlingException(error) from error

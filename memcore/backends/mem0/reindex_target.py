@@ -14,7 +14,7 @@ from qdrant_client.models import Filter, OverwritePayloadOperation, PointIdsList
 from memcore.backends.mem0.collection import StoreExecutor, open_client
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import of_owners
-from memcore.backends.mem0.points import Key, Points, as_vector, decode, ensure_collection, retrieve, scroll
+from memcore.backends.mem0.points import Key, as_vector, decode, ensure_collection
 from memcore.backends.mem0.writer import Indexing
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.collections import ServedCollection
@@ -22,19 +22,18 @@ from memcore.ledger.collections import ServedCollection
 #: Points compared at once.
 PAGE = 256
 
+#: Payloads of points by id, in the order of their ids.
+Points = dict[str, dict[str, Any]]
+
 #: Texts embedded between two lease renewals: one request to a server.
 TEXTS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncResult:
-    """The result of a page.
+    """The result of a page: points of the source, those written to or taken out of the target, and those not copied.
 
-    Attributes:
-        looked_at: points of the source.
-        written: points added to, changed in or taken out of the target.
-        passed_over: points that cannot be read as a memory; they are not copied.
-        following: the id from which to go on; None after the last.
+    The latter cannot be read as a memory. ``following`` is the id from which to go on; None after the last.
     """
 
     looked_at: int
@@ -60,7 +59,7 @@ class CollectionSync:
 
     def page(self, narrowed: Filter | None, start: str | None) -> SyncResult:
         """Align what lies between an id and the end of the page that begins there."""
-        ours, following = scroll(self._client, self._source, narrowed, start=start, limit=PAGE)
+        ours, following = self._scroll(self._source, narrowed, start)
         theirs = self._of_target(narrowed, start, following)
         gone = [memory_id for memory_id in theirs if memory_id not in ours]
         missing = {key: ours[key] for key in ours if _text(ours[key]) != _text(theirs.get(key))}
@@ -78,11 +77,16 @@ class CollectionSync:
     def _of_target(self, narrowed: Filter | None, start: str | None, end: str | None) -> Points:
         found: Points = {}
         while True:
-            points, start = scroll(self._client, self._target, narrowed, start=start, limit=PAGE)
+            points, start = self._scroll(self._target, narrowed, start)
             within = {key: payload for key, payload in points.items() if end is None or key < end}
             found |= within
             if start is None or len(within) < len(points):
                 return found
+
+    def _scroll(self, collection: str, narrowed: Filter | None, start: str | None) -> tuple[Points, str | None]:
+        """Return points from an id on, in the order of ids, and the id from which to go on; None after the last."""
+        found, following = self._client.scroll(collection, scroll_filter=narrowed, limit=PAGE, offset=start)
+        return {str(one.id): one.payload or {} for one in found}, None if following is None else str(following)
 
     def _take_out(self, ids: Sequence[str]) -> None:
         if ids:
@@ -107,11 +111,10 @@ class CollectionSync:
             vectors |= self._embedded({key: texts[key] for key in keys[at : at + TEXTS]})
         if vectors:
             # Embedding takes time: write the payloads as they are now.
-            found = retrieve(self._client, self._source, keys)
             points = [
-                {"id": key, "vector": vectors[key], "payload": payload}
-                for key, payload in found.items()
-                if _text(payload) == _text(payloads[key])
+                {"id": one.id, "vector": vectors[str(one.id)], "payload": one.payload}
+                for one in self._client.retrieve(self._source, keys, with_payload=True)
+                if _text(one.payload) == _text(payloads[str(one.id)])
             ]
             self._alive()
             body: Any = orjson.dumps({"points": points}, option=orjson.OPT_SERIALIZE_NUMPY)

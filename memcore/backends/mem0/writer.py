@@ -12,6 +12,7 @@ from qdrant_client.models import Filter, FilterSelector, UpdateMode
 from sqlalchemy import Connection, delete, select, update
 
 from memcore import ids
+from memcore.backends.base import unique_records
 from memcore.backends.mem0.filters import narrower, of_where, owned, shared, with_ids, without
 from memcore.backends.mem0.points import Key, encode, encode_shared, iso, metadata_payload, to_records, to_upsert
 from memcore.backends.protocol import MAX_PAGE
@@ -22,7 +23,7 @@ from memcore.ledger.collections import EmbedderIdentity, ServedCollection
 from memcore.ledger.database import Database, add_new, id_chunks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
-from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_agent_id, require_memory_id
+from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids
 from memcore.records import MemoryRecord, Vectors, Where
 
 #: mem0's words for what happened.
@@ -155,8 +156,8 @@ class History:
 
 def _turns(connection: Connection, memory_ids: Iterable[str]) -> dict[str, _Turns]:
     found: dict[str, list[Any]] = {key: [] for key in memory_ids}
-    columns = (history.c.id, history.c.memory_id, history.c.event, history.c.created_at)
-    for row in connection.execute(select(*columns).where(history.c.memory_id.in_(list(found)))):
+    query = select(history.c.id, history.c.memory_id, history.c.event, history.c.created_at)
+    for row in connection.execute(query.where(history.c.memory_id.in_(list(found)))):
         found[row.memory_id].append(row)
     return {key: _Turns(key, rows) for key, rows in found.items()}
 
@@ -280,11 +281,7 @@ class Writer:
 
     def store(self, records: Sequence[MemoryRecord]) -> None:
         """Embed records without vectors, write the new ones, and record them in the history."""
-        for record in records:
-            require_agent_id(record.entry.agent_id)
-            require_memory_id(record.entry.id)
-        # Reversed, so that of two records with one id the first is kept, as if they had come one after the other.
-        unique = list({record.entry.id: record for record in reversed(records)}.values())[::-1]
+        unique = unique_records(records)
         for at in range(0, len(unique), MAX_PAGE):
             chunk = unique[at : at + MAX_PAGE]
             self.insert(chunk)

@@ -45,7 +45,6 @@ class StageJob:
     """A stage to carry out, and who follows it.
 
     Attributes:
-        timeout_seconds: it is stopped after so long.
         born: takes the running thing's name (``process:<group>:<start>``, ``container:<id>``) before any event.
         on_event: takes each marker and line; what it raises ends the stage.
         cancelled: whether to end the stage; asked several times a second, and may raise too.

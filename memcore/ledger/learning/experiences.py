@@ -22,12 +22,7 @@ _COLUMNS = frozenset({"id", "agent_id", "created_at", "source_task_id"})
 
 
 class ExperienceCounts(NamedTuple):
-    """How many experiences an agent has.
-
-    Attributes:
-        raw: no model has looked at these yet.
-        compressed: these became a memory; the rest was looked at and left as it is.
-    """
+    """How many experiences an agent has, how many are raw, and how many became a memory; the rest was left as it is."""
 
     total: int
     raw: int
@@ -45,8 +40,7 @@ class Experiences(Records[DetailedExperience]):
     def append(self, company: str, experience: DetailedExperience) -> bool:
         """Keep the experience and return True; False when its id is there already, and stays as it was.
 
-        Raises:
-            MemoryInputError: a key is too long, a text is no valid Unicode, or the whole is larger than 1 MiB.
+        Raises MemoryInputError when a key is too long, a text is no valid Unicode, or the whole is larger than 1 MiB.
         """
         task_id = experience.source_task_id
         row = {

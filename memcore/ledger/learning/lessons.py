@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import Connection, and_, func, select, update
 
 from memcore.jobs import LessonPayload
 from memcore.ledger.database import Row, checked_key, equals, id_chunks, insert_one, record_of
+from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.tables import UNPROPAGATED, lessons, trajectories
 from memcore.ledger.work_items import Work, WorkKey, add_items, new_item
 from memcore.models.base import Frozen
@@ -20,10 +21,8 @@ class Lesson(Frozen):
 
     Attributes:
         outcome: one word, such as stored or low_confidence; None while it is not drawn.
-        confidence: 0 to 1; None where there is no lesson.
-        text: the lesson (memcore.procedural.records) as JSON; None where there is none, and never in a repr.
+        text: the lesson (memcore.procedural.records) as JSON; None where there is none.
         attempt: how often it was claimed to be drawn, without the claims that asked no model.
-        token: the fencing token of the worker that draws it.
         task_id: the task that taught it; None where it was not looked up, or is kept no longer.
         propagated_at: when it was propagated to the agent's peers, or found to have none.
     """
@@ -122,33 +121,25 @@ class Lessons(Work[Lesson]):
                 these = and_(lessons.c.company == company, lessons.c.lesson_id.in_(part))
                 connection.execute(update(lessons).where(these).values(propagated_at=self._clock()))
 
-    def of_failures(
-        self, company: str, category: str, *, since: datetime, until: datetime, limit: int
-    ) -> tuple[Lesson, ...]:
-        """Return the surest lesson of each agent on failures of a category, the surest first, then by id."""
-        return self._of_tasks(company, trajectories.c.error_category == category, since, until, limit)
-
-    def of_successes(
-        self, company: str, tools_key: str, *, since: datetime, until: datetime, limit: int
-    ) -> tuple[Lesson, ...]:
-        """Return the surest lesson of each agent on successes with these tools, the surest first, then by id."""
-        is_it = and_(trajectories.c.tools_key == tools_key, trajectories.c.error_category.is_(None))
-        return self._of_tasks(company, is_it, since, until, limit)
-
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete the lessons that were opened before then, and return how many; their memories stay."""
         return self._drop(lessons.c.company == company, lessons.c.created_at < before)
 
-    def _of_tasks(
-        self, company: str, which: ColumnElement[bool], since: datetime, until: datetime, limit: int
+    def of_pattern(
+        self, company: str, kind: PatternKind, key: str, *, since: datetime, until: datetime, limit: int
     ) -> tuple[Lesson, ...]:
+        """Return the surest lesson of each agent on the executions of a pattern, the surest first, then by id."""
+        category = key if kind is PatternKind.FAILURE else None
+        which = equals(trajectories, company=company, error_category=category)
+        if kind is PatternKind.SUCCESS:
+            which &= trajectories.c.tools_key == key
         surest = (lessons.c.confidence.desc(), lessons.c.lesson_id)
         place = func.row_number().over(partition_by=lessons.c.agent_id, order_by=surest).label("place")
         placed = (
             select(lessons.c.lesson_id, lessons.c.confidence, place)
             .join(trajectories, _SAME)
-            .where(trajectories.c.company == company, trajectories.c.ended_at >= since, trajectories.c.ended_at < until)
-            .where(which, lessons.c.body.is_not(None))
+            .where(which, trajectories.c.ended_at >= since, trajectories.c.ended_at < until)
+            .where(lessons.c.body.is_not(None))
             .subquery("placed")
         )
         # The texts are read of those alone that are returned.

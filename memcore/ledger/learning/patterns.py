@@ -63,12 +63,7 @@ class Pattern(Frozen):
 
 
 class PatternTally(Frozen):
-    """How many patterns a window has.
-
-    Attributes:
-        shared: those that enough agents show.
-        sure: those of the shared ones that are sure enough.
-    """
+    """How many patterns a window has, how many of them enough agents show, and how many of those are sure enough."""
 
     found: int = 0
     shared: int = 0
@@ -89,13 +84,7 @@ _IS_SUCCESS = _CATEGORY.is_(None)
 
 
 class Window(Frozen):
-    """Which executions are looked at, and what a pattern must have.
-
-    Attributes:
-        since: executions that ended then or later.
-        min_agents: distinct agents that must show a pattern.
-        min_confidence: least confidence of a sure one, 0 to 1.
-    """
+    """Which executions are looked at, from ``since`` on and before ``until``, and what a sure pattern must have."""
 
     since: BoundedTime
     until: BoundedTime

@@ -20,12 +20,8 @@ CycleOrigin = Literal["scheduled", "manual"]
 class Cycle(Frozen):
     """A cycle's row; its window is half open: the start belongs to it, the end does not.
 
-    Attributes:
-        planned_at: the slot, or the time a person asked.
-        attempt: how often it was claimed, without the claims that were released unused.
-        token: the fencing token of the worker that carries it out.
-        finished_at: when it was done; None while it is not.
-        report: what came of it (memcore.skills.report) as JSON; None while it is not finished.
+    It was planned for a slot, or the time a person asked. Its report (memcore.skills.report) is JSON.
+    ``attempt`` counts how often it was claimed, without the claims that were released unused.
     """
 
     cycle_id: str

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Connection, and_, delete, exists, not_, select, update
+from sqlalchemy import Connection, delete, exists, not_, select, update
 
 from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
@@ -31,13 +31,9 @@ class SkillState(StrEnum):
 
 
 class Skill(Frozen):
-    """A skill's row.
+    """A skill's row: the id under which it was published first, also when it comes back under another.
 
-    Attributes:
-        skill_id: the id under which it was published first; it keeps it when it comes back under another.
-        pattern_id: what it was learned from.
-        superseded_by: the skill that took its place, if one did.
-        text: the lesson (memcore.procedural.records) as JSON; never in a repr.
+    Its text is the lesson (memcore.procedural.records) as JSON.
     """
 
     skill_id: str
@@ -180,30 +176,18 @@ class Skills(CompanyRecords[Skill]):
         return record_of(Skill, row, text=row["body"].decode())
 
 
-class SkillCapacity:
-    """Refuses a skill beyond the limit; active skills count, and approved ones that are not published yet.
+def require_skill_capacity(
+    connection: Connection, company: str, *, limit: int, action: str, frees: Collection[str]
+) -> None:
+    """Raise SkillLimitError when one more skill would be too many, beside active ones and approved ones not published.
 
     ``action`` is that of the approvals that make skills, ``frees`` the skills that the new one supersedes.
     """
-
-    def __init__(self, *, limit: int, action: str, frees: Collection[str]) -> None:
-        self._limit = limit
-        self._action = action
-        self._frees = sorted(frees)
-
-    def require(self, connection: Connection, company: str) -> None:
-        """Raise SkillLimitError when one more would be too many."""
-        # The row by which publications take turns: what this decision leads to is one.
-        lock_shared_head(connection, company)
-        stand = and_(skills.c.company == company, skills.c.state == str(SkillState.ACTIVE))
-        survives_retention = not_(skills.c.skill_id.in_(self._frees))
-        has_row = exists().where(skills.c.company == company, skills.c.approval_id == approvals.c.approval_id)
-        coming = and_(
-            approvals.c.company == company,
-            approvals.c.action == self._action,
-            approvals.c.needs == str(ApprovalNeed.EFFECT),
-            not_(has_row),
-        )
-        taken = count_rows(connection, skills, stand, survives_retention) + count_rows(connection, approvals, coming)
-        if taken >= self._limit:
-            raise SkillLimitError(taken, limit=self._limit)
+    # The row by which publications take turns: what this decision leads to is one.
+    lock_shared_head(connection, company)
+    stand = equals(skills, company=company, state=SkillState.ACTIVE.value) & not_(skills.c.skill_id.in_(sorted(frees)))
+    has_row = exists().where(skills.c.company == company, skills.c.approval_id == approvals.c.approval_id)
+    coming = equals(approvals, company=company, action=action, needs=ApprovalNeed.EFFECT.value) & not_(has_row)
+    taken = count_rows(connection, skills, stand) + count_rows(connection, approvals, coming)
+    if taken >= limit:
+        raise SkillLimitError(taken, limit=limit)

@@ -23,11 +23,8 @@ CHAIN_CALLS = 2
 class Trajectory(Frozen):
     """A finished task in short, from which skills are learned; its raw experience and its memory have the same id.
 
-    Attributes:
-        error_category: None exactly of a success (see ExecutionTrace.failure).
-        tokens: of all turns.
-        tools: every tool called, in order, one name for each call.
-        quality: 0 to 10, None when nobody looked.
+    It has no error category exactly when it is a success (see ExecutionTrace.failure), every tool called in order, one
+    name for each call, and no quality when nobody looked.
     """
 
     id: StoredKey

@@ -1,8 +1,8 @@
 """Approvals: proposals for a person, each filed, decided and carried out once, and undone at most once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
@@ -22,14 +22,8 @@ from memcore.models.approval import (
 )
 from memcore.models.base import escaped
 
-
-class CapacityLimit(Protocol):
-    """Refuses an approval above a limit."""
-
-    def require(self, connection: "Connection", company: str) -> None:
-        """Lock the count until the transaction ends; raise a MemoryError when the limit is reached."""
-        ...
-
+#: Locks a company's count until the transaction ends, and raises a MemoryError when an approval would be above a limit.
+CapacityLimit = Callable[[Connection, str], None]
 
 #: Most approvals of a page.
 MAX_PAGE = 100
@@ -89,12 +83,8 @@ class Approvals(CompanyRecords[Approval]):
     ) -> Approval:
         """Save a person's decision, once, and return the approval; an approved one then needs its effect.
 
-        The capacity is checked in the same transaction; where it refuses, nothing is written.
-
-        Raises:
-            ApprovalClosedError: somebody decided before, even a moment ago, or it has expired.
-            MemoryNotFoundError: the company has none with that id.
-            MemoryError: of ``capacity``.
+        The capacity is checked in the same transaction; where it refuses, nothing is written. Raises what it raises,
+        ApprovalClosedError when somebody decided before, even a moment ago, or it has expired, and MemoryNotFoundError.
         """
         now = self._clock()
         needs = ApprovalNeed.EFFECT if verdict is ApprovalState.APPROVED else None
@@ -109,15 +99,14 @@ class Approvals(CompanyRecords[Approval]):
         with self._database.write() as connection:
             is_waiting = select(approvals.c.approval_id).where(self._is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
-                capacity.require(connection, company)
+                capacity(connection, company)
             return self._moved_on(connection, company, approval_id, waiting, decided, word)
 
     def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
         """Undo an approval that was carried out, once, and return it; its effect then needs its taking back.
 
-        Raises:
-            ApprovalClosedError: it is not approved, or not carried out yet, or was undone before.
-            MemoryNotFoundError: the company has none with that id.
+        Raises ApprovalClosedError when it is not approved, or not carried out yet, or was undone before, and
+        MemoryNotFoundError.
         """
         now = self._clock()
         undone = {

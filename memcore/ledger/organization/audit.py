@@ -32,10 +32,7 @@ class AuditVerdict(StrEnum):
 class AuditNote(Frozen):
     """A line to add; never the text of a fact or a memory.
 
-    Attributes:
-        actor: who, as :func:`person` and :func:`agent` name them.
-        action: what, such as ``org.write``.
-        subject: the id of what it was done to; None for what got no id.
+    The actor is named as :func:`person` and :func:`agent` do, the subject is the id of what it was done to.
     """
 
     actor: NotBlankStr
@@ -46,11 +43,7 @@ class AuditNote(Frozen):
 
 
 class AuditLine(AuditNote):
-    """A stored line of the audit.
-
-    Attributes:
-        audit_id: unique everywhere.
-    """
+    """A stored line of the audit."""
 
     audit_id: NotBlankStr
     at: BoundedTime
@@ -113,14 +106,9 @@ def _literally(value: object) -> object:
 
 
 class Confirmation(ValidatedModel):
-    """A person's confirmation of an action that cannot simply be undone.
+    """A person's confirmation of an action that cannot simply be undone: ``confirm`` is True, and nothing like it.
 
-    Attributes:
-        actor: the person, as the audit names them.
-        confirm: True, and nothing that merely looks like it.
-
-    Raises:
-        MemoryInputError: one of the three is missing, blank or too long; the message names it.
+    Raises MemoryInputError, which names the field, when one of the three is missing, blank or too long.
     """
 
     actor: Name

@@ -107,8 +107,7 @@ class OrgLog(Repository):
     ) -> OperationLogEntry:
         """Publish a text as a fact's next version, its first one or also after a retraction; return the line.
 
-        Raises:
-            MemoryInputError: the fact has another category; it keeps the one under whose rule it was first written.
+        Raises MemoryInputError when the fact has another category: it keeps the one that it was first written with.
         """
         words = Bm25Encoder().encode_document(request.content)
         key = {"company": checked_key("company", company), "fact_id": checked_key("fact_id", fact_id)}

@@ -21,12 +21,7 @@ SharedKind = Literal["publish", "retract"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedEntry:
-    """A publication or a retraction.
-
-    Attributes:
-        version: 1 for a company's first line, and one more for each that follows.
-        record: what is published, in full but without vectors; None for a retraction.
-    """
+    """A publication, in full but without vectors, or a retraction; versions count a company's lines from 1."""
 
     version: int
     kind: SharedKind

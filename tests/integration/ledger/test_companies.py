@@ -28,7 +28,7 @@ from memcore.jobs import AppliedPayload, EvolvePayload, Use
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.database import equals
 from memcore.ledger.dead_letters import NewDeadLetter
-from memcore.ledger.learning.patterns import Window
+from memcore.ledger.learning.patterns import PatternKind, Window
 from memcore.ledger.learning.skills import Skill, SkillState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer, Synthesis
@@ -342,11 +342,8 @@ VIEWS: dict[str, Call] = {
     "patterns.surest": lambda ledger, _, c: list(ledger.patterns.surest(c, EVER)),
     "patterns.tally": lambda ledger, _, c: ledger.patterns.tally(c, EVER),
     "lessons.get": lambda ledger, _, c: ledger.lessons.get(c, TRAJECTORY.id),
-    "lessons.of_failures": lambda ledger, clock, c: ledger.lessons.of_failures(
-        c, "disk", since=FIRST, until=clock() + timedelta(days=400), limit=9
-    ),
-    "lessons.of_successes": lambda ledger, clock, c: ledger.lessons.of_successes(
-        c, str(TRAJECTORY.tools_key), since=FIRST, until=clock() + timedelta(days=400), limit=9
+    "lessons.of_pattern": lambda ledger, clock, c: ledger.lessons.of_pattern(
+        c, PatternKind.FAILURE, "disk", since=FIRST, until=clock() + timedelta(days=400), limit=9
     ),
     "lessons.item": lambda ledger, _, c: ledger.lessons.item(c, TRAJECTORY.id),
     "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),

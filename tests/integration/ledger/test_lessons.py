@@ -11,6 +11,7 @@ from support.ledger_records import COMPANY, StoppedClock, finish_lesson, open_le
 from support.memories import DAWN
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkState
 from memcore.models.execution import TerminationReason, Turn
@@ -126,12 +127,13 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
         text = None if name == "mute" else "{}"
         finish_lesson(ledger, COMPANY, name, "stored", confidence=sure[name], text=text)
     window = {"since": DAWN, "until": DAWN + DAY}
-    failures = ledger.lessons.of_failures(COMPANY, "disk", **window, limit=9)
+    failures = ledger.lessons.of_pattern(COMPANY, PatternKind.FAILURE, "disk", **window, limit=9)
     assert [each.lesson_id for each in failures] == ["sure", "bad", "unsure"]
-    assert len(ledger.lessons.of_failures(COMPANY, "disk", **window, limit=1)) == 1
+    assert len(ledger.lessons.of_pattern(COMPANY, PatternKind.FAILURE, "disk", **window, limit=1)) == 1
     key = tasks["good"].tools_key
     assert key is not None
-    assert [each.lesson_id for each in ledger.lessons.of_successes(COMPANY, key, **window, limit=9)] == ["good"]
+    successes = ledger.lessons.of_pattern(COMPANY, PatternKind.SUCCESS, key, **window, limit=9)
+    assert [each.lesson_id for each in successes] == ["good"]
 
 
 def test_an_agents_lessons_are_paged_newest_first_with_their_tasks(ledger: Ledger, clock: StoppedClock) -> None:

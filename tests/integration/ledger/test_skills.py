@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
@@ -11,7 +12,7 @@ from support.proposals import ADA, proposal
 
 from memcore.errors import ApprovalClosedError, SkillLimitError
 from memcore.jobs import ApplicationOutcome, AppliedPayload
-from memcore.ledger.learning.skills import MAX_PAGE, Applications, Skill, SkillCapacity, SkillState
+from memcore.ledger.learning.skills import MAX_PAGE, Applications, Skill, SkillState, require_skill_capacity
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalNeed, ApprovalState
 
@@ -148,7 +149,7 @@ def test_of_many_approvals_at_one_moment_no_more_are_let_in_than_may_stand(
     ledger: Ledger, clock: StoppedClock, limit: int
 ) -> None:
     kept(ledger, clock, "stands", "replaced")
-    capacity = SkillCapacity(limit=limit, action="test:note", frees=["replaced"])
+    capacity = partial(require_skill_capacity, limit=limit, action="test:note", frees=["replaced"])
     for number in range(WRITERS):
         ledger.approvals.file(COMPANY, f"{number}", proposal(), lasts=timedelta(days=1))
 
