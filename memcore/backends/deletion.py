@@ -44,9 +44,7 @@ class Deletion:
     async def delete(self, backend: "BatchBackend", agent_id: str, memory_id: str) -> bool:
         """Delete the memory; False when this agent has none with that id.
 
-        Raises:
-            MemoryStoreError: a run of the agent is removing this memory now; try again.
-            MemoryConnectionError: the store or the ledger cannot be reached; try again.
+        Raises MemoryStoreError while a run of the agent is removing it, and MemoryConnectionError: try again.
         """
         for attempt in range(1, _CHECKS + 1):
             # Before the memory is read: a later removal is seen when the entry is written.

@@ -17,10 +17,9 @@ class Hit:
 
     Attributes:
         entry: the memory; its ``relevance_score`` is None, for a list alone does not say how relevant it is.
-        score: the list's raw score: the cosine similarity (-1 to 1) in a dense list, BM25 (above 0) in a sparse one.
-        cosine: the cosine similarity, known of a sparse hit too, so that a fusion need not guess it; None when the
-            question has no vector.
-        bm25: the BM25 score, of a dense hit too where the backend asks for it; None where it is not known.
+        score: the cosine similarity (-1 to 1) in a dense list, BM25 (above 0) in a sparse one.
+        cosine: known of a sparse hit too, so that a fusion need not guess it; None when the question has no vector.
+        bm25: of a dense hit too where the backend asks for it; None where it is not known.
     """
 
     entry: MemoryEntry
@@ -31,15 +30,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedLists:
-    """The four ranked lists of a search, each best first; ``weighted_rankings`` fuses them.
+    """The ranked lists of a search, best first: the agent's own memories and shared ones, by meaning and by keywords.
 
-    Attributes:
-        dense: the agent's own memories by meaning.
-        sparse: the agent's own memories by keywords; empty without words to search, or with ``retrieval.sparse`` off.
-        shared_dense: as dense, of what other agents published.
-        shared_sparse: as sparse, of what other agents published.
-        dense_weight: the share of the vectors that goes with the embedder that these lists were made with; None leaves
-            it to the backend's.
+    The keywords' lists are empty without words to search, or with ``retrieval.sparse`` off. ``dense_weight`` goes with
+    the embedder that these lists were made with; None leaves it to the backend's.
     """
 
     dense: tuple[Hit, ...] = ()

@@ -16,14 +16,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from memcore import ids
+from memcore import errors, ids
 from memcore.clock import Clock
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
     MaintenancePausedError,
     MalformedAnswerError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
     ProviderError,
 )
 from memcore.experience import clipped
@@ -133,7 +132,7 @@ _ERROR_OUTCOMES: tuple[tuple[type[Exception], QuestionOutcome | None], ...] = (
     (BudgetExceededError, QuestionOutcome.BUDGET),
     (MalformedAnswerError, QuestionOutcome.MALFORMED),
     (ProviderError, QuestionOutcome.AWAY),
-    (MemoryError, None),
+    (errors.MemoryError, None),
     (builtins.MemoryError, None),
     (RecursionError, None),
     # Whatever a provider raises must cost a question, not a run.

@@ -24,12 +24,9 @@ from threading import Event
 from types import FrameType
 from typing import Any, assert_never
 
+from memcore import errors
 from memcore.embedding.bm25 import fold
-from memcore.errors import (
-    FineTuneCancelledError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-    MemoryInputError,
-)
+from memcore.errors import FineTuneCancelledError, MemoryInputError
 from memcore.finetune.checkpoint import STATIC, load_checkpoint, load_static, read_manifest
 from memcore.finetune.documents import Passage, passages_of, read_lines, write_text
 from memcore.finetune.encoder import Encoder, load_model, needed
@@ -209,7 +206,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     try:
         address = health_address(environment)
         config = read_config(path)
-    except MemoryError as error:
+    except errors.MemoryError as error:
         return _failed(str(error))
     with _cancelled_by_signal() as cancelled, health_endpoint(address):
         return _run(config, cancelled)
@@ -223,7 +220,7 @@ def _run(config: RunnerConfig, cancelled: Event) -> int:
         return _failed(f"{config.stage} cancelled")
     except (builtins.MemoryError, RecursionError):
         raise
-    except MemoryError as error:
+    except errors.MemoryError as error:
         return _failed(f"{config.stage} failed: {error}")
     except OSError as error:
         return _failed(f"{config.stage} failed: {error.strerror or type(error).__name__}")

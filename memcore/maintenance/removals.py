@@ -237,10 +237,8 @@ class JournaledStore:
             self._lease.confirm()
             raise MemoryStoreError("another attempt's journal entry must be carried out first; try again") from error
         if archived := sum(len(journal_entry.archived) for journal_entry in decided):
-            _log.info(
-                MaintenanceEvent.ARCHIVED,
-                extra={"agent_id": self.run.agent_id, "run_id": self.run.run_id, "archived": archived},
-            )
+            facts = {"agent_id": self.run.agent_id, "run_id": self.run.run_id, "archived": archived}
+            _log.info(MaintenanceEvent.ARCHIVED, extra=facts)
         return await self._execute(decided, token)
 
     async def _execute(self, journal_entries: Sequence[JournalEntry], token: str | None) -> tuple[EntryCounts, ...]:

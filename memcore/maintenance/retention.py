@@ -8,13 +8,10 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 
+from memcore import errors
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import PruningConfig
-from memcore.errors import (
-    LeaseLostError,
-    MaintenancePausedError,
-    MemoryError,  # noqa: A004  # the reference's name
-)
+from memcore.errors import LeaseLostError, MaintenancePausedError
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.runs import EndKind
 from memcore.maintenance.enforcement import PROTECTED_FROM_ENFORCEMENT
@@ -32,14 +29,14 @@ async def apply_retention(store: JournaledStore) -> None:
 
     A filter that fails stops no other; its error is raised at the end, so that a retry finds only its memories.
     """
-    failures: list[MemoryError] = []
+    failures: list[errors.MemoryError] = []
     snapshot = replace(store.snapshot, ended_scopes=await find_ended_scopes(store.snapshot))
     for reason, where in snapshot.due():
         try:
             await _remove_all(store, reason, where)
         except (LeaseLostError, MaintenancePausedError):
             raise
-        except MemoryError as error:
+        except errors.MemoryError as error:
             facts = {"agent_id": where.agent_id, "categories": sorted(where.categories or ())}
             _log.warning(MaintenanceEvent.RETENTION_FAILED, extra={**facts, "error_type": type(error).__name__})
             failures.append(error)

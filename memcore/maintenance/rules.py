@@ -157,9 +157,7 @@ class AgentSnapshot:
     Attributes:
         now: one moment for the whole attempt: nothing becomes too old between two steps.
         protected_by_undo: ids that an undo has just brought back; no step touches them.
-        pruning: which lessons are forgotten; None forgets none.
-        ended_scopes: sessions and projects that have ended; a plan counts their memories as gone.
-        pruned: lessons that are forgotten; a plan counts them as gone.
+        ended_scopes: sessions and projects that have ended; a plan counts their memories, and pruned ones, as gone.
     """
 
     company: str

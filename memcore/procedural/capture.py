@@ -6,13 +6,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from memcore import errors
 from memcore.backends.protocol import BatchBackend
 from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
-from memcore.errors import (
-    MalformedAnswerError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-    ProviderError,
-)
+from memcore.errors import MalformedAnswerError, ProviderError
 from memcore.ingest import Tombstones, insert_unless_tombstoned
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.llm.protocol import Model
@@ -156,7 +153,7 @@ class ProceduralCapture:
             tombstoned = await insert_unless_tombstoned(
                 self.backend, self.tombstones, [record], sent={memory_id: record.entry.created_at}
             )
-        except MemoryError as error:
+        except errors.MemoryError as error:
             _log.warning(ProceduralEvent.STORE_FAILED, extra={**facts, "error": type(error).__name__})
             raise
         if tombstoned:

@@ -7,14 +7,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Self
 
+from memcore import errors
 from memcore.backends.base import fresh_record
 from memcore.backends.protocol import BatchBackend, pages
 from memcore.company import CompanyContext
 from memcore.config.learning import ProceduralMemoryConfig
-from memcore.errors import (
-    MaintenancePausedError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-)
+from memcore.errors import MaintenancePausedError
 from memcore.ingest import insert_unless_tombstoned
 from memcore.ledger.ledger import Ledger, check_kill_switch
 from memcore.models.memory import (
@@ -124,7 +122,7 @@ class Propagation:
         for target in targets:
             try:
                 written += await self._copy_to(target, lessons, learned_at)
-            except MemoryError as error:
+            except errors.MemoryError as error:
                 failed += 1
                 facts = {"agent_id": agent_id, "target": target, "error": type(error).__name__}
                 _log.warning(ProceduralEvent.TARGET_FAILED, extra=facts)

@@ -48,13 +48,10 @@ class ScoredMemory(Frozen):
     """A memory on its way into a prompt; all scores are 0.0 to 1.0.
 
     Attributes:
-        entry: the memory as the backend returned it.
         relevance_score: ``linear`` and ``weighted``: with the personal boost; ``rrf``: the similarity, or 0.0.
         recency_score: decay by age; 0.0 under ``rrf``, which knows ranks alone.
         combined_score: what the order follows.
-        is_shared: whether it is shared knowledge, and not the agent's own.
         author: of a fact of the organisation, who wrote the text that stands now.
-        scoring_strategy: which fusion made the scores; None when none did.
     """
 
     entry: MemoryEntry
@@ -208,10 +205,8 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
     fatal = _fatal_in(error)
     if fatal is not None:
         raise fatal
-    _log.warning(
-        RetrievalEvent.DEGRADED,
-        extra={"source": str(source), "agent_id": agent_id, "error": type(error).__name__},
-    )
+    facts = {"source": str(source), "agent_id": agent_id, "error": type(error).__name__}
+    _log.warning(RetrievalEvent.DEGRADED, extra=facts)
 
 
 def _fatal_in(error: BaseException) -> BaseException | None:

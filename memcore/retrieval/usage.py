@@ -98,14 +98,14 @@ class BufferedUseRecorder:
             if len(self._waiting) >= self._flush_count:
                 self._wake.set()
 
-    def close(self) -> None:
+    def close(self, *, timeout_seconds: float = CLOSE_SECONDS) -> None:
         """Send what waits, once, and stop; what cannot be sent in time is lost, and an event says how much."""
         with self._lock:
             self._closing = True
             thread = self._thread
         self._wake.set()
         if thread is not None:
-            thread.join(CLOSE_SECONDS)
+            thread.join(timeout_seconds)
         with self._lock:
             left = len(self._waiting) + (len(self._unsent[1]) if self._unsent else 0)
         if left:

@@ -388,9 +388,7 @@ def to_upsert(
 
     Written straight to JSON, because building the client's models and letting them write it takes four times as long
     and is a third of what a stored memory costs a worker. A 32-bit number is written as one, in half the digits.
-
-    Raises:
-        MemoryInputError: a record has no vectors, or a dense one that is not of length dims.
+    Raises MemoryInputError when a record has no vectors, or a dense one that is not of length dims.
     """
     points = [_point(record, payload_of(record), dims=dims) for record in records]
     return orjson.dumps({"points": points, "update_mode": mode.value}, option=orjson.OPT_SERIALIZE_NUMPY)

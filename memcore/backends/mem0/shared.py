@@ -108,10 +108,8 @@ class SharedKnowledge:
             await self._follow("shared_version", position.last, {}, waits=False)
         except errors.MemoryError as error:
             # The version before it is complete and still serves.
-            _log.warning(
-                BackendEvent.SHARED_OVERDUE,
-                extra={"company": self._company, "version": position.head + 1, "error": type(error).__name__},
-            )
+            facts = {"company": self._company, "version": position.head + 1, "error": type(error).__name__}
+            _log.warning(BackendEvent.SHARED_OVERDUE, extra=facts)
             return position.head
         return position.last
 

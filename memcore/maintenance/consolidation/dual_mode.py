@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from memcore.errors import (
-    MemoryConfigError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-)
+from memcore import errors
+from memcore.errors import MemoryConfigError
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.llm import AnswerSource, Question, digests, shorten_messages
 from memcore.maintenance.consolidation.strategy import SummaryDraft, beginning
@@ -181,7 +179,7 @@ class AbstractiveSummarizer:
         found = await asyncio.gather(*(self.summarize(source) for source in sources), return_exceptions=True)
         failures = [each for each in found if isinstance(each, BaseException)]
         if failures:
-            raise min(failures, key=lambda error: isinstance(error, MemoryError))
+            raise min(failures, key=lambda error: isinstance(error, errors.MemoryError))
         return tuple((source.entry.id, str(text)) for source, text in zip(sources, found, strict=True))
 
 

@@ -6,12 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from memcore import errors
 from memcore.backends.protocol import MemoryBackend
 from memcore.config.maintenance import LLMConsolidationConfig
-from memcore.errors import (
-    MemoryConfigError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-)
+from memcore.errors import MemoryConfigError
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.strategy import ConcatenationOp, SummaryDraft
 from memcore.maintenance.events import MaintenanceEvent
@@ -222,7 +220,7 @@ class RecentTrajectories:
         query = MemoryQuery(tags=(DISTILLATION,), limit=self._config.max_trajectory_context_entries)
         try:
             found = await self._backend.retrieve(agent_id, query)
-        except MemoryError as error:
+        except errors.MemoryError as error:
             facts = {"agent_id": agent_id, "error_type": type(error).__name__}
             _log.warning(MaintenanceEvent.CONTEXT_MISSING, extra=facts)
             return ()

@@ -83,15 +83,12 @@ async def apply_consolidation(
     run = store.run
     planned = syntheses.of_run(run.company, run.run_id)
     moved = await _finish(store, strategy, syntheses, planned) if planned else await _begin(store, strategy, syntheses)
-    _log.info(
-        MaintenanceEvent.STRATEGY_COMPLETED,
-        extra={
-            "agent_id": run.agent_id,
-            "strategy": strategy.name,
-            "removed": sum(each.counts.outgoing for each in moved),
-            "summaries": sum(each.counts.incoming for each in moved),
-        },
-    )
+    counts = {
+        "removed": sum(each.counts.outgoing for each in moved),
+        "summaries": sum(each.counts.incoming for each in moved),
+    }
+    facts = {"agent_id": run.agent_id, "strategy": strategy.name}
+    _log.info(MaintenanceEvent.STRATEGY_COMPLETED, extra={**facts, **counts})
     if not (planned or any(part.unanswered for part in moved)):
         return None
     return _pending(syntheses.of_run(run.company, run.run_id), now=store.snapshot.now)

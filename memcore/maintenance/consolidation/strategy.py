@@ -180,11 +180,9 @@ def _worth_merging(part: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryDraft:
-    """The text of a summary, and how it was made.
+    """The text of a summary, tags that say how it was made, and how its sources are archived.
 
-    Attributes:
-        tags: say how it was made, beside those of its sources.
-        mode: how its sources are archived: abstractive where a model wrote the text; None for word by word.
+    The mode is abstractive where a model wrote the text; None for word by word.
     """
 
     content: str
