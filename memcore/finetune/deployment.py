@@ -18,16 +18,6 @@ from memcore.config.settings import Settings
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
-from memcore.errors import (
-    CheckpointConflictError,
-    CheckpointCorruptError,
-    CheckpointNotFoundError,
-    CheckpointRollbackCorruptError,
-    CheckpointRollbackUnavailableError,
-    MemoryConfigError,
-    MemoryInputError,
-    MemoryNotFoundError,
-)
 from memcore.finetune.checkpoint import choice_of, delete_files, fusion_weight_of, require_whole
 from memcore.finetune.markers import CheckpointEvent
 from memcore.ledger.collections import Checkpoint, CollectionPointer, CollectionUse, ServedCollection, Verdict
@@ -58,7 +48,7 @@ def active_embedder(ledger: Ledger, company: str) -> ActiveEmbedderSnapshot:
     """Return the embedder that serves a company. Raises MemoryNotFoundError before anybody has connected."""
     pointer = ledger.collection_pointers.get(company)
     if pointer is None:
-        raise MemoryNotFoundError("no embedder serves yet: nobody has connected to the store")
+        raise errors.MemoryNotFoundError("no embedder serves yet: nobody has connected to the store")
     served = pointer.current
     return ActiveEmbedderSnapshot(
         provider=served.choice.provider,
@@ -115,18 +105,18 @@ class CheckpointDeployment:
             is_promoted = checkpoint.verdict is Verdict.PROMOTED
             if not is_promoted and not is_forced:
                 found = f"the gate rejected {checkpoint_id}: {checkpoint.reason}"
-                raise CheckpointConflictError(f"{found}; --force deploys it")
+                raise errors.CheckpointConflictError(f"{found}; --force deploys it")
             pointer = self._ledger.collection_pointers.get(self._company)
             if pointer is not None and (use := pointer.use_of(checkpoint)) is not None:
-                raise CheckpointConflictError(f"{checkpoint_id} cannot be deployed: {_IN_USE[use]}")
-            with _conflict(CheckpointConflictError):
+                raise errors.CheckpointConflictError(f"{checkpoint_id} cannot be deployed: {_IN_USE[use]}")
+            with _conflict(errors.CheckpointConflictError):
                 current = self._planning.ready().current
             choice = choice_of(checkpoint)
             await asyncio.to_thread(require_whole, checkpoint)
             embedder = await asyncio.to_thread(self._load, choice)
             action = "finetune.deploy" if is_promoted else "finetune.deploy_forced"
             usual = default_dense_weight(embedder.kind) if self._dense_weight is None else self._dense_weight
-            with _conflict(CheckpointConflictError):
+            with _conflict(errors.CheckpointConflictError):
                 return await self._planning.begin(
                     embedder,
                     choice=choice,
@@ -147,19 +137,19 @@ class CheckpointDeployment:
             wanted = None if checkpoint_id is None else self._found(checkpoint_id)
             pointer = self._ledger.collection_pointers.get(self._company)
             if pointer is not None and pointer.phase is not None:
-                raise CheckpointRollbackUnavailableError(
+                raise errors.CheckpointRollbackUnavailableError(
                     "a reindex is under way: `memtend reindex --cancel` ends one that has not switched"
                 )
             kept = None if pointer is None else pointer.previous
             if kept is None:
-                raise CheckpointRollbackUnavailableError("no old collection is kept to go back to")
+                raise errors.CheckpointRollbackUnavailableError("no old collection is kept to go back to")
             if wanted is not None and not kept.is_of(wanted):
-                raise CheckpointRollbackUnavailableError(
+                raise errors.CheckpointRollbackUnavailableError(
                     f"{kept.checkpoint_id or kept.identity.name} is kept, and not {checkpoint_id}: "
                     f"`memtend finetune deploy {checkpoint_id}` fills a new collection"
                 )
             await asyncio.to_thread(self._require_as_it_was, kept)
-            with _conflict(CheckpointRollbackUnavailableError):
+            with _conflict(errors.CheckpointRollbackUnavailableError):
                 note = confirmation.note("finetune.rollback", kept.checkpoint_id or kept.name)
                 return await self._planning.go_back(pointer, note=note)
 
@@ -178,7 +168,7 @@ class CheckpointDeployment:
     def _found(self, checkpoint_id: str) -> Checkpoint:
         found = self._ledger.checkpoints.get(self._company, checkpoint_id)
         if found is None:
-            raise CheckpointNotFoundError
+            raise errors.CheckpointNotFoundError
         return found
 
     def _require_as_it_was(self, kept: ServedCollection) -> None:
@@ -187,11 +177,11 @@ class CheckpointDeployment:
             if kept.checkpoint_id is not None:
                 require_whole(self._found(kept.checkpoint_id))
             embedder = self._load(kept.choice)
-        except (CheckpointNotFoundError, CheckpointCorruptError, MemoryConfigError) as error:
-            raise CheckpointRollbackCorruptError(f"{kept.name} cannot serve again: {error}") from error
+        except (errors.CheckpointNotFoundError, errors.CheckpointCorruptError, errors.MemoryConfigError) as error:
+            raise errors.CheckpointRollbackCorruptError(f"{kept.name} cannot serve again: {error}") from error
         known = kept.identity
         if (embedder.name, embedder.kind, embedder.dims) != (known.name, known.kind, known.dims):
-            raise CheckpointRollbackCorruptError(
+            raise errors.CheckpointRollbackCorruptError(
                 f"{kept.name} cannot serve again: it holds vectors of {known.label}, and {kept.choice.provider!r} is "
                 f"{embedder.name} ({embedder.kind}, {embedder.dims} dimensions) here"
             )
@@ -208,11 +198,11 @@ class CheckpointDeployment:
 
 
 @contextmanager
-def _conflict(kind: type[CheckpointConflictError | CheckpointRollbackUnavailableError]) -> Iterator[None]:
+def _conflict(kind: type[errors.CheckpointConflictError | errors.CheckpointRollbackUnavailableError]) -> Iterator[None]:
     # A refused reindex is a conflict of states, and no invalid value of the caller.
     try:
         yield
-    except MemoryInputError as error:
+    except errors.MemoryInputError as error:
         raise kind(error.problem) from error
 
 

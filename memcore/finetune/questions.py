@@ -18,13 +18,6 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from memcore import errors, ids
 from memcore.clock import Clock
-from memcore.errors import (
-    AnswerMissingError,
-    BudgetExceededError,
-    MaintenancePausedError,
-    MalformedAnswerError,
-    ProviderError,
-)
 from memcore.experience import clipped
 from memcore.finetune.documents import Owned, Passage
 from memcore.finetune.generate import MAX_QUESTION_CHARS
@@ -127,11 +120,11 @@ _UNUSABLE = frozenset({QuestionOutcome.MALFORMED, QuestionOutcome.AWAY})
 
 #: The outcome of each error, the first that fits; None where the model is not to blame, and the run waits.
 _ERROR_OUTCOMES: tuple[tuple[type[Exception], QuestionOutcome | None], ...] = (
-    (MaintenancePausedError, QuestionOutcome.PAUSED),
-    (AnswerMissingError, QuestionOutcome.BUSY),
-    (BudgetExceededError, QuestionOutcome.BUDGET),
-    (MalformedAnswerError, QuestionOutcome.MALFORMED),
-    (ProviderError, QuestionOutcome.AWAY),
+    (errors.MaintenancePausedError, QuestionOutcome.PAUSED),
+    (errors.AnswerMissingError, QuestionOutcome.BUSY),
+    (errors.BudgetExceededError, QuestionOutcome.BUDGET),
+    (errors.MalformedAnswerError, QuestionOutcome.MALFORMED),
+    (errors.ProviderError, QuestionOutcome.AWAY),
     (errors.MemoryError, None),
     (builtins.MemoryError, None),
     (RecursionError, None),

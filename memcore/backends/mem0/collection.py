@@ -22,13 +22,6 @@ from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.writer import History, Indexing, Writer
 from memcore.clock import Clock
 from memcore.embedding.protocol import EmbedderKind
-from memcore.errors import (
-    MemoryConfigError,
-    MemoryConnectionError,
-    MemoryDiskFullError,
-    MemoryRetrievalError,
-    MemoryStoreError,
-)
 from memcore.ledger.collections import (
     READ_AGE,
     CollectionPointer,
@@ -72,11 +65,11 @@ class StoreExecutor:
 
     async def read(self, what: str, call: Callable[[], _T]) -> _T:
         """Run a read; a failure is MemoryRetrievalError, or MemoryConnectionError when nobody answered."""
-        return await self._run(what, call, MemoryRetrievalError)
+        return await self._run(what, call, errors.MemoryRetrievalError)
 
     async def write(self, what: str, call: Callable[[], _T]) -> _T:
         """Run a write; a failure is MemoryStoreError, or MemoryConnectionError when nobody answered."""
-        return await self._run(what, call, MemoryStoreError)
+        return await self._run(what, call, errors.MemoryStoreError)
 
     async def _run(self, what: str, call: Callable[[], _T], failure: type[errors.MemoryError]) -> _T:
         try:
@@ -85,7 +78,7 @@ class StoreExecutor:
             raise _error_of(what, error, failure) from error
         except (TransportError, QdrantException) as error:
             # QdrantException is the client's word for "asked too often".
-            raise MemoryConnectionError(
+            raise errors.MemoryConnectionError(
                 f"{what}: the vector store cannot serve now ({type(error).__name__})"
             ) from error
 
@@ -94,17 +87,19 @@ def _error_of(what: str, error: ApiException, failure: type[errors.MemoryError])
     # Never the answer's body: a store may quote the request in it, and the request holds the memory's text.
     if isinstance(error, ResponseHandlingException):
         if isinstance(error.source, TransportError):
-            return MemoryConnectionError(f"{what}: the vector store does not answer ({type(error.source).__name__})")
+            return errors.MemoryConnectionError(
+                f"{what}: the vector store does not answer ({type(error.source).__name__})"
+            )
         return failure(f"{what}: the vector store's answer could not be read ({type(error.source).__name__})")
     if not isinstance(error, UnexpectedResponse):
         return failure(f"{what}: the vector store refused ({type(error).__name__})")
     kind, problem = failure, "refused with"
     if error.status_code == _DISK_FULL:
-        kind, problem = MemoryDiskFullError, "has no room on its disk:"
+        kind, problem = errors.MemoryDiskFullError, "has no room on its disk:"
     elif error.status_code in _UNAUTHORIZED:
-        kind, problem = MemoryConnectionError, "refused the API key:"
+        kind, problem = errors.MemoryConnectionError, "refused the API key:"
     elif error.status_code in _UNAVAILABLE:
-        kind, problem = MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
+        kind, problem = errors.MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
     return kind(f"{what}: the vector store {problem} status {error.status_code}")
 
 
@@ -232,7 +227,7 @@ class ServingCollection:
             done = await self.calls.write(what, partial(self._attempt, lookup, owners, write))
             if done is None:
                 if not waits:
-                    raise MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
+                    raise errors.MemoryConnectionError(f"{what}: writes wait for the end of a reindex")
                 # Not in a thread of the calls: reads need those.
                 await asyncio.sleep(_POLL_INTERVAL.total_seconds())
             else:
@@ -338,7 +333,7 @@ class ServingCollection:
             takes_unlabelled_vectors=wanted.generation == 1,
         )
         if active_collection.identity != wanted.identity:
-            raise MemoryConfigError(
+            raise errors.MemoryConfigError(
                 f"collection {wanted.name!r} holds vectors of {wanted.identity.label}, and {wanted.choice.provider!r} "
                 f"is {active_collection.identity.label} here: install or configure what filled it, "
                 "or run `memtend reindex`"
