@@ -1,11 +1,9 @@
 """``memtend maintain``: run an agent's maintenance now, or plan it; ``memtend end``: a session, a project or a task."""
 
-from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from memcore.client import JobReceipt, MemoryClient
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.service import MaintenanceService
 from ops.cli.console import say, show_json, warn
@@ -13,11 +11,8 @@ from ops.cli.maintenance.runs import is_paused, show_ended
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands()
-end = Commands("end", "End a session, a project or a task.")
-app.add_typer(end)
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")]
-EndedAgent = Annotated[str, typer.Argument(help="Whose.")]
 
 #: Exit code when the removal guard holds the run: nothing was removed, and a person must decide.
 EXIT_HELD = 3
@@ -76,40 +71,20 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
         command.show_rows(plan.groups, *columns)
 
 
-@end.command("session")
-def session(
+@app.command("end")
+def end(
     command: JsonCommand,
-    agent_id: EndedAgent,
-    session_id: Annotated[str, typer.Argument(help="The session's id.")],
+    what: Annotated[Literal["session", "project", "task"], typer.Argument(help="What has ended.")],
+    agent_id: Annotated[str, typer.Argument(help="Whose.")],
+    ended_id: Annotated[str, typer.Argument(help="The id of the session, project or task.")],
     wait: Wait = True,
 ) -> None:
-    """End a session: remove its memories if the agent's level is session, else only its working memories."""
-    _end(command, agent_id, lambda client: client.end_session(agent_id, session_id), wait=wait)
+    """End a session, a project or a task, and remove the memories that end with it.
 
-
-@end.command("project")
-def project(
-    command: JsonCommand,
-    agent_id: EndedAgent,
-    project_id: Annotated[str, typer.Argument(help="The project's id.")],
-    wait: Wait = True,
-) -> None:
-    """End a project: remove its memories if the agent's level is session or project."""
-    _end(command, agent_id, lambda client: client.end_project(agent_id, project_id), wait=wait)
-
-
-@end.command("task")
-def task(
-    command: JsonCommand,
-    agent_id: EndedAgent,
-    task_id: Annotated[str, typer.Argument(help="The task's id.")],
-    wait: Wait = True,
-) -> None:
-    """End a task: remove its working memories, whatever the agent's level."""
-    _end(command, agent_id, lambda client: client.end_task(agent_id, task_id), wait=wait)
-
-
-def _end(command: JsonCommand, agent_id: str, ask: Callable[[MemoryClient], JobReceipt], *, wait: bool) -> None:
+    With a session end those of an agent of level session, with a project those of level session or project, and with
+    any of them the working memories made in it.
+    """
     with command.client() as client:
-        receipt = ask(client)
+        ask = {"session": client.end_session, "project": client.end_project, "task": client.end_task}[what]
+        receipt = ask(agent_id, ended_id)
         show_ended(command, client, receipt.job_id, wait=wait and not is_paused(command, agent_id))
