@@ -22,11 +22,7 @@ from memcore import (
 
 
 class FileBackend:
-    """Keep memories as lines of one file.
-
-    Args:
-        file: where they are kept.
-    """
+    """Keep memories as lines of one file."""
 
     backend_name = "file"
 

@@ -14,7 +14,6 @@ class WorkerGroup:
 
     Attributes:
         pool: threads for jobs that mostly wait; prefork isolates long work and enforces hard limits.
-        concurrency: jobs at a time.
         at_most: most messages that a worker holds of a queue, for queues whose jobs are heavy.
         visibility: how long a fetched job may go unacknowledged before another worker gets it; above every hard limit.
         opens_early: whether the context opens when the worker starts, not with the first job (threads).

@@ -296,8 +296,7 @@ Admit = Callable[[str, int], int]
 class JobResults(Publisher):
     """Publishes jobs with an app of its own and reads their outcomes; nothing is opened before the first job.
 
-    Raises:
-        MissingExtraError: the outcomes are in a database, and what speaks to it is not installed.
+    Raises MissingExtraError when the outcomes are in a database, and what speaks to it is not installed.
     """
 
     def __init__(self, broker_url: str, result_url: str | None) -> None:
@@ -325,12 +324,7 @@ class JobResults(Publisher):
         )
 
     def send_many(self, name: str, outgoing_jobs: Sequence[OutgoingJob], *, track: bool, admit: Admit | None) -> None:
-        """Publish jobs of one queue, in one round trip a chunk where the broker can.
-
-        Raises:
-            MemoryConnectionError: the broker did not take all of them.
-            MemoryQueueFullError: ``admit`` refused them; a caller that waits for room may have sent some.
-        """
+        """Publish jobs of one queue, as many at a time as ``admit`` lets pass; raises what both raise."""
         sent = 0
         while sent < len(outgoing_jobs):
             left = len(outgoing_jobs) - sent

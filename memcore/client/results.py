@@ -29,11 +29,9 @@ class JobReceipt(Frozen):
 
 
 class StoreReceipt(Frozen):
-    """Proof that the broker holds these memories.
+    """Proof that the broker holds these memories, in jobs of up to 256.
 
-    Attributes:
-        job_ids: one job for up to 256 memories.
-        memory_ids: the ids they will have, in the order given; the same text of the same agent has the same id.
+    They will have these ids, in the order given; the same text of the same agent has the same id.
     """
 
     job_ids: tuple[str, ...]
@@ -64,21 +62,15 @@ class JobStatus(Frozen):
 
 
 class ExperienceReceipt(JobReceipt):
-    """Proof that the broker holds an experience.
-
-    Attributes:
-        experience_id: the id it will have; the same texts of the same task of the same agent have the same id.
-    """
+    """Proof that the broker holds an experience; the same texts of the same task of the same agent have the same id."""
 
     experience_id: str
 
 
 class AppliedReceipt(Frozen):
-    """Proof that the broker holds an application of a skill.
+    """Proof that the broker holds an application of a skill; the same skill, agent and task have the same id.
 
-    Attributes:
-        job_id: its job, as logs and dead letters name it; its outcome is not kept, so ``wait`` would time out.
-        application_id: the id by which it counts once; the same skill, agent and task have the same id.
+    The outcome of its job is not kept, so ``wait`` would time out.
     """
 
     job_id: str
@@ -86,11 +78,7 @@ class AppliedReceipt(Frozen):
 
 
 class DistillReceipt(JobReceipt):
-    """Proof that the broker holds a trace.
-
-    Attributes:
-        trace_id: the id that its memory, its experience and its trajectory will have; the same trace has the same id.
-    """
+    """Proof that the broker holds a trace; its memory, its experience and its trajectory will have its id."""
 
     trace_id: str
 

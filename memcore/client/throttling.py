@@ -64,9 +64,7 @@ class QueueLimit:
     def admit(self, queue: str, jobs: int) -> int:
         """Return how many of these jobs may be sent now: all, or with ``block`` at least one, once there is room.
 
-        Raises:
-            MemoryQueueFullError: there is no room for all of them, or with ``block`` for none in time.
-            MemoryConnectionError: the broker does not answer.
+        Raises MemoryConnectionError, and MemoryQueueFullError when there is no such room, with ``block`` not in time.
         """
         must_fit = jobs if self._when_full == "error" else 1
         until = self._clock() + self._block_seconds

@@ -11,14 +11,9 @@ from memcore.models.execution import ChatMessage
 
 
 class CompletionRequest(Frozen):
-    """A question to a model.
+    """A question to a model, or to the provider's default: system text and fenced data.
 
-    Attributes:
-        messages: system text and fenced data, in order.
-        model: its name; None takes the provider's default.
-        temperature: sampling temperature, 0 to 2.
-        max_tokens: longest answer.
-        json_schema: the answer must be JSON of this schema; None for plain text.
+    The answer has at most ``max_tokens``, and must be JSON of the schema, if there is one.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1)
@@ -29,15 +24,10 @@ class CompletionRequest(Frozen):
 
 
 class Completion(Frozen):
-    """A model's answer.
+    """A model's answer, which may be blank, with the tokens read and written by the provider's count.
 
-    Attributes:
-        text: as the model wrote it; it may be blank.
-        is_cut: the model stopped at ``max_tokens`` in the middle of what it had to say.
-        model: the model that answered.
-        prompt_tokens: read, by the provider's count.
-        completion_tokens: written, by the provider's count.
-        cost: in the currency of the price list.
+    It is cut where the model stopped at ``max_tokens`` in the middle of what it had to say. The cost is in the currency
+    of the price list.
     """
 
     text: str

@@ -22,13 +22,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Tries:
-    """Counts of the attempts at one question; the account reads them, whether they ended well or not.
+    """Counts of the attempts at one question, and of the tokens of failed ones, as far as the server says.
 
-    Attributes:
-        count: requests that were sent, or tried to be.
-        prompt_tokens: read by failed attempts, as far as the server says.
-        completion_tokens: written by them.
-        is_unclear: a failed attempt may have used tokens that nobody counted: it ended without an answer.
+    It is unclear when one ended without an answer: it may have used tokens that nobody counted.
     """
 
     count: int = 0

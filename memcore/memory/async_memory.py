@@ -27,12 +27,6 @@ class AsyncMemory:
 
     No call holds up the event loop. Reads belong to the loop of the first read; make another AsyncMemory for another
     loop.
-
-    Args:
-        client: sends what is written; closed with this object.
-        open_backend: makes the backend that is read from; called in a thread with the first read, and again after
-            ``close``.
-        policy: says how memories are prepared for a prompt.
     """
 
     def __init__(self, client: AsyncMemoryClient, *, open_backend: BackendFactory, policy: "Policy") -> None:

@@ -84,9 +84,6 @@ class Proposal(ValidatedModel):
         supersedes: what it would take the place of.
         figures: what speaks for it, by name, such as ``{"agents": 4, "precision": 0.92}``.
         details: what the action needs beside the content; JSON values alone.
-
-    Raises:
-        MemoryInputError: a value breaks its limit; the message names the field.
     """
 
     action: Key

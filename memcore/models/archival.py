@@ -37,14 +37,7 @@ class ArchivalIndexEntry(Frozen):
 
 
 class ArchivalEntry(Frozen):
-    """A memory as the archive keeps it, with its full text.
-
-    Attributes:
-        original_id: its id in the store.
-        content: the text, exactly as it was.
-        archived_at: not before ``created_at``.
-        archival_mode: how the summary that replaced it was written.
-    """
+    """A memory as the archive keeps it: its text exactly as it was, and the mode of the summary that replaced it."""
 
     original_id: NotBlankStr
     agent_id: NotBlankStr
@@ -63,14 +56,9 @@ class ArchivalEntry(Frozen):
 
 
 class ConsolidationResult(Frozen):
-    """What one consolidation removed, wrote and archived.
+    """What one consolidation removed, wrote and archived; each id stands in a field once.
 
-    Attributes:
-        removed_ids: each once.
-        summary_ids: each once, in the order in which they were written.
-        archived_count: how many of the removed lie in the archive.
-        mode_assignments: at most one for each removed memory; empty where the strategy does not look at density.
-        archival_index: at most one for each removed memory, and no more than were archived.
+    The summaries are in the order in which they were written. Only strategies that look at density assign modes.
     """
 
     removed_ids: tuple[NotBlankStr, ...] = ()

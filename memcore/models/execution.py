@@ -41,12 +41,7 @@ class TerminationReason(StrEnum):
 
 
 class Turn(Frozen):
-    """One turn: a question to the model, and the tools that its answer called.
-
-    Attributes:
-        tokens: read and written.
-        tools: names of the tools called, in order, one for each call.
-    """
+    """One turn: the tokens read and written, and the names of the tools called, in order, one for each call."""
 
     tokens: int = Field(default=0, ge=0, le=2**53)
     tools: tuple[Key, ...] = ()
@@ -74,12 +69,8 @@ class ExecutionTrace(Frozen):
     """One execution of a task; hand it to ``MemoryClient.distill``. As JSON it has at most 1 MiB.
 
     Attributes:
-        task_id: the task.
-        task_title: in a few words, what it was.
-        task_description: the same in full.
+        task_title: in a few words, what the task was; the description says it in full.
         task_type: the engine's own kind of task.
-        turns: what happened, turn by turn.
-        termination_reason: why it ended.
         error_message: what was reported, of a failure.
         error_category: the engine's own kind of failure; traces of one category are compared with each other.
         recovery: what was done about a failure; None when nothing was.
@@ -89,8 +80,6 @@ class ExecutionTrace(Frozen):
         output: what it answered, exactly; how the task ended stands for it when left out.
         feedback: what a check said of the answer.
         steps: the reasoning between, in order.
-        started_at: when the execution began.
-        ended_at: when it ended; not before ``started_at``.
     """
 
     task_id: Key

@@ -50,7 +50,6 @@ class CompressedExperience(Frozen):
         compression_ratio: its length divided by that of its sources, above 0 up to 1; small is strong.
         compressor_version: which compressor wrote it.
         metadata: its tags contain "compressed_experience".
-        created_at: when it was compressed.
     """
 
     id: NotBlankStr

@@ -103,9 +103,6 @@ class FineTunePlan(ValidatedModel):
         max_pairs: most pairs that are trained on, 2 or more.
         seed: of everything that is left to chance.
         threads: of the arithmetic, 1 to 128; with 1 the same seed gives the same checkpoint on one kind of CPU.
-
-    Raises:
-        MemoryInputError: a value breaks its limit; the message names the field.
     """
 
     source_dir: DataPath | None = None

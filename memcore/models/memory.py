@@ -228,10 +228,8 @@ class MemoryStoreRequest(Frozen):
     """A memory to store: the fields of an entry that its writer gives; the client gives it its id and its time.
 
     Attributes:
-        category: what kind of memory it is.
         namespace: routing key inside an agent.
         content: the text, kept exactly as given.
-        metadata: source, confidence, tags.
         expires_at: when retention may remove it whatever its age; None for never.
     """
 
@@ -243,11 +241,7 @@ class MemoryStoreRequest(Frozen):
 
 
 class MemoryEntry(Frozen):
-    """A memory as a backend returns it.
-
-    Attributes:
-        relevance_score: 0.0 to 1.0 when the entry answers a text query, else None.
-    """
+    """A memory as a backend returns it; it has a relevance score, 0.0 to 1.0, when it answers a text query."""
 
     id: NotBlankStr
     agent_id: NotBlankStr

@@ -101,10 +101,7 @@ class OrgFactWriteRequest(Frozen):
 class OrgMemoryQuery(Frozen):
     """What to look for; without ``context`` the newest facts come first.
 
-    Attributes:
-        context: a text whose words the facts are found by.
-        categories: only these; None for all.
-        limit: 1 to 100; the policy's ``max_retrieved_per_query`` may be less.
+    The policy's ``max_retrieved_per_query`` may be less than the limit.
     """
 
     context: NotBlankStr | None = None

@@ -46,11 +46,8 @@ _Answer = TypeVar("_Answer")
 class LedgerOrgMemory:
     """Stores and finds what one company knows; safe in several threads and processes at once.
 
-    Args:
-        log: the ledger's ``org``; its opener closes it.
-        config: core policies, the most facts for a query, and who may write.
-        company: whose facts.
-        backend: the memory backend, connected, whose store finds facts by meaning; None finds by words alone.
+    The opener of the ledger closes it. The store of the backend, which is connected, finds facts by meaning; without
+    one they are found by words alone.
     """
 
     def __init__(

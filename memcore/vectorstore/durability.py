@@ -50,11 +50,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def owned(folder: Path) -> Generator[None]:
-    """Own a data folder alone for as long as the context is open; it is created when missing.
-
-    Raises:
-        MemoryConfigError: another process owns the folder; the message names it.
-    """
+    """Own a data folder, made when missing, while the context is open; MemoryConfigError names another owner."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

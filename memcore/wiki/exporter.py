@@ -151,9 +151,7 @@ class WikiExporter:
     def remove(self, agent_id: str) -> None:
         """Remove an agent's folder and its line of the front page: its experience was erased.
 
-        Raises:
-            MemoryConfigError: the root holds another company's wiki.
-            OSError: it could not be removed.
+        Raises MemoryConfigError when the root holds another company's wiki, and OSError.
         """
         if not self._root.is_dir():
             return
