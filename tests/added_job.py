@@ -15,10 +15,9 @@ from celery.contrib.testing.worker import start_worker
 
 import memcore.maintenance
 import tasks
-from memcore import company, jobs
+from memcore import MemoryClient, company, jobs
 from memcore.backends import factory
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.client import MemoryClient
 from memcore.config.settings import Settings
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from tasks.job import all_jobs

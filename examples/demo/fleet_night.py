@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from examples.demo.balance import Balance, balance, tally_of
 from examples.demo.fleet import FleetAgent, FleetExperience, FleetMemory, FleetQuestion
+from memcore import MemoryClient
 from memcore.backends.factory import WorkerBackend, create_worker_backend
-from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings

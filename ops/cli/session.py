@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 from pydantic import BaseModel, ValidationError
 
-from memcore.client import JobState, MemoryClient, StoreReceipt
+from memcore.client.client import MemoryClient
+from memcore.client.results import JobState, StoreReceipt
 from memcore.company import dispatch_open
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
@@ -29,7 +30,6 @@ from ops.cli.console import AsJson
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
     from memcore.service import MemoryService
-    from workers.dispatcher import BrokerDispatcher
 
 
 #: Waiting work that is dispatched at once; the sweep finds the others within minutes.
@@ -82,21 +82,6 @@ class Command:
             finally:
                 runner.run(backend.disconnect())
 
-    @contextmanager
-    def dispatcher(self) -> Iterator["BrokerDispatcher"]:
-        """Yield what sends messages; for what a worker holds already, a message does nothing."""
-        # The broker takes half a second to import, and few commands dispatch.
-        from workers.broker import broker_app  # noqa: PLC0415  # see above
-        from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
-
-        app = broker_app(self.settings)
-        try:
-            yield BrokerDispatcher(app)
-        except MemoryConnectionError:
-            return  # the change is made, and the sweep dispatches when the broker is back
-        finally:
-            app.close()
-
     def resume(self, company: str) -> None:
         """Let a company's maintenance go on, and send the messages of what waits."""
         with self.ledger() as ledger:
@@ -106,9 +91,14 @@ class Command:
         self.dispatch(due)
 
     def dispatch(self, items: Iterable[WorkItem]) -> None:
-        """Send the messages of work items."""
-        with self.dispatcher() as dispatcher:
-            dispatcher.dispatch(items)
+        """Send the messages of work items; for what a worker holds already, a message does nothing."""
+        # The broker takes half a second to import, and few commands dispatch.
+        from workers.broker import broker_app  # noqa: PLC0415  # see above
+        from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
+
+        # The change is made: where the broker does not answer, the sweep dispatches when it is back.
+        with closing(broker_app(self.settings)) as app, suppress(MemoryConnectionError):
+            BrokerDispatcher(app).dispatch(items)
 
     def dispatch_open(self, kind: type[Payload]) -> None:
         """Send the messages of the company's open work of a kind."""

@@ -30,7 +30,7 @@ from support.tls_proxy import tls_proxy
 from support.valkey_servers import valkey_server
 
 from examples.demo.balance import Balance, balance, tally_of
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
 from memcore.jobs import Queue, TickPayload

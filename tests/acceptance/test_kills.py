@@ -28,7 +28,7 @@ from support.stub_llm_process import StubLLM, stub_llm
 from support.thorough import THOROUGH, sized
 
 from examples.demo.balance import balance, tally_of
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import LessonPayload, ReindexPayload, SynthesisPayload

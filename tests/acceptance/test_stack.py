@@ -35,8 +35,8 @@ from support.stored import memory_ids
 from support.stub_llm_process import StubLLM, stub_llm
 from support.wheel_project import Project, wheel_project
 
+from memcore import MemoryClient
 from memcore.backends.factory import create_engine_backend
-from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings

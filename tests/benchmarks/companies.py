@@ -22,7 +22,7 @@ from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
 
-from memcore.client import MemoryClient  # noqa: E402
+from memcore import MemoryClient  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from workers.broker import waiting  # noqa: E402
 

@@ -22,7 +22,7 @@ from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
 
-from memcore.client import MemoryClient  # noqa: E402
+from memcore import MemoryClient  # noqa: E402
 from memcore.client.envelopes import ImportRecord  # noqa: E402
 from memcore.models.memory import MemoryStoreRequest  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""The cost of ``import memcore.client``: milliseconds and modules, in a fresh process."""
+"""The cost of ``import memcore.client.client``: milliseconds and modules, in a fresh process."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from benchmarks.figure import Figure
 _PROGRAM = """
 import sys, time
 before, cpu, wall = set(sys.modules), time.process_time(), time.perf_counter()
-import memcore.client
+import memcore.client.client
 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
 import json
 print(json.dumps([wall * 1e3, cpu * 1e3, len(set(sys.modules) - before)]))
@@ -22,6 +22,6 @@ def imports(repeats: int) -> list[Figure]:
     walls, cpus, modules = (list(column) for column in zip(*seen, strict=True))
     cpu = sorted(cpus)[len(cpus) // 2]
     return [
-        Figure(group="import", name="import memcore.client", unit="ms", samples=walls, cpu_ms=cpu),
+        Figure(group="import", name="import memcore.client.client", unit="ms", samples=walls, cpu_ms=cpu),
         Figure(group="import", name="modules it loads", unit="modules", samples=modules),
     ]

@@ -8,7 +8,7 @@ from benchmarks.stack import BenchStack
 from benchmarks.texts import Texts, by_agent
 from qdrant_client import QdrantClient
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.models.memory import MemoryStoreRequest
 

@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from chaos.engine_call import EngineCall, engine_calls  # noqa: E402  # a script must find the tree first
 from chaos.receipt import Receipt  # noqa: E402
 
-from memcore.client import MemoryClient  # noqa: E402
+from memcore import MemoryClient  # noqa: E402
 from memcore.config.settings import Settings  # noqa: E402
 from memcore.errors import MemoryConnectionError  # noqa: E402
 

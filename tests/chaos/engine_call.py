@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.client.results import StoreReceipt
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from chaos.fault_thread import FaultThread
 from chaos.receipt import Receipt
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.results import JobState
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError

@@ -9,8 +9,8 @@ from time import monotonic
 
 import psutil
 
+from memcore import MemoryClient
 from memcore.backends.factory import WorkerBackend, create_worker_backend
-from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.client.results import JobState
 from memcore.config.policy import Policy

@@ -211,11 +211,6 @@ def flower(addresses: ListenAddresses) -> ServiceSpec:
     )
 
 
-def has_own_store(storage: MemoryStorageConfig) -> bool:
-    """Say whether the stack starts a store server for its vectors."""
-    return storage.vector_store == "qdrant"
-
-
 def with_external_stores(settings: Settings, storage: MemoryStorageConfig, environ: Mapping[str, str]) -> Settings:
     """Return the stack's settings with the stores that ``memory.storage`` puts outside it.
 
@@ -223,7 +218,7 @@ def with_external_stores(settings: Settings, storage: MemoryStorageConfig, envir
     MEMTEND_HISTORY_URL. Raises MemoryConfigError when an address is not set, or is wrong.
     """
     outside: dict[str, str | None] = {}
-    if not has_own_store(storage):
+    if storage.vector_store != "qdrant":
         outside["qdrant_url"] = _named(environ, "MEMTEND_QDRANT_URL", "vector_store: qdrant-external")
         outside["qdrant_api_key"] = environ.get("MEMTEND_QDRANT_API_KEY") or None
     if storage.history_store == "postgresql":

@@ -10,7 +10,7 @@ from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Setting
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.ledger.migrate import migrate_installation
 from workers.stack.home import create_folders, reserve_addresses
-from workers.stack.services import flower, has_own_store, infrastructure, with_external_stores, worker_parts
+from workers.stack.services import flower, infrastructure, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
 
 
@@ -58,7 +58,7 @@ def start_stack(
     settings = with_external_stores(settings, storage, environ)
     migrate_installation(settings)
     settings.save_stack()
-    first = infrastructure(home, addresses, with_store=has_own_store(storage))
+    first = infrastructure(home, addresses, with_store=storage.vector_store == "qdrant")
     parts = (*first, *worker_parts(home, also=also), flower(addresses))
     supervisor = Supervisor(home, parts, _parts_env(home, environ))
     prepare(supervisor)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from examples.demo.finetuning.corpus import Question
+from memcore import MemoryClient
 from memcore.backends.factory import WorkerBackend, create_worker_backend
-from memcore.client import MemoryClient
 from memcore.client.results import JobState
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memcore.client import MemoryClient
+from memcore.client.client import MemoryClient
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.runs import Run
 from memcore.maintenance.undo import plan_undo

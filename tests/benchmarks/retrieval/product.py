@@ -12,11 +12,11 @@ from benchmarks.retrieval.conversations import Conversation
 from benchmarks.retrieval.quality import DEPTH
 from benchmarks.stack import BenchStack
 
+from memcore import MemoryClient
 from memcore.backends.base import fresh_record
 from memcore.backends.factory import create_worker_backend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import MemoryBackend
-from memcore.client import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy

@@ -8,8 +8,7 @@ from support.command_line import CommandLine
 from support.memories import new_agent
 from support.running_stack import StackAddress, wait_until
 
-from memcore import ids
-from memcore.client import JobState, MemoryClient
+from memcore import JobState, MemoryClient, ids
 from memcore.client.envelopes import build_payload, store_jobs
 from memcore.clock import utc_now
 from memcore.jobs import Queue, StorePayload

@@ -7,8 +7,7 @@ from support.command_line import CommandLine
 from support.memories import new_agent
 from support.running_stack import StackAddress, wait_until
 
-from memcore import AsyncMemoryClient, MemoryCategory, MemoryClient, MemoryStoreRequest, Scope
-from memcore.client import JobState
+from memcore import AsyncMemoryClient, JobState, MemoryCategory, MemoryClient, MemoryStoreRequest, Scope
 from memcore.errors import MemoryInputError
 
 

@@ -7,8 +7,7 @@ from support.lessons import lesson
 from support.memories import new_agent
 from support.running_stack import StackAddress, wait_until
 
-from memcore import ids
-from memcore.client import MemoryClient
+from memcore import MemoryClient, ids
 from memcore.config.learning import ApprovalsConfig
 from memcore.jobs import ApplicationOutcome
 from memcore.skills.publication import ORG_PROMOTION, promotion, superseded_skill

@@ -5,7 +5,7 @@ from support.command_line import CommandLine
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.wiki.folders import slug
 from ops.cli.session import ledger_of
 

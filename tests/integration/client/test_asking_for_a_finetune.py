@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.valkey_servers import BrokerAddress
 
-from memcore.client import AsyncMemoryClient, MemoryClient
+from memcore import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
 from memcore.jobs import FineTunePayload, Queue
 from memcore.models.finetune import FineTunePlan

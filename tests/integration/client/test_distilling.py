@@ -8,7 +8,7 @@ from support.execution_traces import trace
 from support.memories import NOW, StoppedClock
 from support.valkey_servers import BrokerAddress
 
-from memcore.client import AsyncMemoryClient, MemoryClient, Scope
+from memcore import AsyncMemoryClient, MemoryClient, Scope
 from memcore.errors import MemoryInputError
 from memcore.jobs import DistillPayload, Queue
 

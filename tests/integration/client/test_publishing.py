@@ -11,8 +11,7 @@ import pytest
 from celery import Celery
 from support.valkey_servers import BrokerAddress, valkey_server
 
-from memcore import ids
-from memcore.client import AsyncMemoryClient, JobState, MemoryClient
+from memcore import AsyncMemoryClient, JobState, MemoryClient, ids
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import CHUNK_JOBS, Publisher
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError

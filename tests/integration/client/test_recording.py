@@ -8,7 +8,7 @@ import pytest
 from support.memories import NOW, StoppedClock
 from support.valkey_servers import BrokerAddress
 
-from memcore.client import AsyncMemoryClient, MemoryClient
+from memcore import AsyncMemoryClient, MemoryClient
 from memcore.errors import MemoryInputError
 from memcore.jobs import ExperiencePayload, Queue
 

@@ -11,7 +11,7 @@ from support.job_contexts import ScriptedContext, ScriptedContexts
 from support.running_stack import wait_until
 from support.valkey_servers import valkey_server
 
-from memcore.client import JobState, MemoryClient
+from memcore import JobState, MemoryClient
 from memcore.client.results import JobStatus
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls

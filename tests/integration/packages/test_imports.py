@@ -17,7 +17,7 @@ STORE = ("torch", "mem0", "transformers", "tasks", "workers", "celery", "kombu")
 #: What each import loads none of. The imports of a list follow each other in one interpreter, the lightest first: what
 #: one needs was then loaded by it or before it, and of all that was loaded so far none may be of its own list either.
 ENGINE = [
-    (["memcore.client"], HEAVY),
+    (["memcore.client.client"], HEAVY),
     # Whether httpx is installed is looked at; what it is made of comes with the first question to a language model.
     (["memcore", "memcore.llm.accounting", "memcore.llm.structured"], ("httpcore", "openai")),
     (["memcore.backends", "memcore.backends.factory", "memcore.backends.mem0.backend"], STORE),

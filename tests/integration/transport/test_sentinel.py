@@ -10,7 +10,7 @@ from kombu.messaging import Consumer
 from support.running_stack import wait_until
 from support.sentinel_servers import Sentinels, sentinels
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.publisher import broker_queue
 from memcore.config.settings import Settings
 from memcore.config.urls import Address

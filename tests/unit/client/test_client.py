@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.memories import NOW
 
-from memcore.client import AsyncMemoryClient, MemoryClient, Scope
+from memcore import AsyncMemoryClient, MemoryClient, Scope
 from memcore.client.envelopes import LevelChecker, OutgoingJob
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls

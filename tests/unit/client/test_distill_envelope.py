@@ -5,7 +5,7 @@ import pytest
 from support.execution_traces import trace
 from support.memories import NOW
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.envelopes import Scope, build_trace_payload
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
 from memcore.jobs import MAX_PAYLOAD_BYTES, DistillPayload

@@ -5,7 +5,7 @@ import pytest
 from support.memories import NOW
 from support.store_items import item
 
-from memcore.client import AsyncMemoryClient, MemoryClient
+from memcore import AsyncMemoryClient, MemoryClient
 from memcore.client.envelopes import REMEMBERED_SECONDS, LevelChecker, Scope, build_payload
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls

@@ -5,7 +5,7 @@ import pytest
 from celery import Celery
 from redis.exceptions import ResponseError
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.client import broker_disk
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import CHUNK_BYTES, CHUNK_JOBS, Publisher, chunks

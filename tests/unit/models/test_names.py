@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memcore.client import MemoryClient, Scope
+from memcore import MemoryClient, Scope
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryInputError
 from memcore.jobs import Use

@@ -9,7 +9,7 @@ from memcore.config.memory import MemoryStorageConfig
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from workers.stack.home import create_folders, reserve_addresses
-from workers.stack.services import has_own_store, infrastructure, with_external_stores
+from workers.stack.services import infrastructure, with_external_stores
 
 ENVIRON = {
     "MEMTEND_QDRANT_URL": "http://vectors:6333/",
@@ -30,7 +30,6 @@ def furnished(path: Path) -> Path:
 
 def test_a_stack_keeps_to_its_own_stores_whatever_the_environment_says(own: Settings) -> None:
     assert with_external_stores(own, MemoryStorageConfig(), ENVIRON) == own
-    assert has_own_store(MemoryStorageConfig())
 
 
 def test_a_stack_goes_to_the_stores_that_the_policy_puts_outside(own: Settings, tmp_path: Path) -> None:
@@ -44,7 +43,7 @@ def test_a_stack_goes_to_the_stores_that_the_policy_puts_outside(own: Settings, 
     assert (moved.broker_url, moved.database_url) == (own.broker_url, own.database_url)
     assert with_external_stores(own, outside, {**ENVIRON, "MEMTEND_QDRANT_API_KEY": ""}).qdrant_api_key is None
     home = furnished(tmp_path)
-    parts = infrastructure(home, reserve_addresses(home), with_store=has_own_store(outside))
+    parts = infrastructure(home, reserve_addresses(home), with_store=False)
     assert [part.name for part in parts] == ["broker"]
 
 
