@@ -14,8 +14,6 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Protocol, runtime_checkable
 
-from pydantic import ValidationError
-
 from memcore.backends.protocol import ORGANISATION, SharedKnowledgeStore
 from memcore.clock import Clock
 from memcore.errors import (
@@ -28,6 +26,7 @@ from memcore.errors import (
 from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, Proposal, Superseded
+from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
 
 #: How long the other side may take: the caller that files a proposal waits for it.
@@ -155,7 +154,7 @@ def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStor
     """
     details = proposal.details
     tags = (*details.get("tags", ()), APPROVED_TAG, f"{_BY_TAG}{by}")
-    try:
+    with naming_fields():
         return MemoryStoreRequest.model_validate(
             {
                 "category": details.get("category", MemoryCategory.SEMANTIC),
@@ -164,8 +163,6 @@ def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStor
                 "metadata": MemoryMetadata(source=source, confidence=details.get("confidence", 1.0), tags=tags),
             }
         )
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
 
 
 class AuditNotes:

@@ -24,7 +24,6 @@ from memcore.client.envelopes import (
     build_payload,
     build_trace_payload,
     checked,
-    naming_fields,
     store_jobs,
 )
 from memcore.client.results import (
@@ -55,6 +54,7 @@ from memcore.jobs import (
     Use,
     UsePayload,
 )
+from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved

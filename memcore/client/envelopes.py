@@ -3,12 +3,10 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar
-
-from pydantic import ValidationError
 
 from memcore import ids
 from memcore.errors import (
@@ -26,7 +24,7 @@ from memcore.jobs import (
     Queue,
     StoreItem,
 )
-from memcore.models.base import Frozen
+from memcore.models.base import Frozen, naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import (
@@ -56,19 +54,6 @@ UNNAMED = "unnamed"
 
 Value = TypeVar("Value", bound=Frozen)
 Item = TypeVar("Item")
-
-
-@contextmanager
-def naming_fields(*, prefix: str = "", name: str | None = None) -> Iterator[None]:
-    """Turn a pydantic error into a MemoryInputError that names the field and the limit.
-
-    ``prefix`` stands before the field; ``name`` is what the caller calls a value for which pydantic knows no name.
-    """
-    try:
-        yield
-    except ValidationError as error:
-        found = MemoryInputError.of(error, prefix=prefix)
-        raise (found if name is None else MemoryInputError(name, found.problem)) from None
 
 
 class Scope(Frozen):

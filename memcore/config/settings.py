@@ -278,10 +278,7 @@ class Settings(Frozen):
     def save_stack(self) -> Path:
         """Write these settings, passwords included, to the owner-only file that `load` reads; return its path."""
         content = self.model_dump(mode="json", exclude={"home"})
-        for name in ("qdrant_api_key", "embedder_api_key", "llm_api_key", "approvals_webhook"):
-            secret: SecretStr | None = getattr(self, name)
-            if secret is not None:
-                content[name] = secret.get_secret_value()
+        content |= {name: each.get_secret_value() for name, each in self if isinstance(each, SecretStr)}
         path = stack_path(self.home)
         path.parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
         write_private(path, json.dumps(content, indent=2, sort_keys=True))

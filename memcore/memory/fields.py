@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeAlias, TypedDict
 
-from pydantic import ValidationError
-
 from memcore.client.results import JobReceipt, StoreReceipt
 from memcore.errors import MemoryInputError
+from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 
 #: Seconds that ``wait`` waits by default: a store job takes milliseconds, behind a full queue a few seconds.
@@ -109,10 +108,8 @@ def named_as_given() -> Iterator[None]:
 
 def checked_query(text: str | None, filters: Mapping[str, Any]) -> MemoryQuery:
     """Return the query that a search asks for. Raises MemoryInputError."""
-    try:
+    with naming_fields():
         return MemoryQuery.model_validate({**filters, "text": text})
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
 
 
 def checked_categories(given: Collection[str] | None) -> frozenset[MemoryCategory] | None:

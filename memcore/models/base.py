@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Generic, Self, TypeVar
@@ -115,6 +116,19 @@ class ExtensionKeys:
     reason: str
 
 
+@contextmanager
+def naming_fields(*, prefix: str = "", name: str | None = None) -> Iterator[None]:
+    """Turn a pydantic error into a MemoryInputError that names the field and the limit.
+
+    ``prefix`` stands before the field; ``name`` is what the caller calls a value for which pydantic knows no name.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        found = MemoryInputError.of(error, prefix=prefix)
+        raise (found if name is None else MemoryInputError(name, found.problem)) from None
+
+
 class ValidatedModel(Frozen):
     """Raise MemoryInputError, which names the field and the limit, instead of pydantic's ValidationError.
 
@@ -124,7 +138,5 @@ class ValidatedModel(Frozen):
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_sentence(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
+        with naming_fields():
             return handler(value)
-        except ValidationError as error:
-            raise MemoryInputError.of(error) from None

@@ -230,7 +230,6 @@ class Calls:
         return _ok(request, _record(found[0]))
 
     async def _issues(self, request: Request) -> Response:
-        """List the refused collections, each with the reason and what restores it."""
         found = [
             {"id": f"collection/{name}", "description": reason, "related_collection": name}
             for name, reason in sorted(self._store.refused.items())
@@ -263,7 +262,6 @@ class Calls:
         return _ok(request, result=True)
 
     async def _delete(self, request: Request) -> Response:
-        """Delete a collection; false says that there was none."""
         return _ok(request, await self._store.delete(request.path_params["name"]))
 
     async def _create_index(self, request: Request) -> Response:
@@ -284,7 +282,6 @@ class Calls:
         return await self._write(request, collection, [operation])
 
     async def _aliases(self, request: Request) -> Response:
-        """List all aliases, or those of one collection."""
         name = self._collection(request).name if "name" in request.path_params else None
         listed = [
             {"alias_name": alias, "collection_name": target}
@@ -294,7 +291,6 @@ class Calls:
         return _ok(request, {"aliases": listed})
 
     async def _change_aliases(self, request: Request) -> Response:
-        """Change aliases, all of them or none."""
         given = await _model_of(request, rest.ChangeAliasesOperation)
         self._store.aliases.change(given.actions, exists=self._store.exists)
         return _ok(request, result=True)
@@ -346,7 +342,6 @@ def _query(collection: Collection, given: rest.QueryRequest) -> Any:
 
 
 def _query_batch(collection: Collection, given: rest.QueryRequestBatch) -> Any:
-    """Search several times; the engine plans them together."""
     reader = QueryReader(collection.shape, collection.vector_of)
     asked = [reader.request(one) for one in given.searches]
     answers = collection.reading().query_batch(edge.QueryBatchRequest(asked))
@@ -354,7 +349,6 @@ def _query_batch(collection: Collection, given: rest.QueryRequestBatch) -> Any:
 
 
 def _scroll(collection: Collection, given: rest.ScrollRequest) -> Any:
-    """Page through points by id, or take the first of an order."""
     if given.offset is not None and given.order_by is not None:
         raise BadRequestError("Wrong input: Cannot use an `offset` when using `order_by`")
     asked = edge.ScrollRequest(

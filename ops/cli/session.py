@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from memcore.client.client import MemoryClient
 from memcore.client.results import JobState, StoreReceipt
@@ -19,7 +19,7 @@ from memcore.company import dispatch_open
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
+from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.jobs import Payload
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
@@ -191,15 +191,6 @@ def policy_of(settings: Settings) -> Policy:
 def ledger_of(settings: Settings) -> AbstractContextManager[Ledger]:
     """Open the stack's ledger."""
     return closing(Ledger.open(settings.ledger_urls))
-
-
-@contextmanager
-def one_sentence() -> Iterator[None]:
-    """Turn a value object's error into one sentence that names the field."""
-    try:
-        yield
-    except ValidationError as error:
-        raise MemoryInputError.of(error) from None
 
 
 #: How long a command waits until stored memories can be found, and for a run (the longest it may take), in seconds.

@@ -10,8 +10,9 @@ import typer
 
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
+from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from ops.cli.session import Commands, JsonCommand, await_stored, one_sentence
+from ops.cli.session import Commands, JsonCommand, await_stored
 
 app = Commands()
 
@@ -36,7 +37,7 @@ class Filters:
 
     def query(self, text: str | None, limit: int) -> MemoryQuery:
         """Return the query. Raises MemoryInputError, naming the field."""
-        with one_sentence():
+        with naming_fields():
             return MemoryQuery.model_validate(
                 {
                     "text": text,
@@ -75,7 +76,7 @@ def store(
         confidence=confidence,
         expires_at=expires_at,
     )
-    with one_sentence():
+    with naming_fields():
         scope = Scope(session_id=session, project_id=project, task_id=task)
     with command.client() as client:
         receipt = client.store(agent_id, request, scope=scope)
@@ -110,7 +111,7 @@ def store_request(
     expires_at: str | None = None,
 ) -> MemoryStoreRequest:
     """Return what is to be stored. Raises MemoryInputError, naming the field."""
-    with one_sentence():
+    with naming_fields():
         return MemoryStoreRequest.model_validate(
             {
                 "category": category,

@@ -10,6 +10,7 @@ import typer
 
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.organization.facts import MAX_PAGE
+from memcore.models.base import naming_fields
 from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,
@@ -22,7 +23,7 @@ from memcore.models.organization import (
 from memcore.org.service import LedgerOrgMemory
 from ops.cli.console import warn
 from ops.cli.memory.memories import Tags, moment, short
-from ops.cli.session import Commands, JsonCommand, one_sentence
+from ops.cli.session import Commands, JsonCommand
 
 app = Commands("org", "The organisation's facts: list, search, show, write, retract, log.")
 
@@ -66,7 +67,7 @@ def search(
     limit: Annotated[int, typer.Option(help="Most facts, 1 to 100; the policy may allow less.")] = 5,
 ) -> None:
     """Search facts by meaning and words, best first, with those of the policy file, as an agent would."""
-    with one_sentence():
+    with naming_fields():
         query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit)
     with _memory(command, by_meaning=True) as (memory, runner):
         rows = [_facts(fact) for fact in runner.run(memory.query(query))]
@@ -95,7 +96,7 @@ def write(
     fact_id: Annotated[str | None, typer.Option(help="The fact whose next version this is.")] = None,
 ) -> None:
     """Write a fact or its next version; word search finds it at once, search by meaning after the next sweep."""
-    with one_sentence():
+    with naming_fields():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
         author = OrgFactAuthor(is_human=True, name=by)
     with _memory(command) as (memory, runner):
@@ -106,7 +107,7 @@ def write(
 @app.command("retract")
 def retract(command: JsonCommand, fact_id: FactArgument, by: ByOption) -> None:
     """Retract a fact; the log keeps it."""
-    with one_sentence():
+    with naming_fields():
         author = OrgFactAuthor(is_human=True, name=by)
     with _memory(command) as (memory, runner):
         if not runner.run(memory.retract(fact_id, author=author)):
@@ -148,7 +149,7 @@ def _memory(command: JsonCommand, *, by_meaning: bool = False) -> Iterator[tuple
 def _categories(names: list[str] | None) -> frozenset[OrgFactCategory] | None:
     if not names:
         return None
-    with one_sentence():
+    with naming_fields():
         return OrgMemoryQuery.model_validate({"categories": names}).categories
 
 

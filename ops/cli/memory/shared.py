@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memcore.errors import MemoryCapabilityError, MemoryNotFoundError
+from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryQuery
 from ops.cli.memory.memories import CategoryOption, Limit, Source, Tags, entry_facts, short, store_request
-from ops.cli.session import Commands, JsonCommand, one_sentence
+from ops.cli.session import Commands, JsonCommand
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend, SharedKnowledgeStore
@@ -41,7 +42,7 @@ def search(
     limit: Limit = 10,
 ) -> None:
     """Search what agents published, by meaning and by words, and show who published it."""
-    with one_sentence():
+    with naming_fields():
         query = MemoryQuery(text=text, limit=limit)
     with command.backend() as (backend, runner):
         found = runner.run(_shared(backend).search_shared(query, exclude_agent=exclude_agent, version=version))
