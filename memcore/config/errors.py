@@ -1,14 +1,13 @@
 """The keys of the policy file, and one-sentence messages about wrong ones."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from memcore.models.base import ExtensionKeys, Frozen
+from memcore.models.base import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,32 +16,12 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One key of the file.
-
-    Attributes:
-        name: dotted, from the top of the file.
-        default: what counts when it is left out.
-        is_section: whether it holds keys itself; an optional section is None by default.
-        added: why memtend added it to the reference; None when the reference has it.
-    """
-
-    name: str
-    default: Any
-    is_section: bool
-    added: str | None
-
-
-def keys(model: type[Frozen], *, under: str = "", added: str | None = None) -> Iterator[Key]:
-    """Yield every key of a model and of the models in it, sections before what they hold."""
-    for field_name, field in model.model_fields.items():
-        name = f"{under}.{field_name}" if under else field_name
-        reason = added or next((mark.reason for mark in field.metadata if isinstance(mark, ExtensionKeys)), None)
-        section = _section(field)
-        yield Key(name=name, default=field.default, is_section=section is not None, added=reason)
-        if section is not None:
-            yield from keys(section, under=name, added=reason)
+def key_names(model: type[Frozen], under: str = "") -> Iterator[str]:
+    """Yield every key of a model and of the models in it, dotted, sections before what they hold."""
+    for name, field in model.model_fields.items():
+        yield under + name
+        if section := section_of(field):
+            yield from key_names(section, f"{under}{name}.")
 
 
 def nearest(name: str, known: list[str]) -> str | None:
@@ -62,7 +41,8 @@ def nearest(name: str, known: list[str]) -> str | None:
     return None
 
 
-def _section(field: FieldInfo) -> type[Frozen] | None:
+def section_of(field: FieldInfo) -> type[Frozen] | None:
+    """Return the model of a key that holds keys itself, also where it may be null."""
     annotation = field.annotation
     options = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
     return next((option for option in options if isinstance(option, type) and issubclass(option, Frozen)), None)

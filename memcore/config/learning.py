@@ -1,12 +1,12 @@
 """Policy keys of learning: how lessons are drawn, kept and shared, and how long a proposal waits."""
 
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from memcore.config.maintenance import PruningConfig
-from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr
+from memcore.models.base import DataPath, Frozen, NotBlankStr
 
 
 class CaptureConfig(Frozen):
@@ -44,11 +44,9 @@ class EvolverConfig(Frozen):
     max_proposals_per_cycle: int = Field(default=10, ge=1)
     max_org_entries: int = Field(default=10_000, ge=1)
     requires_human_approval: Literal[True] = True
-    window_days: Annotated[int, ExtensionKeys("the reference receives the executions as an argument"), Field(ge=1)] = 30
-    min_precision: Annotated[
-        float, ExtensionKeys("a skill is tested on past executions before it is proposed"), Field(ge=0.0, le=1.0)
-    ] = 0.5
-    keep_days: Annotated[int, ExtensionKeys("trajectories must not grow for ever"), Field(ge=1)] = 90
+    window_days: int = Field(default=30, ge=1)
+    min_precision: float = Field(default=0.5, ge=0.0, le=1.0)
+    keep_days: int = Field(default=90, ge=1)
 
     @model_validator(mode="after")
     def _keeps_its_window(self) -> Self:
@@ -68,9 +66,6 @@ class PropagationConfig(Frozen):
     type: Literal["none", "role", "department"] = "none"
     max_propagation_targets: int = Field(default=10, ge=1)
 
-
-#: Marks the sections of such models.
-NO_KEY = ExtensionKeys("the reference has this model, but no key for it")
 
 #: The reference's example; no server has this model.
 NO_MODEL = "example-small-001"
@@ -98,10 +93,10 @@ class ProceduralMemoryConfig(Frozen):
     max_tokens: int = Field(default=1500, ge=1)
     min_confidence: float = Field(default=0.5, ge=0.0, le=1.0)
     skill_md_directory: DataPath | None = None
-    capture: Annotated[CaptureConfig, NO_KEY] = CaptureConfig()
-    pruning: Annotated[PruningConfig, NO_KEY] = PruningConfig()
-    propagation: Annotated[PropagationConfig, NO_KEY] = PropagationConfig()
-    evolver: Annotated[EvolverConfig, NO_KEY] = EvolverConfig()
+    capture: CaptureConfig = CaptureConfig()
+    pruning: PruningConfig = PruningConfig()
+    propagation: PropagationConfig = PropagationConfig()
+    evolver: EvolverConfig = EvolverConfig()
 
     @property
     def asked_model(self) -> str | None:

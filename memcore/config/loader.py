@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from memcore.config.errors import keys, validation_message
+from memcore.config.errors import key_names, validation_message
 from memcore.config.policy import Policy, log_once
 from memcore.config.retrieval import InjectionStrategy
 from memcore.config.settings import opened_regular
@@ -118,7 +118,7 @@ def build_policy(document: Mapping[str, Any], *, base: Policy | None = None) -> 
         # Strict JSON takes "20" for no number and yes for no count, and still takes a list for a tuple.
         policy = Policy.model_validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
-        raise MemoryConfigError(validation_message(error, [key.name for key in keys(Policy)])) from None
+        raise MemoryConfigError(validation_message(error, list(key_names(Policy)))) from None
     except (TypeError, ValueError):
         # Explicit tags such as !!set or !!binary build what JSON has no word for.
         raise MemoryConfigError("policy: holds a value that is no text, number, list or mapping") from None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr
+from memcore.models.base import DataPath, Frozen, NotBlankStr
 from memcore.models.memory import ConsolidationInterval, MemoryCategory
 
 
@@ -88,9 +88,7 @@ class ArchivalConfig(Frozen):
 
     enabled: bool = False
     age_threshold_days: int = Field(default=90, ge=1)
-    keep_days: Annotated[int | None, ExtensionKeys("the archive outlives the journal and must not grow for ever")] = (
-        Field(default=None, ge=1)
-    )
+    keep_days: int | None = Field(default=None, ge=1)
     dual_mode: DualModeConfig = DualModeConfig()
 
 
@@ -231,41 +229,20 @@ class ConsolidationConfig(Frozen):
     archival: ArchivalConfig = ArchivalConfig()
     experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
     wiki_export: WikiExportConfig = WikiExportConfig()
-    strategy: Annotated[
-        ConsolidationStrategyType | NotBlankStr,
-        ExtensionKeys("the reference chooses the strategy in code, not in a file"),
-    ] = Field(default=ConsolidationStrategyType.CONDENSE, union_mode="left_to_right")
-    categories: Annotated[
-        tuple[MemoryCategory, ...],
-        ExtensionKeys(
-            "a summary loses words; facts, skills and people must not lose words unless somebody asks for it"
-        ),
-    ] = Field(default=(MemoryCategory.EPISODIC,), min_length=1)
-    min_age_days: Annotated[int, ExtensionKeys("recent memories are still in use and must not change")] = Field(
-        default=7, ge=0
+    strategy: ConsolidationStrategyType | NotBlankStr = Field(
+        default=ConsolidationStrategyType.CONDENSE, union_mode="left_to_right"
     )
-    group_threshold: Annotated[int, ExtensionKeys("a small group is not worth a summary")] = Field(default=3, ge=2)
-    group_max_entries: Annotated[int, ExtensionKeys("a summary of too many entries says nothing about any of them")] = (
-        Field(default=20, ge=2)
-    )
-    group_max_tokens: Annotated[int, ExtensionKeys("a summary of a very long text loses most of it")] = Field(
-        default=2000, ge=100
-    )
-    max_removed_fraction: Annotated[
-        float,
-        ExtensionKeys("the removal guard: a run that would remove a larger share waits for the approval of a person"),
-    ] = Field(default=0.5, gt=0.0, le=1.0)
-    max_removed_floor: Annotated[
-        int, ExtensionKeys("keeps the removal guard from stopping every run of a small agent")
-    ] = Field(default=20, ge=0)
-    journal_days: Annotated[int, ExtensionKeys("`memtend runs undo` needs the journal of the run"), Field(ge=1)] = 7
-    restored_hold_days: Annotated[int, ExtensionKeys("the next run would otherwise remove again what was restored")] = (
-        Field(default=1, ge=0)
-    )
-    condense: Annotated[
-        CondenseConfig, ExtensionKeys("the defaults are the best measured values (docs/benchmarks/2026-11.md)")
-    ] = CondenseConfig()
-    llm: Annotated[LLMConsolidationConfig | None, ExtensionKeys("the reference passes these limits in code")] = None
+    categories: tuple[MemoryCategory, ...] = Field(default=(MemoryCategory.EPISODIC,), min_length=1)
+    min_age_days: int = Field(default=7, ge=0)
+    group_threshold: int = Field(default=3, ge=2)
+    group_max_entries: int = Field(default=20, ge=2)
+    group_max_tokens: int = Field(default=2000, ge=100)
+    max_removed_fraction: float = Field(default=0.5, gt=0.0, le=1.0)
+    max_removed_floor: int = Field(default=20, ge=0)
+    journal_days: int = Field(default=7, ge=1)
+    restored_hold_days: int = Field(default=1, ge=0)
+    condense: CondenseConfig = CondenseConfig()
+    llm: LLMConsolidationConfig | None = None
 
     @field_validator("strategy")
     @classmethod

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from string import Formatter
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
-from memcore.config.learning import NO_KEY, ApprovalsConfig, ProceduralMemoryConfig
+from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
 from memcore.config.maintenance import ConsolidationConfig, RetentionRules
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models.base import DataPath, ExtensionKeys, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
+from memcore.models.base import DataPath, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 from memcore.models.memory import ConsolidationInterval, MemoryLevel, NotBlankText
 
 
@@ -37,15 +37,9 @@ class MemoryOptionsConfig(Frozen):
     max_memories_per_agent: int = Field(default=10_000, ge=1)
     consolidation_interval: ConsolidationInterval = ConsolidationInterval.DAILY
     shared_knowledge_base: bool = True
-    session_timeout_hours: Annotated[int | None, ExtensionKeys("an engine that dies never ends its session")] = Field(
-        default=24, ge=1
-    )
-    project_timeout_hours: Annotated[
-        int | None, ExtensionKeys("projects may rest for months; the limit is optional")
-    ] = Field(default=None, ge=1)
-    task_timeout_hours: Annotated[int | None, ExtensionKeys("an engine that dies never ends its task")] = Field(
-        default=24, ge=1
-    )
+    session_timeout_hours: int | None = Field(default=24, ge=1)
+    project_timeout_hours: int | None = Field(default=None, ge=1)
+    task_timeout_hours: int | None = Field(default=24, ge=1)
 
 
 #: Two keys under ``memory`` for one setting; the first one's value counts (SPEC decision 3). The decision does not name
@@ -136,10 +130,7 @@ class MemoryStorageConfig(Frozen):
     data_dir: DataPath = "/data/memory"
     vector_store: Literal["qdrant", "qdrant-external"] = "qdrant"
     history_store: Literal["sqlite", "postgresql"] = "sqlite"
-    text_template: Annotated[
-        NotBlankText,
-        ExtensionKeys("a date and a speaker in the indexed text improve search; a change needs `memtend reindex`"),
-    ] = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
+    text_template: NotBlankText = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
 
     @field_validator("text_template")
     @classmethod
@@ -164,8 +155,6 @@ def _braced(names: frozenset[str]) -> str:
 #: Longest prefix in characters; instructions are a sentence or two.
 MAX_PREFIX_CHARS = 1_000
 
-_INSTRUCTED = "some models were trained with an instruction before each text"
-
 
 class EmbedderOverrideConfig(Frozen):
     """Name the embedder; a key that is left out is chosen for you.
@@ -186,9 +175,9 @@ class EmbedderOverrideConfig(Frozen):
     provider: NotBlankStr | None = None
     model: NotBlankStr | None = None
     dims: int | None = Field(default=None, ge=1)
-    query_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED)] = Field(default=None, max_length=MAX_PREFIX_CHARS)
-    document_prefix: Annotated[str | None, ExtensionKeys(_INSTRUCTED), Field(max_length=MAX_PREFIX_CHARS)] = None
-    fine_tune: Annotated[EmbeddingFineTuneConfig, NO_KEY] = EmbeddingFineTuneConfig()
+    query_prefix: str | None = Field(default=None, max_length=MAX_PREFIX_CHARS)
+    document_prefix: str | None = Field(default=None, max_length=MAX_PREFIX_CHARS)
+    fine_tune: EmbeddingFineTuneConfig = EmbeddingFineTuneConfig()
 
     @property
     def asked_model(self) -> str | None:
@@ -238,16 +227,10 @@ class CompanyMemoryConfig(Frozen):
     embedder: EmbedderOverrideConfig | None = None
     procedural: ProceduralMemoryConfig = ProceduralMemoryConfig()
     composite: CompositeBackendConfig | None = None
-    llm: Annotated[LLMConfig, ExtensionKeys("the reference passes its models in code and has no price list")] = (
-        LLMConfig()
-    )
-    budgets: Annotated[BudgetsConfig, ExtensionKeys("language models cost money, and maintenance runs unattended")] = (
-        BudgetsConfig()
-    )
-    approvals: Annotated[
-        ApprovalsConfig, ExtensionKeys("a proposal that nobody read for weeks must not take effect by one click")
-    ] = ApprovalsConfig()
-    fine_tune: Annotated[FineTuneExecutionConfig, NO_KEY] = FineTuneExecutionConfig()
+    llm: LLMConfig = LLMConfig()
+    budgets: BudgetsConfig = BudgetsConfig()
+    approvals: ApprovalsConfig = ApprovalsConfig()
+    fine_tune: FineTuneExecutionConfig = FineTuneExecutionConfig()
 
     @property
     def backends(self) -> Mapping[str, str]:

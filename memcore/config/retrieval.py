@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from memcore.models.base import ExtensionKeys, Frozen, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import MemoryCategory
 
 
@@ -101,25 +101,16 @@ class MemoryRetrievalConfig(Frozen):
     min_relevance: float = Field(default=0.3, ge=0.0, le=1.0)
     max_memories: int = Field(default=20, ge=1, le=100)
     include_shared: bool = True
-    shared_fraction: Annotated[
-        float, ExtensionKeys("memories of other agents must not displace an agent's own memories in its prompt")
-    ] = Field(default=0.3, ge=0.0, le=1.0)
-    max_per_publisher: Annotated[
-        int, ExtensionKeys("one agent that publishes much must not fill the shared part of every prompt")
-    ] = Field(default=3, ge=1, le=100)
+    shared_fraction: float = Field(default=0.3, ge=0.0, le=1.0)
+    max_per_publisher: int = Field(default=3, ge=1, le=100)
     default_relevance: float = Field(default=0.5, ge=0.0, le=1.0)
     injection_point: InjectionPoint = InjectionPoint.SYSTEM
     non_inferable_only: bool = False
     fusion_strategy: FusionStrategy = FusionStrategy.WEIGHTED
     rrf_k: int = Field(default=60, ge=1, le=1000)
-    dense_weight: Annotated[
-        float | None, ExtensionKeys("`weighted` needs a share; the default is the best measured share of the embedder")
-    ] = Field(default=None, ge=0.0, le=1.0)
-    sparse: Annotated[bool, ExtensionKeys("keywords and vectors together find more than either alone")] = True
-    sparse_term_weight: Annotated[
-        SparseTermWeight,
-        ExtensionKeys("on short texts a saturated count ranks better than the `raw` count of the reference"),
-    ] = SparseTermWeight.SATURATED
+    dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
+    sparse: bool = True
+    sparse_term_weight: SparseTermWeight = SparseTermWeight.SATURATED
     diversity_penalty_enabled: bool = False
     diversity_lambda: float = Field(default=0.7, ge=0.0, le=1.0)
     candidate_pool_multiplier: int = Field(default=3, ge=1, le=10)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Generic, Self, TypeVar
 
@@ -107,13 +106,6 @@ def _plain(items: Mapping[Any, Any]) -> dict[str, Any]:
 ReadOnlyMapping = Annotated[
     Mapping[_K, _V], AfterValidator(ReadOnlyMap), PlainSerializer(_plain, return_type=dict[str, Any])
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ExtensionKeys:
-    """Marks a field, in its ``Annotated`` type, as a key of memtend's own, and why; a section marks all its keys."""
-
-    reason: str
 
 
 @contextmanager

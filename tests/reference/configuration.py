@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
-from pydantic.fields import FieldInfo
-
+from memcore.config.errors import section_of
 from memcore.config.policy import Policy
 from memcore.config.settings import PREFIX, Settings
-from memcore.models.base import ExtensionKeys, Frozen
+from memcore.models.base import Frozen
 from reference.docstrings import field_sentences, sentence, summary
+from reference.keys import ADDED
 from reference.page import Page, table
 from reference.types import field_types
 
@@ -34,7 +33,7 @@ def sections(model: type[Frozen] = Policy, name: str = "") -> Iterator[Section]:
     """Yield every section, outer ones first."""
     yield Section(name=name, model=model)
     for field_name, field in model.model_fields.items():
-        inner = _section_of(field)
+        inner = section_of(field)
         if inner is not None:
             yield from sections(inner, f"{name}.{field_name}" if name else field_name)
 
@@ -51,10 +50,10 @@ def _keys_of(section: Section) -> str:
     sentences, types = field_sentences(section.model), field_types(section.model)
     rows = []
     for name, field in section.model.model_fields.items():
-        if _section_of(field) is not None and field.default is not None:
+        if section_of(field) is not None and field.default is not None:
             continue
         kind, limits = types[name]
-        if _section_of(field) is not None:
+        if section_of(field) is not None:
             kind = "section or null"
         text = sentences[name] + ("" if sentences[name].endswith(".") else ".")
         rows.append((f"`{section.name}.{name}`", kind, shown(field.default), limits, text))
@@ -73,8 +72,8 @@ def _added() -> str:
 def _added_rows() -> Iterator[tuple[str, str]]:
     for section in sections():
         for name, field in section.model.model_fields.items():
-            for reason in [mark.reason for mark in field.metadata if isinstance(mark, ExtensionKeys)]:
-                inside = ".*" if _section_of(field) is not None else ""
+            if reason := ADDED.get(f"{section.name}.{name}"):
+                inside = ".*" if section_of(field) is not None else ""
                 yield f"`{section.name}.{name}{inside}`", f"{sentence(reason)}."
 
 
@@ -107,12 +106,6 @@ def shown(default: Any) -> str:
     if hasattr(default, "items"):
         return "`{}`" if not default else "see [Write rules](#write-rules)"
     return f"`{json.dumps(default)}`"
-
-
-def _section_of(field: FieldInfo) -> type[Frozen] | None:
-    annotation = field.annotation
-    options = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
-    return next((option for option in options if isinstance(option, type) and issubclass(option, Frozen)), None)
 
 
 PAGE = Page(name="configuration.md", generate=reference)

@@ -19,12 +19,11 @@ import typer
 import yaml
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
+from reference.keys import keys
 from sqlalchemy import CheckConstraint, DefaultClause, ForeignKeyConstraint, Index, MetaData, Table, UniqueConstraint
 from sqlalchemy.dialects import postgresql, sqlite
 
 import memcore
-from memcore.config.errors import keys
-from memcore.config.policy import Policy
 from memcore.config.settings import FOREIGN, PREFIX, Settings
 from memcore.jobs import Payload, Queue
 from ops.cli.main import build
@@ -149,7 +148,7 @@ def policy() -> Facts:
     """Return every key of the policy with its default."""
     return {
         key.name: "section" if key.is_section and isinstance(key.default, BaseModel) else _value(key.default)
-        for key in keys(Policy)
+        for key in keys()
     }
 
 

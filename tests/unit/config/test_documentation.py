@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from reference import configuration
 from reference.docstrings import field_sentences
+from reference.keys import keys
 from reference.markdown import DOCS, blocks
 
-from memcore.config.errors import keys
 from memcore.config.loader import effective_policy, load_policy
-from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.models.base import Frozen
 from workers.stack.home import STARTER_POLICY
@@ -31,16 +30,16 @@ def rows(history_event: str) -> list[str]:
 
 
 def test_the_page_has_a_row_for_every_key_that_can_be_set() -> None:
-    settable = [key.name for key in keys(Policy) if not (key.is_section and key.default is not None)]
+    settable = [key.name for key in keys() if not (key.is_section and key.default is not None)]
     assert sorted(rows("Keys")) == sorted(settable)
 
 
 def test_the_page_says_of_every_added_key_or_of_its_section_why() -> None:
     said = rows("Keys that memtend adds")
-    for key in keys(Policy):
+    for key in keys():
         parents = [key.name.rsplit(".", count)[0] + ".*" for count in range(key.name.count("."))]
         is_said = key.name in said or any(name in said for name in [*parents, f"{key.name}.*"])
-        assert is_said is bool(key.added), key.name
+        assert is_said is key.is_added, key.name
 
 
 def test_the_page_has_a_row_for_every_variable() -> None:

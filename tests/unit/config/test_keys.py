@@ -1,8 +1,10 @@
 """The whole schema, written out from the reference: a key that comes, goes or changes must change here too."""
 
 import pytest
+from reference.keys import ADDED as REASONS
+from reference.keys import keys
 
-from memcore.config.errors import keys, nearest
+from memcore.config.errors import key_names, nearest
 from memcore.config.explain import explain
 from memcore.config.policy import Policy
 
@@ -142,13 +144,17 @@ def table(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("text", "is_added"), [(REFERENCE, False), (ADDED, True)], ids=["reference", "added"])
 def test_the_keys_and_defaults_are_these_and_no_others(*, text: str, is_added: bool) -> None:
-    added = {key.name for key in keys(Policy) if key.added}
+    added = {key.name for key in keys() if key.is_added}
 
     effective = {setting.key: str(setting.value) for setting in explain(Policy()) if (setting.key in added) is is_added}
     # The one value that is a table of its own is tested with the write rules.
     effective.pop("org_memory.write_access.rules", None)
 
     assert effective == table(text)
+
+
+def test_every_reason_is_that_of_a_key() -> None:
+    assert REASONS.keys() <= {key.name for key in keys()}
 
 
 @pytest.mark.parametrize(
@@ -164,4 +170,4 @@ def test_the_keys_and_defaults_are_these_and_no_others(*, text: str, is_added: b
     ],
 )
 def test_an_unknown_key_leads_to_the_one_that_was_meant(wrong: str, meant: str | None) -> None:
-    assert nearest(wrong, [key.name for key in keys(Policy)]) == meant
+    assert nearest(wrong, list(key_names(Policy))) == meant

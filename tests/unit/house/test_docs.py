@@ -16,7 +16,7 @@ from reference.page import Page
 from reference.pages import PAGES
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files, tree_files
 
-from memcore.config.errors import keys
+from memcore.config.errors import key_names
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -147,7 +147,7 @@ def is_found(name: str) -> bool:
 
 @each_page
 def test_every_key_and_event_that_a_page_names_exists(page: Path) -> None:
-    known = {key.name for key in keys(Policy)} | {"memory", "org_memory"}
+    known = set(key_names(Policy)) | {"memory", "org_memory"}
     for name in set(re.findall(r"`((?:org_)?memory\.[a-z_.0-9]*[a-z0-9])`", written(page))):
         # What is no key is a queue, a job, an event, or a method of a Memory, and stands somewhere in the code.
         assert name in known or re.search(rf"\b{re.escape(name)}(?!\w)", product_source()), name
