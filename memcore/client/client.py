@@ -16,7 +16,6 @@ from memcore.client.envelopes import (
     UNNAMED,
     ExperienceFields,
     ImportRecord,
-    LevelChecker,
     OutgoingJob,
     Scope,
     build_application_payload,
@@ -26,6 +25,7 @@ from memcore.client.envelopes import (
     checked,
     store_jobs,
 )
+from memcore.client.levels import LevelChecker
 from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
