@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -32,6 +33,7 @@ from memcore.client.results import (
     ExperienceReceipt,
     JobReceipt,
     JobStatus,
+    PendingJobs,
     StoreReceipt,
 )
 from memcore.client.throttling import QueueLimit, WhenFull
@@ -381,11 +383,15 @@ class MemoryClient:
 
     def finished(self, job_ids: Iterable[str]) -> list[JobStatus]:
         """Poll once, and return the status of the jobs that have finished; raises MemoryConnectionError."""
-        return self._sender.finished(tuple(job_ids))
+        return [status for status in map(self.status, job_ids) if status.is_finished]
 
     def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
         """Yield each job's status as it finishes; raises MemoryConnectionError, TimeoutError."""
-        return self._sender.wait(tuple(job_ids), timeout_seconds=timeout_seconds)
+        pending_jobs = PendingJobs(tuple(job_ids), timeout_seconds=timeout_seconds)
+        while pending_jobs.waiting:
+            yield from pending_jobs.mark_finished(self.finished(pending_jobs.waiting))
+            if pending_jobs.waiting:
+                time.sleep(pending_jobs.poll_delay())
 
     def close(self) -> None:
         """Close the connections; a closed client opens them again when used."""

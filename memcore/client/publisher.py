@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -23,7 +22,7 @@ from kombu.utils.json import dumps
 from redis.exceptions import RedisError
 
 from memcore.client.envelopes import OutgoingJob, portions
-from memcore.client.results import JobState, JobStatus, PendingJobs
+from memcore.client.results import JobState, JobStatus
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.extras import naming_extras
@@ -353,18 +352,6 @@ class JobResults(Publisher):
             msg = f"the outcome cannot be read: {type(error).__name__}; is the result store running?"
             raise MemoryConnectionError(msg) from error
         return _status(job_id, meta)
-
-    def finished(self, job_ids: Sequence[str]) -> list[JobStatus]:
-        """Poll once, and return the status of those that have finished; raises MemoryConnectionError."""
-        return [status for status in map(self.status, job_ids) if status.is_finished]
-
-    def wait(self, job_ids: Sequence[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
-        """Yield each job's status once it has finished. Raises TimeoutError, MemoryConnectionError."""
-        pending_jobs = PendingJobs(job_ids, timeout_seconds=timeout_seconds)
-        while pending_jobs.waiting:
-            yield from pending_jobs.mark_finished(self.finished(pending_jobs.waiting))
-            if pending_jobs.waiting:
-                time.sleep(pending_jobs.poll_delay())
 
     def close(self) -> None:
         """Close every connection."""

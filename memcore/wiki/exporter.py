@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from memcore.backends.protocol import MAX_PAGE, BatchBackend
+from memcore.backends.protocol import BatchBackend, pages
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import WikiExportConfig
@@ -232,19 +232,17 @@ class WikiExporter:
     async def _compressed(self, agent_id: str) -> AsyncIterator[Sequence[MemoryEntry]]:
         """Yield the compressed experiences, oldest first."""
         where = _compressed(agent_id)
-        left = await self._count_compressed(agent_id)
+        if (left := await self._count_compressed(agent_id)) == 0:
+            return
         # The store shows the oldest first: of more than may be shown, those before the newest are passed over.
-        older = await self._backend.count_where(where) - left if left else 0
-        cursor: str | None = None
-        while left > 0:
-            page = await self._backend.scan(where, cursor=cursor, limit=MAX_PAGE)
-            shown = page.records[max(0, older) :][:left]
-            older -= len(page.records) - len(shown)
+        older = await self._backend.count_where(where) - left
+        async for records in pages(self._backend, where):
+            shown = records[max(0, older) :][:left]
+            older -= len(records) - len(shown)
             left -= len(shown)
             if shown:
                 yield [record.entry for record in shown]
-            cursor = page.cursor
-            if cursor is None:
+            if left <= 0:
                 return
 
     def _index(self, published: list[WikiExport]) -> None:

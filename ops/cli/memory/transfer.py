@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -17,6 +17,9 @@ from memcore.errors import MemoryInputError
 from memcore.models.base import escaped_json
 from memcore.records import MemoryRecord, Where
 from ops.cli.session import Command, Commands, JsonCommand, await_stored
+
+if TYPE_CHECKING:
+    from memcore.backends.factory import WorkerBackend
 
 app = Commands()
 
@@ -58,24 +61,20 @@ def export_memories(
     if not agents:
         with command.ledger() as ledger:
             agents = [each.agent_id for each in ledger.agents.list(command.company, limit=1_000_000)]
+    from memcore.backends.protocol import pages  # noqa: PLC0415  # an import needs no backend
+
+    async def write(backend: "WorkerBackend", target: IO[str]) -> None:
+        for agent_id in agents:
+            async for records in pages(backend, Where(agent_id=agent_id)):
+                target.writelines(map(line, records))
+
     with command.backend() as (backend, runner):
-
-        def write(target: IO[str]) -> None:
-            for agent_id in agents:
-                cursor: str | None = None
-                while True:
-                    page = runner.run(backend.scan(Where(agent_id=agent_id), cursor=cursor))
-                    target.writelines(line(record) for record in page.records)
-                    cursor = page.cursor
-                    if cursor is None:
-                        break
-
         if str(file) == "-":
-            write(sys.stdout)
+            runner.run(write(backend, sys.stdout))
             return
         draft = file.with_name(f".{file.name}.part")
         with draft.open("w", encoding="utf-8") as target:
-            write(target)
+            runner.run(write(backend, target))
         draft.replace(file)
 
 

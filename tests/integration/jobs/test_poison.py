@@ -136,8 +136,7 @@ def test_a_poisonous_job_is_given_up_beside_others_and_replayed_when_its_cause_i
 
     (job_context.folder / CAUSE).unlink()
     CommandLine(home=job_context.folder).ok("dead", "replay", "poison")
-    (status,) = sender.wait(["poison"], timeout_seconds=60)
-    assert status.state is JobState.DONE
+    wait_until(lambda: sender.status("poison").state is JobState.DONE, what="the outcome of the replay")
     assert job_context.lines()["end poison"] == 1
     assert ledger.dead_letters.count("acme") == 0
     with broker.client() as redis:
