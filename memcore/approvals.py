@@ -148,10 +148,7 @@ def approval_id_of(entry: MemoryEntry) -> str | None:
 
 
 def request_of(proposal: Proposal, *, source: str, by: str | None) -> MemoryStoreRequest:
-    """Return the publication of a proposal: its text, its source the approval, the approver among its tags.
-
-    Raises MemoryInputError when it cannot be published.
-    """
+    """Return the publication of a proposal, with the approver among its tags. Raises MemoryInputError."""
     details = proposal.details
     tags = (*details.get("tags", ()), APPROVED_TAG, f"{_BY_TAG}{by}")
     with naming_fields():
@@ -411,10 +408,7 @@ class ApprovalService:
     notice: ApprovalNotifier | None = None
 
     async def propose(self, approval_id: str, proposal: Proposal) -> Approval:
-        """File a proposal and return it; for an existing id, return what was filed first and its state.
-
-        Raises MemoryInputError when a value breaks its limit.
-        """
+        """File a proposal and return it; for an existing id, return what was filed first and its state."""
         is_new = self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts)
         approval = self._found(approval_id)
         if is_new:

@@ -97,10 +97,7 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
                 self._parent.call_soon(self._write)
 
     def _write_batch(self, channel: Any) -> bool:
-        """Write a batch of dead letters; return whether there are more.
-
-        Raises MemoryError: the ledger took no letter; nothing was removed from the broker.
-        """
+        """Write a batch of dead letters and return whether there are more; what the ledger does not take stays."""
         listed = getattr(channel, "unreadable", None)
         if not self._waiting and not (listed and listed.may_wait):
             return False

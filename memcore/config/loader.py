@@ -78,12 +78,7 @@ MAX_POLICY_BYTES = 262_144
 
 
 def effective_policy(path: Path | None) -> Policy:
-    """Return the policy of a file, or the defaults where none is named.
-
-    Every program of memtend calls this. The file that `memtend up` writes says the same (a test compares them).
-
-    Raises MemoryConfigError as `load_policy`.
-    """
+    """Return the policy of a file, or the defaults, which the file of `memtend up` says too; raises as load_policy."""
     return Policy() if path is None else load_policy(path)
 
 
@@ -100,10 +95,7 @@ def load_policy(source: Path | str) -> Policy:
 
 
 def read_document(source: Path | str) -> dict[str, Any]:
-    """Return what a policy file (Path) or YAML text (str) says, its keys and values unchecked.
-
-    Raises MemoryConfigError: it cannot be read, is too large, or is no mapping.
-    """
+    """Return the mapping that a policy file (Path) or YAML text (str) holds, unchecked. Raises MemoryConfigError."""
     text, name = (_read(source), str(source)) if isinstance(source, Path) else (source, "policy")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_POLICY_BYTES:
         raise MemoryConfigError(f"{name}: is larger than {MAX_POLICY_BYTES} bytes")

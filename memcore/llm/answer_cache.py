@@ -25,10 +25,7 @@ class CachingModel:
         self._renewal = renewal
 
     async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        """Return the stored answer, or ask and store it; failures are not stored.
-
-        Raises AnswerMissingError while another worker asks this question, and what Model.ask raises.
-        """
+        """Return the stored answer, or ask and store it; failures are not stored. Raises as ask_once."""
         return await self.ask_once(lambda: self._model.ask(request, by=by, key=key), by=by, key=key)
 
     async def ask_once(self, ask: Callable[[], Awaitable[Completion]], *, by: Attribution, key: str) -> Completion:

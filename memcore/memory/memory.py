@@ -199,10 +199,7 @@ class Memory:
         return tuple(self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds))
 
     def close(self) -> None:
-        """Wait for reads that are running, send what was counted, close the connections.
-
-        A call after it opens them again.
-        """
+        """Wait for reads that are running, send what was counted, close the connections; a call opens them again."""
         with self._changed:
             reading, self._reading = self._reading, None
             if reading is not None:

@@ -23,10 +23,7 @@ class OrgMemoryBackend(Connectable, Protocol):
         ...
 
     async def list_policies(self, *, limit: int | None = None, offset: int = 0) -> tuple[OrgFact, ...]:
-        """Return core policies: those of the configuration, then those written, oldest first.
-
-        Raises MemoryInputError for a limit below 1 or an offset below 0.
-        """
+        """Return core policies: those of the configuration, then those written, oldest first; a limit is 1 or more."""
         ...
 
     async def count_policies(self) -> int:

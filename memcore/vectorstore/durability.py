@@ -108,10 +108,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def copy_tree(source: Path, target: Path, *, without: Collection[str] = ()) -> None:
-    """Copy a folder without what has one of these names; holes stay holes, and the engine's files are mostly holes.
-
-    Raises OSError.
-    """
+    """Copy a folder without what has one of these names; holes stay holes, and the engine's files are mostly holes."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(*without), copy_function=_copy_sparse)
 
 

@@ -91,8 +91,7 @@ def open_collection(folder: Path, name: str, *, executor: Executor, monotonic: C
 def restore(data: Path, name: str, *, backup: Path) -> int:
     """Take a collection from the ``vectors`` folder of a backup, and return how many points it holds.
 
-    Raises:
-        MemoryConfigError: a server owns the data folder, or the backup lacks the collection, or has it damaged too.
+    Raises MemoryConfigError when a server owns the data folder, or the backup lacks the collection, or has it damaged.
     """
     with owned(data):
         folder, source = _folder(data, name), _folder(backup, name)
@@ -118,10 +117,8 @@ def accept(data: Path, name: str) -> tuple[int, int | None]:
     """Serve what is left of a refused collection, and return how many points that are, of how many at least.
 
     What its log still holds is replayed over what its segments hold. Points that were removed last may come back with
-    them, where what said so is lost.
-
-    Raises:
-        MemoryConfigError: a server owns the folder, the collection is not refused, or nothing of it can be read.
+    them, where what said so is lost. Raises MemoryConfigError when a server owns the folder, the collection is not
+    refused, or nothing of it can be read.
     """
     with owned(data):
         folder = _folder(data, name)

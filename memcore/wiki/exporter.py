@@ -109,10 +109,7 @@ class WikiExporter:
         return export
 
     async def plan(self, agent_id: str) -> WikiExport:
-        """Return how many files an export would write now; nothing is written.
-
-        Raises MemoryRetrievalError, MemoryConnectionError.
-        """
+        """Return how many files an export would write now. Raises MemoryRetrievalError, MemoryConnectionError."""
         if not self._config.enabled:
             return _disabled(agent_id)
         return WikiExport(

@@ -179,10 +179,7 @@ class CompanyIndex:
             )
 
     def put(self, exports: Iterable[WikiExport], *, at: datetime) -> None:
-        """Bring the lines of these published exports up to date, and drop those whose folder is gone.
-
-        Raises OSError; then the old page stays.
-        """
+        """Bring these exports' lines up to date, drop those without a folder; after an OSError the old page stays."""
         lock = lock_file(self._root / ".index.md.lock", wait=True)
         try:
             lines = {found[1]: found[0] for line in self._read().split("\n") if (found := _LINE.fullmatch(line))}

@@ -199,10 +199,7 @@ RUN_SECONDS = 3_600.0
 
 
 def await_stored(client: MemoryClient, receipt: StoreReceipt) -> None:
-    """Wait until every job of the receipt has written its memories.
-
-    Raises MemoryStoreError: a job was given up, stored nothing because of the agent's level, or took too long.
-    """
+    """Wait until every job of the receipt has written its memories; MemoryStoreError when one did not in time."""
     _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
 
 

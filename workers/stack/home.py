@@ -35,10 +35,7 @@ _OWN_NAMES = {"data", "logs", "run", "fine-tune", "policy.yaml"}
 
 
 def create_folders(home: Path) -> None:
-    """Create a data folder's missing folders; only the owner may read them, even if an existing one allowed others.
-
-    Raises MemoryConfigError: the folder belongs to another user.
-    """
+    """Create a data folder's missing folders and close all to others; MemoryConfigError when another user owns it."""
     kept = [home / name for name in ("data", "logs", "run")]
     for folder in (home, *kept, home / "data" / "broker", home / "data" / "vectors"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -54,10 +54,7 @@ class ServiceProcess:
     _is_cleared: bool = False
 
     def start(self, env: Mapping[str, str]) -> None:
-        """Start the process in a session of its own, so that a Ctrl-C meant for us does not reach it.
-
-        Raises OSError, after which there is no process.
-        """
+        """Start the process in a session of its own, which our Ctrl-C does not reach; OSError leaves none."""
         self.process = None
         self.was_ready = False
         self.failed = ""
