@@ -73,8 +73,8 @@ M = TypeVar("M", bound=BaseModel)
 _log = logging.getLogger(__name__)
 
 
-def build_app(store: Store, *, api_key: str | None) -> Starlette:
-    """Return the ASGI application that answers from an open store, and closes it at shutdown; no key asks for none."""
+def build_app(store: Store, *, api_key: str) -> Starlette:
+    """Return the ASGI application that answers from an open store, and closes it at shutdown."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -106,17 +106,17 @@ def build_app(store: Store, *, api_key: str | None) -> Starlette:
 
 
 class ApiKeyMiddleware:
-    """Checks the API key in constant time: the header ``api-key`` or a bearer token; None lets everybody pass."""
+    """Checks the API key in constant time: the header ``api-key`` or a bearer token."""
 
-    def __init__(self, app: ASGIApp, *, api_key: str | None) -> None:
+    def __init__(self, app: ASGIApp, *, api_key: str) -> None:
         self._app = app
-        self._api_key = None if api_key is None else api_key.encode()
+        self._api_key = api_key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 401."""
         if scope["type"] == "http":
             scope[_ARRIVED] = time.perf_counter()
-            if self._api_key is not None and scope["path"] not in _OPEN_PATHS and not self._knows(Request(scope)):
+            if scope["path"] not in _OPEN_PATHS and not self._knows(Request(scope)):
                 message = "Must provide an API key or an Authorization bearer token that this store server knows"
                 answer = _refusal(Request(scope), HTTPStatus.UNAUTHORIZED, message)
                 await answer(scope, receive, send)
@@ -126,7 +126,7 @@ class ApiKeyMiddleware:
     def _knows(self, request: Request) -> bool:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         given = request.headers.get("api-key") or (token if scheme.lower() == "bearer" else "")
-        return hmac.compare_digest(given.encode(), self._api_key or b"")
+        return hmac.compare_digest(given.encode(), self._api_key)
 
 
 class Calls:

@@ -19,7 +19,6 @@ import signal
 import socket
 import sys
 from collections.abc import Generator, Sequence
-from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
@@ -48,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        with owned(options.data), _bound(options.host, options.port) as listener:
-            api_key = _api_key(options)
+        with owned(options.data), _bound(options.port) as listener:
+            api_key = _api_key(options.api_key_file)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(_serve(options.data, listener, api_key))
     except MemoryConfigError as error:
@@ -66,46 +65,34 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m memcore.vectorstore.server", description="Serve a folder of vectors over Qdrant's REST calls."
     )
     parser.add_argument("--data", type=Path, required=True, help="the data folder; this process becomes its only owner")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to bind to (default: %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="the port; 0 takes a free one and the ready line names it")
-    key = parser.add_mutually_exclusive_group(required=True)
-    key.add_argument("--api-key-file", type=Path, help="a file that holds the API key")
-    key.add_argument("--without-api-key", action="store_true", help="let every program on this machine read and write")
+    parser.add_argument("--api-key-file", type=Path, required=True, help="a file that holds the API key")
     return parser.parse_args(arguments)
 
 
-def _api_key(options: argparse.Namespace) -> str | None:
-    if options.without_api_key:
-        if not ip_address(options.host).is_loopback:
-            raise MemoryConfigError(f"--without-api-key is for loopback addresses, not for {options.host}.")
-        return None
+def _api_key(file: Path) -> str:
     try:
-        key = options.api_key_file.read_text().strip()
+        key = file.read_text().strip()
     except OSError as error:
-        raise MemoryConfigError(f"--api-key-file {options.api_key_file} cannot be read: {error.strerror}.") from error
+        raise MemoryConfigError(f"--api-key-file {file} cannot be read: {error.strerror}.") from error
     if not key:
-        raise MemoryConfigError(f"--api-key-file {options.api_key_file} is empty.")
-    return str(key)
+        raise MemoryConfigError(f"--api-key-file {file} is empty.")
+    return key
 
 
 @contextlib.contextmanager
-def _bound(host: str, port: int) -> Generator[socket.socket]:
+def _bound(port: int) -> Generator[socket.socket]:
     """Bind before anything is opened: a taken port is reported at once."""
-    try:
-        family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004  # IPv6
-        listener = socket.socket(family, socket.SOCK_STREAM)
-    except ValueError:
-        raise MemoryConfigError(f"--host {host} is no IP address.") from None
-    with listener:
+    with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((host, port))
+            listener.bind(("127.0.0.1", port))
         except OSError as error:
-            raise MemoryConfigError(f"cannot bind to {host} port {port}: {error.strerror}.") from error
+            raise MemoryConfigError(f"cannot bind to 127.0.0.1 port {port}: {error.strerror}.") from error
         yield listener
 
 
-async def _serve(data: Path, listener: socket.socket, api_key: str | None) -> None:
+async def _serve(data: Path, listener: socket.socket, api_key: str) -> None:
     config = uvicorn.Config(
         build_app(Store(data), api_key=api_key),
         http="httptools",
@@ -134,8 +121,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         if self.started and sockets:
-            host, port = sockets[0].getsockname()[:2]
-            host = f"[{host}]" if ":" in host else host
+            host, port = sockets[0].getsockname()
             # To a log on a full disk: saying it is no reason to end.
             with contextlib.suppress(OSError):
                 sys.stdout.write(f"store.ready url=http://{host}:{port} pid={os.getpid()}\n")

@@ -116,7 +116,7 @@ def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
 
 def test_a_second_owner_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with store_server(tmp_path) as address:
-        second = _run("--data", str(tmp_path / "data"), "--without-api-key")
+        second = _run("--data", str(tmp_path / "data"), "--api-key-file", "any")
         assert second.returncode == 2
         assert second.stderr.count("\n") == 1
         assert f"is owned by another store server (pid {address.pid})" in second.stderr
@@ -128,8 +128,6 @@ def test_a_second_owner_is_refused_in_one_sentence(tmp_path: Path) -> None:
     [
         (["--api-key-file", "{tmp}/none"], "cannot be read"),
         (["--api-key-file", "{tmp}/empty"], "is empty"),
-        (["--without-api-key", "--host", "0.0.0.0"], "loopback"),  # noqa: S104  # it is refused
-        (["--without-api-key", "--host", "nowhere"], "no IP address"),
     ],
 )
 def test_a_server_that_cannot_start_says_why(tmp_path: Path, arguments: list[str], sentence: str) -> None:
@@ -143,7 +141,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path, arguments: list[str
 def test_a_taken_port_is_told(tmp_path: Path) -> None:
     with store_server(tmp_path / "one") as address:
         port = address.url.rpartition(":")[2]
-        code, said = _refused("--data", str(tmp_path / "two"), "--without-api-key", "--port", port)
+        code, said = _refused("--data", str(tmp_path / "two"), "--api-key-file", "any", "--port", port)
         assert code == 2
         assert f"port {port}" in said
 

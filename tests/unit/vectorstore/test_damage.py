@@ -261,9 +261,9 @@ async def test_a_full_disk_takes_no_more_points_but_lets_them_go(
     collection = store.collection(NAME)
     free = [free_space.FOR_WRITES - 1]
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((1, 1, 9, 9, free[0], 0, 0, 0, 0, 255)))
-    app = ASGITransport(build_app(store, api_key=None))
+    app = ASGITransport(build_app(store, api_key="key"))
     url = f"/collections/{NAME}"
-    async with AsyncClient(transport=app, base_url="http://store") as asking:
+    async with AsyncClient(transport=app, base_url="http://store", headers={"api-key": "key"}) as asking:
         body = {"points": [_row(1000)]}
         refused = [
             await asking.put(f"{url}/points", json=body),
