@@ -7,6 +7,7 @@ from support.ledger_records import finish_cycle
 from support.running_stack import StackAddress, wait_until
 
 from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.work_items import WorkState
 from memcore.skills.report import Conflict, EvolverReport
 from ops.cli.session import ledger_of
 
@@ -67,7 +68,12 @@ def test_a_cycle_waits_while_maintenance_is_paused_and_goes_on_at_once_afterward
         assert "maintenance is paused" in answer.err
         cycle_id = answer.value["cycle_id"]
         with ledger_of(stack.settings) as ledger:
-            wait_until(lambda: ledger.skill_cycles.get(company, cycle_id) is not None, what="the cycle's row")
+
+            def waits() -> bool:
+                cycle = ledger.skill_cycles.get(company, cycle_id)
+                return cycle is not None and cycle.state is WorkState.WAITING
+
+            wait_until(waits, what="the cycle to wait")
     finally:
         memtend.ok("resume")
 
