@@ -42,7 +42,7 @@ def first_sentence(text: str) -> str:
 
 def headlines(deps: ConsolidationDeps) -> CompositeConsolidationStrategy:
     """Build the strategy: the entry point names this function."""
-    selector = HighestRelevanceSelector(group_threshold=deps.policy.selection_threshold)
+    selector = HighestRelevanceSelector(group_threshold=deps.policy.group_threshold)
     return CompositeConsolidationStrategy(selector, HeadlineOp(), name="headlines")
 
 

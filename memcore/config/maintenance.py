@@ -268,20 +268,6 @@ class ConsolidationConfig(Frozen):
             raise ValueError("must not name working, whose memories end with their task")
         return tuple(dict.fromkeys(categories))
 
-    @property
-    def least_age_days(self) -> int:
-        """Return how old a memory must be under the chosen strategy; the dual mode waits until it can be archived."""
-        if self.strategy == ConsolidationStrategyType.DUAL_MODE:
-            return max(self.min_age_days, self.archival.age_threshold_days)
-        return self.min_age_days
-
-    @property
-    def selection_threshold(self) -> int:
-        """Return the least group size that counts under the chosen strategy."""
-        if self.strategy == ConsolidationStrategyType.LLM:
-            return (self.llm or LLMConsolidationConfig()).group_threshold
-        return self.group_threshold
-
 
 class PruningConfig(Frozen):
     """Bound the number and the age of an agent's procedural memories.

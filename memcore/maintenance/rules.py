@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Self
 
 from memcore.backends.protocol import BatchBackend
-from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig, RetentionConfig
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import Agent
@@ -221,7 +221,11 @@ class AgentSnapshot:
 
         Memories that retention would remove are not summarised first.
         """
-        newest = self.now - timedelta(days=self.policy.least_age_days)
+        least_age_days = self.policy.min_age_days
+        if self.policy.strategy == ConsolidationStrategyType.DUAL_MODE:
+            # It waits until a memory can be archived.
+            least_age_days = max(least_age_days, self.policy.archival.age_threshold_days)
+        newest = self.now - timedelta(days=least_age_days)
         oldest = self.retention_cutoffs.get(category)
         if category not in self.policy.categories or (oldest is not None and oldest >= newest):
             return None

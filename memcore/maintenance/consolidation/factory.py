@@ -90,7 +90,8 @@ def _llm(deps: ConsolidationDeps) -> ConsolidationStrategy:
     config = deps.policy.llm or LLMConsolidationConfig()
     op = LLMSynthesisOp(_answers(deps), config=config, trajectories=deps.trajectories)
     # No group may be longer than the prompt: what does not fit goes into the next one.
-    return _composite(deps, op, max_tokens=config.max_total_user_content_chars // BYTES_PER_TOKEN)
+    longest = config.max_total_user_content_chars // BYTES_PER_TOKEN
+    return _composite(deps, op, max_tokens=longest, group_threshold=config.group_threshold)
 
 
 def _answers(deps: ConsolidationDeps) -> AnswerSource:
@@ -103,12 +104,17 @@ def _answers(deps: ConsolidationDeps) -> AnswerSource:
 
 
 def _composite(
-    deps: ConsolidationDeps, op: ConsolidationOp, *, max_tokens: int | None = None, target_tokens: int | None = None
+    deps: ConsolidationDeps,
+    op: ConsolidationOp,
+    *,
+    group_threshold: int | None = None,
+    max_tokens: int | None = None,
+    target_tokens: int | None = None,
 ) -> CompositeConsolidationStrategy:
     policy = deps.policy
     longest = policy.group_max_tokens if max_tokens is None else min(policy.group_max_tokens, max_tokens)
     return CompositeConsolidationStrategy(
-        HighestRelevanceSelector(group_threshold=policy.selection_threshold),
+        HighestRelevanceSelector(group_threshold=group_threshold or policy.group_threshold),
         op,
         name=str(policy.strategy),
         limits=ChunkLimits(max_entries=policy.group_max_entries, max_tokens=longest, target_tokens=target_tokens),

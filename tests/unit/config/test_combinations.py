@@ -4,7 +4,7 @@ import pytest
 
 from memcore.config.explain import Origin, explain
 from memcore.config.loader import load_policy
-from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, LLMConsolidationConfig
+from memcore.config.maintenance import ConsolidationStrategyType
 from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
 from memcore.models.memory import ConsolidationInterval
@@ -182,15 +182,6 @@ def test_a_policy_that_was_reconciled_still_says_so_after_a_round_trip() -> None
 
     assert again == policy
     assert again.memory.consolidation.interval is ConsolidationInterval.WEEKLY
-
-
-def test_the_group_threshold_is_that_of_the_strategy() -> None:
-    llm = LLMConsolidationConfig(group_threshold=5)
-
-    assert ConsolidationConfig(group_threshold=2, llm=llm).selection_threshold == 2
-    chosen = ConsolidationConfig(group_threshold=2, llm=llm, strategy=ConsolidationStrategyType.LLM)
-    assert chosen.selection_threshold == 5
-    assert ConsolidationConfig(group_threshold=2, strategy=ConsolidationStrategyType.LLM).selection_threshold == 3
 
 
 @pytest.mark.parametrize(

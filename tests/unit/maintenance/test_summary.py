@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 from support.maintenance_fixture import COMPANY, START, memory, uid
 
-from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, DualModeConfig
+from memcore.config.maintenance import (
+    ArchivalConfig,
+    ConsolidationConfig,
+    ConsolidationStrategyType,
+    DualModeConfig,
+    LLMConsolidationConfig,
+)
 from memcore.errors import MemoryConfigError
+from memcore.maintenance.consolidation.answers import NoAnswers
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, build_consolidation_strategy
 from memcore.maintenance.consolidation.strategy import (
     ConcatenationOp,
@@ -111,3 +118,14 @@ def test_the_configured_threshold_and_limits_are_the_ones_used() -> None:
     parts = list(strategy.parts(found))
     assert [len(part.members) for part in parts] == [2, 2]
     assert {part.kept.id for part in parts if part.kept} == {found[-1].id}
+
+
+def test_the_llm_strategy_has_a_threshold_of_its_own() -> None:
+    llm = LLMConsolidationConfig(group_threshold=5)
+    policy = ConsolidationConfig(strategy=ConsolidationStrategyType.LLM, group_threshold=2, llm=llm)
+    strategy = build_consolidation_strategy(ConsolidationDeps(policy=policy, answers=NoAnswers()))
+    assert strategy is not None
+    found = [SummaryCandidate.of(memory(n, days_old=40 - n)) for n in range(1, 6)]
+
+    assert list(strategy.parts(found[:4])) == []
+    assert len(list(strategy.parts(found))) == 1
