@@ -28,9 +28,10 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Done, Skipped, Step
+from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt
 from memcore.ledger.lease import Lease
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
@@ -341,7 +342,7 @@ class CompressionService:
         return Step(outcome=attempt.outcome, goes_on=goes_on)
 
     def _check_switch(self, item: WorkItem) -> None:
-        check_kill_switch(self.ledger, company=self.company, agent_id=item.agent_id, is_enabled=self.policy.enabled)
+        check_kill_switch(self.ledger.agents, self.company, item.agent_id, is_enabled=self.policy.enabled)
 
     def _refusal(self, agent_id: str) -> str | None:
         """Return why nothing of the agent is compressed; None when it is."""

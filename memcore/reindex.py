@@ -27,6 +27,7 @@ from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
 from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, Step, no_progress
+from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt, RetryPolicy
 from memcore.ledger.collections import (
     READ_AGE,
@@ -38,7 +39,7 @@ from memcore.ledger.collections import (
     ServedCollection,
 )
 from memcore.ledger.lease import Lease
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ class ReindexService:
         return Step(outcome=attempt.outcome, goes_on=goes_on)
 
     def _check_switch(self, _reindex: Reindex) -> None:
-        check_kill_switch(self.ledger, company=self.company)
+        check_kill_switch(self.ledger.agents, self.company)
 
     def _troubled(self, held: _LeasedReindex, error: errors.MemoryError) -> Outcome:
         _log.warning(ReindexEvent.TROUBLE, extra={"company": self.company, "error": type(error).__name__})

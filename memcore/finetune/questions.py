@@ -22,7 +22,8 @@ from memcore.experience import clipped
 from memcore.finetune.documents import Owned, Passage
 from memcore.finetune.generate import MAX_QUESTION_CHARS
 from memcore.finetune.markers import FineTuneEvent
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.agents import check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
@@ -213,7 +214,7 @@ class QuestionWriter:
             return QuestionOutcome.BUDGET
         try:
             # Runs have a switch of their own in the policy; a run is asked for by a person.
-            check_kill_switch(self._ledger, company=self._company, agent_id=owned.agent_id)
+            check_kill_switch(self._ledger.agents, self._company, owned.agent_id)
             written = await self._written(owned, model)
         except Exception as error:
             end = next(end for kind, end in _ERROR_OUTCOMES if isinstance(error, kind))

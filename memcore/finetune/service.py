@@ -34,11 +34,12 @@ from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
 from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RUNS, SCRATCH, RunFolder, checkpoint_of, config_of
 from memcore.jobs import Dead, Done, ProgressCallback, Step, no_progress
+from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt, RetryPolicy
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.lease import Lease
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
 #: Seconds between two reports of a stage's progress: a person's cancel is seen with the next one.
@@ -232,7 +233,7 @@ class FineTuneService:
         return step or Step(outcome=attempt.outcome)
 
     def _check_switch(self, _run: FineTuneRun) -> None:
-        check_kill_switch(self._ledger, company=self._company)
+        check_kill_switch(self._ledger.agents, self._company)
 
     def _continued(self, run: FineTuneRun, stage_lease: StageLease) -> Step:
         token = stage_lease.token

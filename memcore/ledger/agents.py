@@ -1,5 +1,6 @@
 """Agents, their slots, the claim of the agents that are due, and the scheduler's ticks."""
 
+import builtins
 import hashlib
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
@@ -8,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, literal, or_, select, update
 
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MaintenancePausedError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.companies import CompanyState
 from memcore.ledger.database import (
     Row,
@@ -320,6 +321,16 @@ class Agents(CompanyRecords[Agent]):
         """Plan the agent for a time, at most one interval ahead; MemoryNotFoundError when it is unknown."""
         self._change(company, agent_id, next_due_at=checked_time("at", at))
 
+    def why_paused(self, company: str, agent_id: str | None = None) -> str | None:
+        """Return what pauses the agent, or the whole company's work; None for nothing. One read."""
+        state = select(companies.c.state).where(companies.c.company == company)
+        paused = select(agents.c.paused).where(agents.c.company == company, agents.c.agent_id == agent_id)
+        query = select(state.scalar_subquery().label("state"), paused.scalar_subquery().label("is_paused"))
+        row = self._database.rows(query)[0]
+        if row["state"] not in {None, CompanyState.ACTIVE}:
+            return "paused for all agents"
+        return "paused for this agent" if row["is_paused"] else None
+
     def due(self, *, default: ConsolidationInterval) -> dict[str, ConsolidationInterval]:
         """Return the active companies that have due agents, in the order of their names, with their intervals.
 
@@ -380,3 +391,22 @@ class Ticks(Records[Tick]):
     def last(self, company: str) -> Tick | None:
         """Return the company's last tick; None when there was none."""
         return self._one(select(ticks).where(ticks.c.company == company))
+
+
+def check_kill_switch(rows: Agents, company: str, agent_id: str | None = None, *, is_enabled: bool = True) -> None:
+    """Return if nothing pauses the agent, or the whole company's work; each of the three switches is read anew.
+
+    Beside the ledger's two, the policy's ``consolidation.enabled`` counts where it is given. Raises
+    MaintenancePausedError, also when a switch cannot be read.
+    """
+    try:
+        reason = rows.why_paused(company, agent_id) if is_enabled else "off: consolidation.enabled is false"
+    except (builtins.MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        # An operator who has paused must be obeyed even when the ledger is in trouble: not knowing means no.
+        raise MaintenancePausedError(
+            f"the kill switch cannot be read ({type(error).__name__}), so maintenance does not run"
+        ) from error
+    if reason is not None:
+        raise MaintenancePausedError(f"maintenance is {reason}")

@@ -1,11 +1,9 @@
 """The ledger: companies, agents, runs and journal behind one name."""
 
-import builtins
 from typing import Self
 
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MaintenancePausedError
 from memcore.ledger.agents import Agents, Ticks
 from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
@@ -85,28 +83,3 @@ class Ledger:
         """Close the connections that are kept."""
         for database in self._databases:
             database.close()
-
-
-def check_kill_switch(ledger: Ledger, *, company: str, agent_id: str | None = None, is_enabled: bool = True) -> None:
-    """Return if nothing pauses the agent, or the whole company's work; each of the three switches is read anew.
-
-    Beside the ledger's two, the policy's ``consolidation.enabled`` counts where it is given. Raises
-    MaintenancePausedError, also when a switch cannot be read.
-    """
-    reason = None
-    try:
-        if not is_enabled:
-            reason = "maintenance is off: consolidation.enabled is false"
-        elif ledger.companies.paused(company):
-            reason = "maintenance is paused for all agents"
-        elif agent_id and (agent := ledger.agents.get(company, agent_id)) is not None and agent.paused:
-            reason = "maintenance is paused for this agent"
-    except (builtins.MemoryError, RecursionError):
-        raise
-    except Exception as error:
-        # An operator who has paused must be obeyed even when the ledger is in trouble: not knowing means no.
-        raise MaintenancePausedError(
-            f"the kill switch cannot be read ({type(error).__name__}), so maintenance does not run"
-        ) from error
-    if reason is not None:
-        raise MaintenancePausedError(reason)

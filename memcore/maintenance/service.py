@@ -15,9 +15,10 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.jobs import Done, Outcome, Skipped
+from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt
 from memcore.ledger.journal import EntryReason, Journal
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
@@ -138,7 +139,7 @@ class MaintenanceService:
         if run.kind not in {"undo", "restore"}:
             # A pause stops an end and a removal too. A policy without maintenance does not: they would never be done.
             is_enabled = run.kind != "maintenance" or self.policy.enabled
-            check_kill_switch(self.ledger, company=self.company, agent_id=run.agent_id, is_enabled=is_enabled)
+            check_kill_switch(self.ledger.agents, self.company, run.agent_id, is_enabled=is_enabled)
 
     async def _attempted(self, run: Run, attempt: Attempt[Run]) -> Outcome:
         _log.info(MaintenanceEvent.STARTED, extra=_about(run))

@@ -14,7 +14,8 @@ from memcore.company import CompanyContext
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import MaintenancePausedError
 from memcore.ingest import insert_unless_tombstoned
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.agents import check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.models.memory import (
     MAX_KEY_CHARS,
     NON_INFERABLE_TAG,
@@ -110,7 +111,7 @@ class Propagation:
         if not waiting:
             return 0
         try:
-            check_kill_switch(self.ledger, company=self.company, agent_id=agent_id)
+            check_kill_switch(self.ledger.agents, self.company, agent_id)
         except MaintenancePausedError:
             return 0
         learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}

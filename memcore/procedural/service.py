@@ -11,11 +11,12 @@ from memcore.company import CompanyContext
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.jobs import Deferred, Done, Outcome, Skipped
+from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt, RetryPolicy
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.lease import LEASE_RENEWAL
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
 from memcore.models.memory import MemoryLevel, experience_refusal
@@ -94,7 +95,7 @@ class LearningService:
 
     def _check_switch(self, lesson: Lesson) -> None:
         # Lessons have a switch of their own in the policy, and are drawn also where runs are off.
-        check_kill_switch(self.ledger, company=self.company, agent_id=lesson.agent_id)
+        check_kill_switch(self.ledger.agents, self.company, lesson.agent_id)
 
     async def _captured(self, lesson: Lesson, model: Model) -> Captured:
         trajectory = self.ledger.trajectories.get(self.company, lesson.lesson_id)

@@ -11,11 +11,12 @@ from memcore.company import CompanyContext
 from memcore.config.learning import EvolverConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.jobs import Done, Outcome, ProgressCallback, no_progress
+from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.lease import LEASE_RENEWAL
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
 from memcore.skills.candidates import BacktestResult
 from memcore.skills.publication import SkillApprovals, promotion, superseded_skill
@@ -205,4 +206,4 @@ class CycleService:
         return attempt.outcome
 
     def _check_switch(self, _cycle: Cycle) -> None:
-        check_kill_switch(self.ledger, company=self.company)
+        check_kill_switch(self.ledger.agents, self.company)

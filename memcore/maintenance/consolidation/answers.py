@@ -18,9 +18,10 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Skipped
+from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt
 from memcore.ledger.lease import LEASE_RENEWAL
-from memcore.ledger.ledger import Ledger, check_kill_switch
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answers as AnswersTable
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
@@ -219,7 +220,9 @@ class SynthesisService:
         return QuestionOutcome(outcome=attempt.outcome, maintenance_run=woken)
 
     def _check_switch(self, part: Synthesis) -> None:
-        check_kill_switch(self.ledger, company=self.company, agent_id=part.agent_id, is_enabled=self.policy.enabled)
+        check_kill_switch(
+            self.ledger.agents, company=self.company, agent_id=part.agent_id, is_enabled=self.policy.enabled
+        )
 
     async def _ask(self, run: Run, part: Synthesis, model: Model) -> None:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]

@@ -145,7 +145,7 @@ def test_a_spent_budget_ends_the_questions_of_its_owner_alone(asker: Asker) -> N
     assert ends["budget"] >= 10
     assert ends["written"] == len(found) < 11
     assert found[-1].agent_id == "bob"
-    assert health_checks.calls.count("companies.paused") <= ends["written"] + question_writer.AT_ONCE, (
+    assert health_checks.calls.count("agents.why_paused") <= ends["written"] + question_writer.AT_ONCE, (
         "the rest was not tried"
     )
     spent = asker.fleet.ledger.spending.of(COMPANY, "ada", asker.fleet.clock().date())

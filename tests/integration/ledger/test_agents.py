@@ -113,6 +113,16 @@ def test_the_kill_switch_is_read_anew_each_time(ledger: Ledger) -> None:
     assert ledger.companies.paused("acme") is False
 
 
+def test_both_switches_of_an_agent_are_read_at_once(ledger: Ledger) -> None:
+    ledger.agents.register("acme", ["ada"], interval=DAILY)
+    ledger.agents.pause("acme", "ada")
+    assert ledger.agents.why_paused("acme", "ada") == "paused for this agent"
+    assert [ledger.agents.why_paused("acme", each) for each in ("bob", None)] == [None, None]
+    assert ledger.agents.why_paused("globex", "ada") is None
+    ledger.companies.pause("acme")
+    assert {ledger.agents.why_paused("acme", each) for each in ("ada", "bob", None)} == {"paused for all agents"}
+
+
 def test_a_removed_company_stays_removed_until_it_is_added_again(ledger: Ledger) -> None:
     with pytest.raises(MemoryNotFoundError, match="acme"):
         ledger.companies.remove("acme")

@@ -272,6 +272,7 @@ WRITES: dict[str, Call] = {
 VIEWS: dict[str, Call] = {
     "agents.get": lambda ledger, _, c: ledger.agents.get(c, AGENT),
     "agents.levels": lambda ledger, _, c: ledger.agents.levels(c, [AGENT, "bob"]),
+    "agents.why_paused": lambda ledger, _, c: ledger.agents.why_paused(c, AGENT),
     "agents.like": lambda ledger, _, c: ledger.agents.like(c, AGENT, by="role", level=MemoryLevel.PERSISTENT, limit=9),
     "agents.list": lambda ledger, _, c: ledger.agents.list(c),
     "agents.count": lambda ledger, _, c: ledger.agents.count(c),

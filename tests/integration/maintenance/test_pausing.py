@@ -103,7 +103,7 @@ async def test_a_switch_that_cannot_be_read_stops_maintenance(world: Maintenance
     reads = Faults(1, strike=unreadable)
     outcome = await world.service(ledger=reads.ledger(world.ledger)).run(planned.run_id)
 
-    assert reads.calls[1] == "companies.paused"
+    assert reads.calls[1] == "agents.why_paused"
     assert isinstance(outcome, Deferred)
     assert "cannot be read" in outcome.reason
     assert await world.snapshot() == before
