@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from chaos.poison import UNKNOWN_COMPANY
 from sqlalchemy import create_engine, text
 from support.running_stack import StackAddress
 from support.stored import history_events, store_client
@@ -62,7 +63,9 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     live = _live(settings)
     runs = ledger.runs.list(settings.company, limit=_ALL)
     agents = {agent_id for agent_id, _ in live.values()} | {run.agent_id for run in runs}
-    letters = ledger.dead_letters.list(settings.company, limit=_ALL)
+    # A job of an unknown company is a letter of that company.
+    named = (settings.company, UNKNOWN_COMPANY)
+    letters = [letter for company in named for letter in ledger.dead_letters.list(company, limit=_ALL)]
     return Evidence(
         live=live,
         history=history_events(settings),

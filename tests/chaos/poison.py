@@ -23,11 +23,14 @@ _PAUSE_SECONDS = 8.0
 #: Seconds before a job that the broker did not take is sent again.
 _AGAIN_SECONDS = 0.5
 
-#: Payloads that can never be done: no JSON, no memories, another company's.
+#: A company that nobody registered.
+UNKNOWN_COMPANY = "other"
+
+#: Payloads that can never be done: no JSON, no memories, an unknown company's.
 _PAYLOADS = (
     "this is no JSON",
     '{"version": 1, "items": []}',
-    json.dumps({"version": 1, "company": "other", "items": [{}]}),
+    json.dumps({"version": 1, "company": UNKNOWN_COMPANY, "items": [{}]}),
 )
 
 
