@@ -132,9 +132,17 @@ def store_queue(agent_id: str, *, count: int = 1) -> Queue:
     """Return the queue for one agent's memories: the agent's shard, or the bulk queue for a large number of them."""
     if count > BULK_ABOVE:
         return Queue.STORE_BULK
+    return STORE_SHARDS[int.from_bytes(_digest(agent_id), "big") % len(STORE_SHARDS)]
+
+
+def job_owner(company: str, agent_id: str | None = None) -> str:
+    """Return the header that names a job's company and agent to the broker, where companies and agents take turns."""
+    return f"{_digest(company).hex()}/{_digest(agent_id or '').hex()}"
+
+
+def _digest(name: str) -> bytes:
     # Not hash(): Python salts it per process, and an agent would wait in another queue from every engine.
-    digest = hashlib.blake2b(agent_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return STORE_SHARDS[int.from_bytes(digest, "big") % len(STORE_SHARDS)]
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 #: Memories that an agent may send in one burst over its shard: what a worker writes in a quarter of a second, so that

@@ -1,10 +1,14 @@
 """The program ``ops.flower``: Flower for this stack, behind a password, on loopback, without memory texts."""
 
+import asyncio
 import os
 import sys
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import urlsplit
 
 from flower.urls import handlers
+from flower.utils.broker import RedisBase
 from flower.views.monitor import Metrics
 from tornado.web import HTTPError
 
@@ -14,7 +18,7 @@ from memcore.config.urls import Address
 from memcore.errors import MemoryConfigError
 from memcore.jobs import declared_payloads
 from memcore.operational import report_error
-from workers.broker import broker_app
+from workers.broker import broker_app, read_queue_lengths
 from workers.logs import set_up_logs
 
 #: Jobs that Flower remembers; its own default of 100,000 grows without end (STACK, Settings).
@@ -47,6 +51,18 @@ def arguments_of(settings: Settings) -> list[str]:
     ]
 
 
+def count_sorted(settings: Settings) -> None:
+    """Let Flower's queues have the messages that workers sorted by owner: it counts the others only."""
+    count = RedisBase.queues
+
+    async def queues(broker: RedisBase, names: Iterable[str]) -> list[dict[str, Any]]:
+        counted: list[dict[str, Any]] = await count(broker, names)
+        lengths, _ = await asyncio.to_thread(read_queue_lengths, settings)
+        return [{**each, "messages": lengths.get(each["name"], each["messages"])} for each in counted]
+
+    RedisBase.queues = queues
+
+
 def _runs_elsewhere(payload: str = "{}") -> None:  # as the workers' tasks take it
     """Stand for a job: Flower sends jobs and runs none."""
 
@@ -64,6 +80,7 @@ def main() -> int:
         # Flower looks into queues by itself and knows kombu's own schemes only; it takes no jobs, so it loses none.
         app.conf.update(broker_url=Address.of(settings.broker_url).url)
         arguments = arguments_of(settings)
+        count_sorted(settings)
         # Before Flower's own, which asks for nothing; /healthcheck stays open, for it says OK and no more.
         handlers.insert(0, (r"/metrics", ProtectedMetrics))
     except Exception as error:  # noqa: BLE001  # a defect is raised again

@@ -8,6 +8,7 @@ from celery import Celery
 
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import Publisher
+from memcore.jobs import job_owner
 from memcore.ledger.work_items import WorkItem
 
 
@@ -25,6 +26,7 @@ class BrokerDispatcher:
                     queue=item.queue,
                     payload=item.payload,
                     summary=f"work of {item.agent_id or 'the company'}",
+                    owner=job_owner(item.company, item.agent_id),
                 )
                 for item in of_kind
                 if item.queue is not None and item.payload is not None

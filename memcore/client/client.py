@@ -55,6 +55,7 @@ from memcore.jobs import (
     StoreRateLimiter,
     Use,
     UsePayload,
+    job_owner,
 )
 from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
@@ -370,6 +371,7 @@ class MemoryClient:
             queue=str(payload.queue),
             payload=payload.model_dump_json(),
             summary=summary or payload.task,
+            owner=job_owner(payload.company, getattr(payload, "agent_id", None)),
         )
         self._sender.send_many(payload.task, [job], track=track, admit=self._admit)
         return JobReceipt(job_id=job.job_id)

@@ -19,6 +19,7 @@ from memcore.jobs import (
     ExperiencePayload,
     Queue,
     StoreItem,
+    job_owner,
 )
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.execution import ExecutionTrace
@@ -128,12 +129,13 @@ def build_payload(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingJob:
-    """A job to publish; its payload is JSON, and its summary what monitoring shows of it."""
+    """A job to publish: its payload as JSON, its summary for monitoring, its owner as ``job_owner`` writes it."""
 
     job_id: str
     queue: str
     payload: str = field(repr=False)
     summary: str
+    owner: str = ""
 
 
 def portions(items: Iterable[Item], *, size: Callable[[Item], int], most: int, most_size: int) -> Iterator[list[Item]]:
@@ -154,11 +156,18 @@ def portions(items: Iterable[Item], *, size: Callable[[Item], int], most: int, m
 def store_jobs(company: str, items: Iterable[StoreItem], *, queue: Queue) -> Iterator[OutgoingJob]:
     """Cut the items into jobs whose payloads keep the limits on count and bytes; the order stays."""
     # The size of the JSON counts, and its comma: it includes tags, and a control character takes six bytes.
-    texts = (item.model_dump_json() for item in items)
+    texts = ((item.agent_id, item.model_dump_json()) for item in items)
     room = MAX_PAYLOAD_BYTES - _FRAME_BYTES
-    for batch in portions(texts, size=lambda text: len(text.encode()) + 1, most=MAX_STORE_ITEMS, most_size=room):
-        payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(batch)}]}}'
-        yield OutgoingJob(job_id=ids.new_id(), queue=str(queue), payload=payload, summary=f"{len(batch)} memories")
+    for batch in portions(texts, size=lambda text: len(text[1].encode()) + 1, most=MAX_STORE_ITEMS, most_size=room):
+        payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(text for _, text in batch)}]}}'
+        yield OutgoingJob(
+            job_id=ids.new_id(),
+            queue=str(queue),
+            payload=payload,
+            summary=f"{len(batch)} memories",
+            # An import's job may hold memories of many agents, and any of them will do.
+            owner=job_owner(company, batch[0][0]),
+        )
 
 
 def build_trace_payload(

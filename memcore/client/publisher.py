@@ -94,8 +94,13 @@ class OwnCelery(Celery):  # type: ignore[misc]  # see above
         return code
 
 
+#: The header that names a job's company and agent (``memcore.jobs.job_owner``), and the key where workers count the
+#: messages of a queue that they have sorted by it (workers/transport/scripts.py).
+OWNER_HEADER, SORTED_KEY = "owner", "{queue}:sorted"
+
 #: Stand in the cut message until it is filled in; no text of Celery's holds words like these.
-_JOB, _SUMMARY, _TAG, _BODY = _GAPS = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>")
+_GAPS = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>", "memtend<owner>")
+_JOB, _SUMMARY, _TAG, _BODY, _OWNER = _GAPS
 
 
 class MessageTemplate:
@@ -120,7 +125,8 @@ class MessageTemplate:
             "",
             content_type=content_type,
             content_encoding=content_encoding,
-            headers=task.headers,
+            # First, where the broker finds it soonest.
+            headers={OWNER_HEADER: _OWNER, **task.headers},
             properties={**task.properties, "delivery_mode": app.conf.task_default_delivery_mode},
             priority=0,
         )
@@ -137,6 +143,7 @@ class MessageTemplate:
         values = {
             _JOB: _inside(outgoing_job.job_id),
             _SUMMARY: _inside(outgoing_job.summary),
+            _OWNER: outgoing_job.owner,
             _TAG: str(uuid4()),
             _BODY: b64encode(body.encode()).decode("ascii"),
         }
@@ -222,6 +229,7 @@ class Publisher:
                 args=(outgoing_job.payload,),
                 task_id=outgoing_job.job_id,
                 queue=outgoing_job.queue,
+                headers={OWNER_HEADER: outgoing_job.owner},
                 argsrepr=outgoing_job.summary,
                 kwargsrepr="",
                 ignore_result=not track,
@@ -257,8 +265,7 @@ def chunks(outgoing_jobs: Iterable[OutgoingJob]) -> Iterator[list[OutgoingJob]]:
 
 def _length(channel: Any, queue: str) -> int:
     with channel.conn_or_acquire() as client:
-        length: int = client.llen(queue)
-    return length
+        return int(client.llen(queue)) + int(client.get(SORTED_KEY.format(queue=queue)) or 0)
 
 
 def _declared(connection: Any, queue: str) -> int:

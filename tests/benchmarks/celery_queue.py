@@ -18,7 +18,10 @@ POOLS = {
 }
 
 #: Jobs that wait, and jobs taken and not acknowledged.
-COUNTS = "return {redis.call('LLEN', 'celery'), redis.call('HLEN', 'unacked')}"
+COUNTS = """
+local sorted = redis.call('GET', 'celery:sorted') or 0
+return {redis.call('LLEN', 'celery') + sorted, redis.call('HLEN', 'unacked')}
+"""
 
 
 def noop() -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, text
 from memcore.backends.factory import mem0_config_of
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
+from support.valkey_servers import queue_length
 from workers.groups import GROUPS
 
 
@@ -58,7 +59,7 @@ def history_events(settings: Settings) -> Counter[tuple[str, str]]:
 def jobs_waiting(settings: Settings, *queues: Queue) -> int:
     """Return how many jobs lie on these queues, or on all."""
     with Redis.from_url(settings.broker_url) as broker:
-        return sum(int(broker.llen(str(queue))) for queue in queues or Queue)
+        return sum(queue_length(broker, str(queue)) for queue in queues or Queue)
 
 
 def jobs_in_hand(settings: Settings, *groups: str) -> int:

@@ -32,6 +32,11 @@ def free_port() -> int:
         return port
 
 
+def queue_length(client: redis.Redis, queue: str) -> int:
+    """Count the messages of a queue, those that a worker has sorted by owner and the others."""
+    return int(client.llen(queue)) + int(client.get(f"{queue}:sorted") or 0)
+
+
 class BrokerAddress:
     """A Valkey server that a test starts and kills."""
 

@@ -5,7 +5,7 @@ Its list of unreadable messages stands below it; whoever reads that keeps each e
 
 import logging
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -24,7 +24,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from workers.transport.polling import QueueWaiter
 from workers.transport.qos import ReliableQoS
-from workers.transport.scripts import PIECE, REMOVE, SET_ASIDE, TURN, TURN_DIGEST
+from workers.transport.scripts import PIECE, REMOVE, SET_ASIDE, SIZE, TURN, TURN_DIGEST, UNSORT
 
 #: Seconds after which a channel interrupts the delivery of a batch to send acknowledgements. A solo worker runs jobs
 #: inside the delivery: without this the first job of a batch would be acknowledged only after the last.
@@ -40,6 +40,9 @@ SETTLE_SECONDS = 2.0
 
 #: Bytes (16 MiB) after which a turn takes no further message: 64 of the largest would fill a worker's memory.
 TURN_BYTES = 16_777_216
+
+#: Most scripts that closing spends on a list's sorted messages: a hundred thousand of them.
+UNSORT_CALLS = 100
 
 #: kombu's name for the socket on which a channel receives messages.
 FETCH = "BRPOP"
@@ -103,8 +106,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self.unreadable = UnreadableMessages(self)
         self._unregistered_queues: set[str] = set()
         self._qos: ReliableQoS | None = None
-        self._asked: tuple[tuple[str, ...], int] = ((), 0)
-        self._is_dry = False
+        self._asked: tuple[dict[str, int], int] = ({}, 0)
+        #: The queues that may hold more than the last turn took.
+        self._ready: set[str] = set()
+        #: The queues whose messages it may have sorted.
+        self._fetched: set[str] = set()
         self._is_script_known = False
         self._broker_errors = broker_errors(connection)
         super().__init__(connection, **kwargs)
@@ -157,11 +163,14 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         """Start consuming; messages of a ``no_ack`` queue are not registered as unacknowledged."""
         (self._unregistered_queues.add if no_ack else self._unregistered_queues.discard)(queue)
-        self._is_dry = False
-        return super().basic_consume(queue, no_ack, *args, **kwargs)
+        result = super().basic_consume(queue, no_ack, *args, **kwargs)
+        self._ready.add(queue)
+        self._fetched.add(queue)
+        return result
 
     def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Any:
         """Take one message now, or None."""
+        self._fetched.add(queue)
         keys = (self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists((queue,)))
         reply = self.run(TURN, keys, (1, 1, 1, self.largest_message, TURN_BYTES, 0 if no_ack else 1, 1))
         with self.conn_or_acquire() as client:
@@ -181,15 +190,17 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         queues = tuple(self._queue_cycle.consume(len(self._queue_cycle.items)))
         # Nothing more while messages of the last turn wait for their delivery.
         wanted = self.qos.window() if queues and not self._inbox else 0
+        # A queue at its limit would wake for messages that nobody may take.
+        most = {queue: self._free_slots(queue, wanted) for queue in queues}
+        is_ready = any(most.get(queue) for queue in self._ready)
         is_poll_due = monotonic() - (self._brpop_sent_at or 0) >= POLL_SECONDS
-        if self.qos.acks or self._inbox or (wanted and (not self._is_dry or is_poll_due)):
+        if self.qos.acks or self._inbox or is_ready or (wanted and is_poll_due):
             poller.attach(self, self.client, FETCH)
-            self._watch(self._send_round, queues, wanted)
-        if wanted and self._is_dry:
-            for queue in queues:
+            self._watch(self._send_round, most, wanted)
+        if not is_ready:
+            for queue in filter(most.get, queues):
                 waiter = self._waiter(queue)
-                # A queue at its limit would wake for messages that nobody may take.
-                if self._free_slots(queue, wanted) and waiter.wait_started_at is None:
+                if waiter.wait_started_at is None:
                     poller.attach(self, waiter, f"WAITER {queue}")
                     self._watch(waiter.start_wait)
 
@@ -213,6 +224,8 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._closing = True
         self._guarded(self._abandon_round if was_lost else self._settle)
         self._guarded(self.qos.flush)
+        if not was_lost:
+            self._guarded(partial(self._unsort, *self._fetched))
         if was_lost:
             self.qos.forget()
             self.auto_delete_queues.clear()
@@ -233,6 +246,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 
     def _update_queue_cycle(self) -> None:
         super()._update_queue_cycle()
+        self._ready &= set(self._queue_cycle.items)
         for queue in set(self._waiters) - set(self._queue_cycle.items):
             self._waiters.pop(queue).close()
             self.handlers.pop(f"WAITER {queue}", None)
@@ -248,12 +262,34 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def _hear(self, waiter: QueueWaiter) -> None:
         try:
             if self._watch(waiter.listen):
-                self._is_dry = False
+                self._ready.add(waiter.key.removeprefix(self.global_keyprefix))
         except ResponseError as problem:
             # A full server refuses to move even onto the same place; polling goes on finding messages.
             _logger.warning("transport.bell.refused queue=%s reason=%s", waiter.key, problem)
             waiter.wait_started_at = monotonic()
         raise Empty
+
+    def _size(self, queue: str) -> int:
+        return int(self.run(SIZE, tuple(self._lists((queue,))), ()))
+
+    def _has_queue(self, queue: str, **_: Any) -> bool:
+        return self._size(queue) > 0
+
+    def _purge(self, queue: str) -> int:
+        self._unsort(queue)
+        return int(super()._purge(queue))
+
+    def _delete(self, queue: str, *args: Any, **kwargs: Any) -> None:
+        self._unsort(queue)
+        super()._delete(queue, *args, **kwargs)
+
+    def _unsort(self, *queues: str) -> None:
+        """Move sorted messages back to where workers of an earlier release, and stock consumers, find them."""
+        for key in self._lists(queues):
+            # Bounded: other workers may sort them again meanwhile.
+            for _ in range(UNSORT_CALLS):
+                if not self.run(UNSORT, (key,), ()):
+                    break
 
     def _lists(self, queues: tuple[str, ...]) -> list[str]:
         return [self._q_for_pri(queue, step) for step in self.priority_steps for queue in queues]
@@ -265,19 +301,19 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         waiting = sum(name == queue for name, *_ in self._inbox)
         return min(wanted, max(0, limit - waiting - self.qos.held_of(queue)))
 
-    def _send_round(self, queues: tuple[str, ...], wanted: int) -> None:
+    def _send_round(self, most: dict[str, int], wanted: int) -> None:
+        queues = tuple(most)
         is_fair = self.queue_order_strategy == "round_robin"
         flags = [0 if queue in self._unregistered_queues else 1 for queue in queues]
         keys = [self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists(queues)]
         keys = [self.global_keyprefix + key for key in keys]
         command = ("EVALSHA", TURN_DIGEST) if self._is_script_known else ("EVAL", TURN)
         connection = self.client.connection
-        self._asked = (queues, wanted)
+        self._asked = (most, wanted)
         self._in_poll = connection
         self._brpop_sent_at = monotonic()
-        most = [self._free_slots(queue, wanted) for queue in queues]
         limits = (self.largest_message, TURN_BYTES)
-        arguments = (wanted, len(queues), int(is_fair), *limits, *flags, *most, *self.qos.acks.send())
+        arguments = (wanted, len(queues), int(is_fair), *limits, *flags, *most.values(), *self.qos.acks.send())
         connection.send_command(*command, len(keys), *keys, *arguments)
 
     def _brpop_read(self, **_: Any) -> Literal[True]:
@@ -295,7 +331,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         except NoScriptError:
             # The server's scripts were flushed: nothing of the turn happened.
             self._abandon_round()
-            self._is_script_known = self._is_dry = False
+            self._is_script_known = False
             raise Empty from None
         except BaseException:
             self._abandon_round()
@@ -303,10 +339,13 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._in_poll = None
         self._is_script_known = True
         self.qos.acks.confirm()
-        queues, wanted = self._asked
-        if wanted:
-            is_full = sum(map(len, taken[2::3])) >= TURN_BYTES
-            self._is_dry = len(taken) // 3 + unreadable < wanted and not is_full
+        most, wanted = self._asked
+        queues = tuple(most)
+        # Without an unreadable message, whose queue is not told, a queue has no more that gave less than it might.
+        is_full = len(taken) // 3 >= wanted or sum(map(len, taken[2::3])) >= TURN_BYTES
+        if not is_full and not unreadable:
+            given = Counter(taken[::3])
+            self._ready -= {queue for slot, queue in enumerate(queues, start=1) if given[slot] < most[queue]}
         for slot, tag, raw in zip(taken[::3], taken[1::3], taken[2::3], strict=True):
             self._inbox.append((queues[slot - 1], bytes_to_str(tag), raw))
             self._queue_cycle.rotate(queues[slot - 1])
@@ -364,7 +403,8 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
 
     def _lose(self) -> None:
         self._abandon_round()
-        self._is_dry = self._is_script_known = False
+        self._is_script_known = False
+        self._ready.update(self._queue_cycle.items)
         if self.connection is not None:
             self.connection.is_lost = True
         client = self.__dict__.get("client")

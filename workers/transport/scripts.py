@@ -2,18 +2,28 @@
 
 from hashlib import sha1
 
+#: Messages that one turn sorts at most: about ten milliseconds of the server's time.
+SORTED_AT_ONCE = 1_024
+
 #: One turn: forget the acknowledged messages, then move up to ARGV[1] messages from their lists into ``unacked`` and
 #: ``unacked_index``. A message is on a list or in ``unacked`` at every moment, so a connection cut after the reply
 #: costs a redelivery, never a message.
+#: Where more messages wait on a list than this turn may take of it, they are sorted first: each goes to a list of its
+#: company and agent, which its header ``owner`` names, and companies, and the agents of each, take turns. Clients go on
+#: sending to the one list, and workers of an earlier release take from it. LMOVE sorts, because the server's log of
+#: commands gets no second copy of the message.
 #: A message above ARGV[4] bytes, or one that is no kombu message, goes to the list of unreadable messages instead,
 #: behind the name of its queue and a line feed.
-#: KEYS: unacked, unacked_index, unreadable, then the lists, all of priority step 0 first, then the next step.
+#: KEYS: unacked, unacked_index, unreadable, then the lists, all of priority step 0 first, then the next step. Beside
+#: each list, while it has sorted messages: ``LIST:owners``, their companies, the next one last;
+#: ``LIST:owners:COMPANY``, the agents of one; ``LIST:owners:COMPANY:AGENT``, the messages of one; ``LIST:sorted``, how
+#: many they all are.
 #: ARGV: messages wanted, lists per step, '1' to go round the lists or '0' to empty them in order, the largest message
-#: to read, the bytes after which a turn takes no further message, one '1' (registered) or '0' (consumed without
-#: acknowledgement) per list of a step, the most to take of each queue whatever the step, then acknowledged tags.
+#: to read, the bytes after which a turn takes, or sorts, no further message, one '1' (registered) or '0' (consumed
+#: without acknowledgement) per list of a step, the most to take of each queue whatever the step, then acknowledged
+#: tags.
 #: Reply: messages moved aside as unreadable, then list number, tag ('' if not registered) and raw message for each one
-#: taken. RPOP comes before HSET because a full server (noeviction) refuses a script whose first write grows memory; a
-#: failed write puts the message back.
+#: taken. A failed write puts the message back.
 TURN = """
 local want, width, fair = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
 local largest, room = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -43,11 +53,57 @@ local function register(tag, entry)
   redis.call('HSET', KEYS[1], tag, entry)
   redis.call('ZADD', KEYS[2], now, tag)
 end
-local left = {}
+local function owner(raw)
+  local _, at = raw:find('"owner": "', 1, true)
+  local company, agent = raw:match('^(%x+)/(%x+)"', (at or #raw) + 1)
+  return company or '-', agent or '-'
+end
+-- Gives an owner its turn, last of all, once its list has its first message.
+local function enter(list, company, agent)
+  local owners = list .. ':owners'
+  local agents = owners .. ':' .. company
+  if redis.call('LLEN', agents .. ':' .. agent) == 1 and redis.call('LPUSH', agents, agent) == 1 then
+    redis.call('LPUSH', owners, company)
+  end
+end
+local function sort(list)
+  local owners, known, count, bytes = list .. ':owners', {}, 0, 0
+  while count < SORTED and bytes < tonumber(ARGV[5]) do
+    local raw = redis.call('LINDEX', list, -1)
+    if not raw then break end
+    local company, agent = owner(raw)
+    local agents = owners .. ':' .. company
+    local messages = agents .. ':' .. agent
+    redis.call('LMOVE', list, messages, 'RIGHT', 'LEFT')
+    if not known[messages] then enter(list, company, agent) end
+    known[messages] = true
+    count, bytes = count + 1, bytes + #raw
+  end
+  if count > 0 then redis.call('INCRBY', list .. ':sorted', count) end
+end
+local left, sorted, gone = {}, {}, {}
+local function next_sorted(slot, list)
+  local owners = list .. ':owners'
+  local company = redis.call('LMOVE', owners, owners, 'RIGHT', 'LEFT')
+  local agents = owners .. ':' .. company
+  local agent = redis.call('LMOVE', agents, agents, 'RIGHT', 'LEFT') or ''
+  local messages = agents .. ':' .. agent
+  local raw = redis.call('RPOP', messages)
+  if redis.call('EXISTS', messages) == 0 then
+    redis.call('LPOP', agents)
+    if redis.call('EXISTS', agents) == 0 then
+      redis.call('LPOP', owners)
+      sorted[slot] = redis.call('EXISTS', owners) == 1
+    end
+  end
+  gone[slot] = (gone[slot] or 0) + 1
+  return raw
+end
 for slot = 1, width do left[slot] = tonumber(ARGV[5 + width + slot]) end
-local function take(slot, key)
+local function take(slot, list)
   if left[slot] < 1 or room < 1 then return false end
-  local raw = redis.call('RPOP', key)
+  local is_sorted = sorted[slot]
+  local raw = is_sorted and next_sorted(slot, list) or redis.call('RPOP', list)
   if not raw then return false end
   want, left[slot] = want - 1, left[slot] - 1
   local readable, tag, entry = #raw <= largest, '', nil
@@ -59,7 +115,9 @@ local function take(slot, key)
     written, problem = pcall(register, tag, entry)
   end
   if not written then
-    redis.call('RPUSH', key, raw)
+    local company, agent = owner(raw)
+    redis.call('RPUSH', is_sorted and list .. ':owners:' .. company .. ':' .. agent or list, raw)
+    if is_sorted then enter(list, company, agent) end
     error(problem)
   end
   if readable then
@@ -72,30 +130,85 @@ local function take(slot, key)
   end
   return true
 end
-for step = 0, (#KEYS - 3) / width - 1 do
-  local base = 3 + step * width
-  if fair then
-    local dry, moved = {}, true
-    while moved do
-      moved = false
-      for slot = 1, width do
-        if want < 1 then return reply end
-        if not dry[slot] then
-          if take(slot, KEYS[base + slot]) then moved = true else dry[slot] = true end
-        end
+local function take_all(base, dry)
+  while fair do
+    local moved = false
+    for slot = 1, width do
+      if want < 1 then return end
+      if not dry[slot] then
+        if take(slot, KEYS[base + slot]) then moved = true else dry[slot] = true end
       end
     end
-  else
+    if not moved then return end
+  end
+  for slot = 1, width do
+    while want > 0 and not dry[slot] and take(slot, KEYS[base + slot]) do end
+  end
+end
+-- Removes nothing: a full server (noeviction) refuses a script whose first write may grow memory.
+redis.call('ZREM', KEYS[2], '')
+for base = 3, #KEYS - width, width do
+  local lists = {unpack(KEYS, base + 1, base + width)}
+  for slot = 1, width do lists[width + slot] = lists[slot] .. ':owners' end
+  if want > 0 and redis.call('EXISTS', unpack(lists)) > 0 then
+    local dry = {}
+    gone = {}
     for slot = 1, width do
-      while want > 0 and take(slot, KEYS[base + slot]) do end
+      local list, most = lists[slot], math.min(want, left[slot])
+      local waiting = redis.call('LLEN', list)
+      sorted[slot] = redis.call('EXISTS', lists[width + slot]) == 1
+      if most > 0 and waiting > 0 and (sorted[slot] or waiting > most) then
+        sort(list)
+        sorted[slot] = true
+      end
+      dry[slot] = waiting == 0 and not sorted[slot]
+    end
+    take_all(base, dry)
+    for slot, count in pairs(gone) do
+      if sorted[slot] then
+        redis.call('DECRBY', lists[slot] .. ':sorted', count)
+      else
+        redis.call('DEL', lists[slot] .. ':sorted')
+      end
     end
   end
 end
 return reply
-"""
+""".replace("SORTED", str(SORTED_AT_ONCE))
 
 #: The name under which a server remembers it after the first ``EVAL``.
 TURN_DIGEST = sha1(TURN.encode(), usedforsecurity=False).hexdigest()
+
+#: Counts the messages of lists, sorted or not.
+#: KEYS: the lists.
+SIZE = """
+local count = 0
+for _, list in ipairs(KEYS) do
+  count = count + redis.call('LLEN', list) + (redis.call('GET', list .. ':sorted') or 0)
+end
+return count
+"""
+
+#: Moves up to ``SORTED_AT_ONCE`` sorted messages back onto their list, for consumers that know only that one.
+#: KEYS: the list. Reply: 1 while more are sorted.
+UNSORT = """
+local owners, count = KEYS[1] .. ':owners', 0
+while count < SORTED do
+  local company = redis.call('LINDEX', owners, -1)
+  if not company then break end
+  local agents = owners .. ':' .. company
+  local messages = agents .. ':' .. (redis.call('LINDEX', agents, -1) or '')
+  if redis.call('LMOVE', messages, KEYS[1], 'LEFT', 'RIGHT') then count = count + 1 end
+  if redis.call('EXISTS', messages) == 0 then redis.call('RPOP', agents) end
+  if redis.call('EXISTS', agents) == 0 then redis.call('RPOP', owners) end
+end
+if redis.call('EXISTS', owners) == 1 then
+  redis.call('DECRBY', KEYS[1] .. ':sorted', count)
+  return 1
+end
+redis.call('DEL', KEYS[1] .. ':sorted')
+return 0
+""".replace("SORTED", str(SORTED_AT_ONCE))
 
 #: Moves one message from ``unacked`` to the list of unreadable messages: only the client could tell.
 #: KEYS: unacked, unacked_index, unreadable. ARGV: tag ('' if not registered), queue and message as TURN writes them.

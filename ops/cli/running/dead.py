@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs import StorePayload
+from memcore.jobs import StorePayload, job_owner
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
@@ -79,7 +79,13 @@ def replay(
                 if letter is not None and letter.job != UNREADABLE:
                     # Its outcome says that it died, and an outcome that is final is never written over.
                     sender.forget(job_id)
-                    job = OutgoingJob(job_id=job_id, queue=letter.queue, payload=letter.payload, summary="replayed")
+                    job = OutgoingJob(
+                        job_id=job_id,
+                        queue=letter.queue,
+                        payload=letter.payload,
+                        summary="replayed",
+                        owner=job_owner(letter.company),
+                    )
                     sender.publish(letter.job, [job], track=True)
                     ledger.dead_letters.remove(letter)
                     sent += 1

@@ -1,13 +1,23 @@
 """Flower asks for its password everywhere, and `memtend up` says where it is without saying what it is."""
 
+import asyncio
 import base64
 import http.client
 import json
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from flower.urls import handlers
+from flower.utils.broker import Broker, RedisBase
 from support.running_stack import StackAddress
+from support.valkey_servers import valkey_server
+
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import Publisher
+from memcore.jobs import Queue, StorePayload
+from ops.flower import count_sorted
+from workers.broker import broker_app
 
 #: What anybody may see: that it is there, its style sheets, and that a page is not.
 OPEN = {"/healthcheck", "/login/?", "/logout", "/static/(.*)", ".*"}
@@ -56,6 +66,23 @@ def test_up_prints_an_address_to_click_on_the_user_and_the_place_of_the_password
     assert f"Flower: http://{url.hostname}:{url.port}/ " in said
     assert f"user memtend, password: flower_password in {addresses}" in said
     assert json.loads(addresses.read_bytes())["flower_password"] == url.password
+
+
+def test_its_queues_have_what_workers_sorted_too(
+    stack: StackAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RedisBase, "queues", RedisBase.queues)
+    name = str(Queue.STORE_BULK)
+    with valkey_server(tmp_path) as broker:
+        settings = stack.settings.model_copy(update={"broker_url": broker.url})
+        job = OutgoingJob(job_id="job-1", queue=name, payload="{}", summary="1 memories")
+        app = broker_app(settings)
+        Publisher(app).publish(StorePayload.task, [job] * 3, track=False)
+        app.connection().default_channel.basic_get(name)
+        count_sorted(settings)
+        counted = asyncio.run(Broker(broker.url).queues([name]))
+        app.close()
+    assert counted == [{"name": name, "messages": 2}]
 
 
 def test_no_log_holds_a_password(stack: StackAddress) -> None:

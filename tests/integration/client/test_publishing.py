@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from kombu.connection import Connection
 from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore import AsyncMemoryClient, JobState, MemoryClient, ids
@@ -22,7 +23,9 @@ from workers import transport
 #: Everything that JSON, base64 or a careless template could break.
 ODD = 'a "quoted" \\ back\u2028slash,\x01 naïve café 日本 \U0001f9e0 memtend<job> memtend<body>'
 
-JOB = OutgoingJob(job_id='job "1"', queue=str(Queue.STORE), payload=json.dumps({"text": ODD}), summary='2 "memories"')
+JOB = OutgoingJob(
+    job_id='job "1"', queue=str(Queue.STORE), payload=json.dumps({"text": ODD}), summary='2 "memories"', owner="ab/cd"
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,7 @@ def test_a_message_is_the_one_that_celery_would_have_written(
         argsrepr=JOB.summary, kwargsrepr="", ignore_result=not track,
     )  # fmt: skip
     theirs, ours = messages(broker, JOB.queue)
+    assert ours["headers"].pop("owner") == JOB.owner
     assert theirs["properties"].pop("delivery_tag") != ours["properties"].pop("delivery_tag")
     # where an answer would be sent to, for result backends that send one; ours keeps outcomes in a store
     assert theirs["properties"].pop("reply_to")
@@ -80,6 +84,16 @@ def test_a_message_is_the_one_that_celery_would_have_written(
     assert ours == theirs
     args, _, _ = json.loads(base64.b64decode(ours["body"]))
     assert args == [JOB.payload]
+
+
+def test_waiting_counts_what_workers_have_sorted_too(app: Celery, broker: BrokerAddress) -> None:
+    publisher = Publisher(app)
+    publisher.publish(StorePayload.task, [JOB] * 3, track=True)
+    with Connection(transport.reliable_url(broker.url)) as worker:
+        assert worker.default_channel.basic_get(JOB.queue).headers["owner"] == "ab/cd"
+        with broker.client() as client:
+            assert client.llen(JOB.queue) == 0
+        assert publisher.waiting(JOB.queue) == 2
 
 
 def test_jobs_travel_in_few_commands_in_their_order_to_their_queues(app: Celery, broker: BrokerAddress) -> None:

@@ -12,14 +12,24 @@ from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
 from support.job_contexts import ScriptedContext, ScriptedContexts
 from support.running_stack import wait_until
-from support.valkey_servers import BrokerAddress, valkey_server
+from support.valkey_servers import BrokerAddress, queue_length, valkey_server
 
 from memcore import JobState, MemoryClient
 from memcore.client.envelopes import ImportRecord, OutgoingJob
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs import BULK_ABOVE, VERSION, Deferred, MaintenancePayload, Queue, StorePayload, Use, store_queue
+from memcore.jobs import (
+    BULK_ABOVE,
+    VERSION,
+    Deferred,
+    MaintenancePayload,
+    Queue,
+    StorePayload,
+    Use,
+    job_owner,
+    store_queue,
+)
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -199,7 +209,8 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
 ) -> None:  # fmt: skip
     monkeypatch.setattr("tasks.job.NEWER_DELAY", timedelta(0))
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
-    job = OutgoingJob(job_id="job-2", queue=str(Queue.STORE), payload=newer, summary="1 memories")
+    owner = job_owner("acme", "ada")
+    job = OutgoingJob(job_id="job-2", queue=str(Queue.STORE), payload=newer, summary="1 memories", owner=owner)
     client._sender.publish(StorePayload.task, [job], track=True)
     app = app_of(STORE)
     with working(app, Queue.STORE):
@@ -207,11 +218,11 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
         assert not client.status("job-2").is_finished
     assert job_context.batch_writer.taken == []
     assert job_context.ledger.dead_letters.count("acme") == 0
-    assert {(headers["id"], headers["retries"], headers["argsrepr"]) for headers in published} == {
-        ("job-2", 0, "1 memories")
+    assert {(headers["id"], headers["retries"], headers["argsrepr"], headers["owner"]) for headers in published} == {
+        ("job-2", 0, "1 memories", owner)
     }
     with broker.client() as redis:
-        assert redis.llen(str(Queue.STORE)) + redis.hlen("unacked.store") == 1
+        assert queue_length(redis, str(Queue.STORE)) + redis.hlen("unacked.store") == 1
 
 
 def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
@@ -235,7 +246,7 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
         list(client.wait(["known"], timeout_seconds=60))
         assert not client.status("job-3").is_finished
     with broker.client() as redis:
-        assert redis.llen(str(Queue.STORE)) + redis.hlen("unacked.store") == 1
+        assert queue_length(redis, str(Queue.STORE)) + redis.hlen("unacked.store") == 1
     assert newest(broker, Queue.STORE)["headers"]["id"] == "job-3"
     assert WORD not in caplog.text
 

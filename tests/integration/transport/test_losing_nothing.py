@@ -9,7 +9,7 @@ from kombu.messaging import Consumer
 from redis import Redis
 from redis.exceptions import ResponseError
 from support.cutting_proxy import cutting_proxy
-from support.valkey_servers import BrokerAddress
+from support.valkey_servers import BrokerAddress, queue_length
 
 QUEUE = Queue("jobs", routing_key="jobs")
 
@@ -101,4 +101,4 @@ def test_a_message_that_cannot_be_registered_goes_back_to_its_queue(connect: Cal
         connect("ours").default_channel.basic_get("jobs")
     store.delete("unacked")
     assert connect("ours").default_channel.basic_get("jobs").payload == "older"
-    assert (store.llen("jobs"), store.hlen("unacked")) == (1, 1)
+    assert (queue_length(store, "jobs"), store.hlen("unacked")) == (1, 1)

@@ -10,6 +10,9 @@ from kombu.asynchronous import Hub
 from kombu.entity import Queue
 from kombu.messaging import Consumer
 from redis import Redis
+from support.valkey_servers import queue_length
+
+from workers.transport.scripts import SORTED_AT_ONCE
 
 #: Seconds that a condition gets: far more than it needs on a busy machine.
 PATIENCE = 60
@@ -168,6 +171,55 @@ def test_queues_take_turns_whatever_their_length(
     assert not store.exists("small")
 
 
+@pytest.mark.parametrize("loud", [500, 3_000])
+def test_companies_and_the_agents_of_each_take_turns_however_many_messages_one_has(
+    connect: Callable[..., Any], store: Redis, in_loop: type_of_loop, loud: int
+) -> None:
+    publisher = connect("stock")
+    for body, owner in [("loud", "a1/1")] * loud + [("its neighbour", "a1/2"), ("quiet", "b2/1"), ("old client", "")]:
+        publish(publisher, "jobs", body, headers={"owner": owner} if owner else {})
+    connection = connect("ours")
+    connection.default_channel.basic_qos(prefetch_count=8)
+    heard: list[Any] = []
+
+    def take(body: Any, message: Any) -> None:
+        heard.append(body)
+        message.ack()
+
+    run_until = in_loop(connection)
+    with Consumer(connection.default_channel, [queue("jobs")], callbacks=[take]):
+        run_until(lambda: {"its neighbour", "quiet", "old client"} <= set(heard))
+        first = list(heard)
+        run_until(lambda: len(heard) == loud + 3 and not store.exists("unacked"))
+
+    # One of each owner in turn, as soon as they are sorted: of the longer list that takes three turns of eight.
+    assert max(map(first.index, ("its neighbour", "quiet", "old client"))) < 8 * (1 + loud // SORTED_AT_ONCE)
+    assert sorted(heard) == sorted(["loud"] * loud + ["its neighbour", "quiet", "old client"])
+    assert not store.exists("jobs", "jobs:owners", "jobs:sorted")
+
+
+def test_a_message_that_comes_while_others_are_sorted_waits_for_one_round(
+    connect: Callable[..., Any], store: Redis
+) -> None:
+    publisher, channel = connect("stock"), connect("ours").default_channel
+    publish(publisher, "jobs", *range(200), headers={"owner": "a1/1"})
+    assert channel.basic_get("jobs").payload == 0
+    publish(publisher, "jobs", "late", headers={"owner": "b2/1"})
+
+    assert queue_length(store, "jobs") == channel.queue_declare("jobs", passive=True).message_count == 200
+    assert [channel.basic_get("jobs").payload for _ in range(3)] == [1, "late", 2]
+    assert queue_length(store, "jobs") == 197
+
+
+def test_sorted_messages_are_purged_with_their_queue(connect: Callable[..., Any], store: Redis) -> None:
+    channel = connect("ours").default_channel
+    publish(connect("stock"), "jobs", *range(3), headers={"owner": "a1/1"})
+    channel.basic_get("jobs").ack()
+
+    assert channel.queue_purge("jobs") == 2
+    assert not store.exists("jobs", "jobs:owners", "jobs:owners:a1", "jobs:owners:a1:1", "jobs:sorted")
+
+
 def test_a_limited_queue_leaves_the_other_slots_free_and_spins_no_wheel_while_it_waits(
     connect: Callable[..., Any], store: Redis, in_loop: type_of_loop
 ) -> None:
@@ -191,14 +243,14 @@ def test_a_limited_queue_leaves_the_other_slots_free_and_spins_no_wheel_while_it
         run_until(lambda: len(heard) == 8)
         assert [message.payload for message in heard[3:]] == ["later"] * 5
         assert calls(store, "eval") + calls(store, "evalsha") < 50
-        assert store.llen("bulk") == 38
+        assert queue_length(store, "bulk") == 38
 
         next(message for message in heard if message.payload == "bulk").ack()
         run_until(lambda: len(heard) == 9)
         assert heard[-1].payload == "bulk"
         for message in heard[3:]:
             message.reject()
-        run_until(lambda: store.llen("bulk") == 36)
+        run_until(lambda: queue_length(store, "bulk") == 36)
     assert store.hlen("unacked") == 3
 
 

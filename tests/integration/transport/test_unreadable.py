@@ -124,7 +124,7 @@ def test_what_a_lost_answer_moved_aside_is_looked_for(connect: Callable[..., Any
         assert not channel.unreadable.may_wait
         store.rpush("jobs", "no message")
         channel.qos.acks.add("done before")
-        channel._send_round(("jobs",), 1)
+        channel._send_round({"jobs": 1}, 1)
         wait_until(lambda: store.exists("unreadable") == 1, what="the server to move it")
         # As kombu does with a connection whose server did not answer in time.
         channel._in_poll.disconnect()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from celery import Celery
 from redis import Redis
-from support.valkey_servers import BrokerAddress
+from support.valkey_servers import BrokerAddress, queue_length
 
 from workers.transport import reliable_url
 
@@ -102,7 +102,7 @@ def test_a_worker_survives_its_broker_and_every_job_runs(
 
         # Both jobs run on through the outage and are acknowledged over a new connection.
         wait_for(lambda: worker.lines()["end 0"] and worker.lines()["end 1"])
-        wait_for(lambda: store.hlen("unacked") == 6 or store.llen("celery") < 22)
+        wait_for(lambda: store.hlen("unacked") == 6 or queue_length(store, "celery") < 22)
         for tag in store.hkeys("unacked"):
             store.zincrby("unacked_index", -60, tag)  # what the dead connection held and no job runs
         wait_for(lambda: all(worker.lines()[f"end {number}"] for number in range(30)))
