@@ -282,7 +282,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "transport",
         ("redis.call('HDEL', KEYS[1], unpack(ARGV, first_tag))", "-- forgotten"),
         ("redis.call('ZADD', KEYS[2], now, tag)", "-- forgotten"),
-        ("redis.call('RPUSH', key, raw)", "-- forgotten"),
+        (
+            "redis.call('RPUSH', is_sorted and list .. ':owners:' .. company .. ':' .. agent or list, raw)",
+            "-- forgotten",
+        ),
+        ("if not known[messages] then enter(list, company, agent) end", "-- forgotten"),
         ("self._waiting.extendleft(reversed(self._sent))", "pass"),
         ("free: int = self.prefetch_count - (len(self._delivered) - len(self._dirty))", "free = self.prefetch_count"),
         (
