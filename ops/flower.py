@@ -55,8 +55,8 @@ def count_sorted(settings: Settings) -> None:
     """Let Flower's queues have the messages that workers sorted by owner: it counts the others only."""
     count = RedisBase.queues
 
-    async def queues(broker: RedisBase, names: Iterable[str]) -> list[dict[str, Any]]:
-        counted: list[dict[str, Any]] = await count(broker, names)
+    async def queues(self: RedisBase, names: Iterable[str]) -> list[dict[str, Any]]:
+        counted: list[dict[str, Any]] = await count(self, names)
         lengths, _ = await asyncio.to_thread(read_queue_lengths, settings)
         return [{**each, "messages": lengths.get(each["name"], each["messages"])} for each in counted]
 

@@ -269,7 +269,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             waiter.wait_started_at = monotonic()
         raise Empty
 
-    def _size(self, queue: str) -> int:
+    def _size(self, queue: str) -> Any:
         return int(self.run(SIZE, tuple(self._lists((queue,))), ()))
 
     def _has_queue(self, queue: str, **_: Any) -> bool:
