@@ -291,10 +291,10 @@ def ensure_collection(client: QdrantClient, name: str, identity: EmbedderIdentit
                 "choose another MEMTEND_COMPANY, which has a collection of its own, and `memtend import` into it"
             )
         client.update_collection(name, metadata={_IDENTITY: identity.model_dump(mode="json")})
-    indexed = info.payload_schema or {}
-    for key, schema in INDEXES.items():
-        if key not in indexed:
-            client.create_payload_index(name, key, field_schema=schema, wait=True)
+    missing = [key for key in INDEXES if key not in (info.payload_schema or {})]
+    for key in missing:
+        # A store applies them in order: the last answer stands for all of them, and the disk is waited for once.
+        client.create_payload_index(name, key, field_schema=INDEXES[key], wait=key == missing[-1])
 
 
 def _create(client: QdrantClient, name: str, identity: EmbedderIdentity) -> None:
