@@ -4,7 +4,6 @@ Each of the others stores one memory, from the client's call until the store ser
 one company's jobs are sent and wait in the queues. One fleet of workers serves all of them.
 """
 
-import math
 import sys
 import threading
 import time
@@ -17,7 +16,13 @@ from qdrant_client import QdrantClient
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.delay import (  # noqa: E402  # a script must find the tree first
+    POLL_INTERVAL_SECONDS,
+    delay_figure,
+    delay_target,
+    milliseconds_until_found,
+)
+from benchmarks.figure import Figure, Target  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
@@ -38,10 +43,6 @@ _THREADS = 2
 #: Store jobs that wait when the others begin, as a share of the load.
 _QUEUED_SHARE = 0.2
 
-#: Seconds between two looks for one memory; seconds after which it counts as lost.
-_POLL_INTERVAL_SECONDS = 0.005
-_LIMIT_SECONDS = 120.0
-
 
 def companies(jobs: int, others: int = OTHERS) -> tuple[list[Figure], list[Target]]:
     """Measure on a stack of its own."""
@@ -55,18 +56,14 @@ def companies(jobs: int, others: int = OTHERS) -> tuple[list[Figure], list[Targe
         load = threading.Thread(target=_load, args=(stack, jobs), name="load")
         load.start()
         while sum(each or 0 for each in waiting(stack.settings).values()) < jobs * _QUEUED_SHARE and load.is_alive():
-            time.sleep(_POLL_INTERVAL_SECONDS)
+            time.sleep(POLL_INTERVAL_SECONDS)
         beside = _turn(stack, qdrant, names, "beside")
         queued = sum(each or 0 for each in waiting(stack.settings).values())
         load.join()
-    label = f"beside {jobs:,} jobs of one company"
-    note = f"p95 {_p95(beside):.0f} ms; {queued:,} jobs still waited at the end"
-    figures = [
-        Figure(group=f"a store of {others} companies", name=name, unit="ms", samples=samples, note=noted)
-        for name, samples, noted in (("alone", alone, f"p95 {_p95(alone):.0f} ms"), (label, beside, note))
-    ]
-    delay = (_p95(beside) - _p95(alone)) / 1e3
-    return figures, [Target(name=f"{label}: p95 later by, s", values=[delay], wanted=1.0, at_most=True)]
+    group, label = f"a store of {others} companies", f"beside {jobs:,} jobs of one company"
+    note = f"{queued:,} jobs still waited at the end"
+    figures = [delay_figure(group, "alone", alone), delay_figure(group, label, beside, note)]
+    return figures, [delay_target(label, alone, beside)]
 
 
 def _turn(stack: BenchStack, qdrant: QdrantClient, names: Sequence[str], mark: str) -> list[float]:
@@ -74,19 +71,8 @@ def _turn(stack: BenchStack, qdrant: QdrantClient, names: Sequence[str], mark: s
     taken = []
     for name, request in zip(names, Texts().requests(len(names), mark=mark), strict=True):
         with MemoryClient.from_settings(stack.settings.model_copy(update={"company": name})) as client:
-            begun = time.perf_counter()
-            (memory_id,) = client.store("single", request, track=False).memory_ids
-            while not _is_found(qdrant, f"memtend_{name}", memory_id):
-                if time.perf_counter() - begun > _LIMIT_SECONDS:
-                    msg = f"a store of {name} was not found after {_LIMIT_SECONDS:g} s"
-                    raise TimeoutError(msg)
-                time.sleep(_POLL_INTERVAL_SECONDS)
-            taken.append((time.perf_counter() - begun) * 1e3)
+            taken.append(milliseconds_until_found(client, qdrant, f"memtend_{name}", "single", request))
     return taken
-
-
-def _is_found(qdrant: QdrantClient, collection: str, memory_id: str) -> bool:
-    return qdrant.collection_exists(collection) and bool(qdrant.retrieve(collection, [memory_id], with_payload=False))
 
 
 def _load(stack: BenchStack, jobs: int) -> None:
@@ -102,10 +88,6 @@ def _load(stack: BenchStack, jobs: int) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-
-
-def _p95(samples: Sequence[float]) -> float:
-    return sorted(samples)[math.ceil(len(samples) * 0.95) - 1]
 
 
 def main(argv: Sequence[str]) -> int:

@@ -4,7 +4,6 @@ A single store at a time, each for an agent of its own, from the client's call u
 first alone, then beside each way of loading twenty thousand.
 """
 
-import math
 import sys
 import threading
 import time
@@ -17,7 +16,8 @@ from qdrant_client import QdrantClient
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.delay import delay_figure, delay_target, milliseconds_until_found  # noqa: E402  # a script must find the tree first
+from benchmarks.figure import Figure, Target  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.texts import Texts  # noqa: E402
@@ -29,12 +29,10 @@ from memcore.models.memory import MemoryStoreRequest  # noqa: E402
 #: Single stores measured alone.
 _ALONE = 60
 
-#: Seconds between two looks for one memory, and between two single stores: an engine's pace, and a light load.
-_POLL_INTERVAL_SECONDS = 0.005
+#: Seconds between two single stores: an engine's pace, and a light load.
 _PAUSE_SECONDS = 0.05
 
-#: Seconds after which a single store counts as lost.
-_LIMIT_SECONDS = 120.0
+_GROUP = "one store, until it is found"
 
 #: Part of the load that is sent one memory at a time, which takes a client thirty times as long.
 _LOOP_SHARE = 0.1
@@ -53,7 +51,7 @@ class Crowding:
     def run(self, count: int) -> tuple[list[Figure], list[Target]]:
         """Measure alone and beside each load of that many memories by one agent."""
         alone = [self._single() for _ in range(_ALONE)][_ALONE // 4 :]
-        figures, targets = [_figure("alone", alone, "")], []
+        figures, targets = [delay_figure(_GROUP, "alone", alone)], []
         for name, load, size in (
             ("import_many", self._imported, count),
             ("store_many", self._stored, count),
@@ -61,9 +59,9 @@ class Crowding:
         ):
             beside, seconds = self._beside(load, self._texts.requests(size, mark=f"crowd {name}"))
             label = f"beside {size:,} by {name}"
-            figures.append(_figure(label, beside, f"{len(beside)} single stores in the load's {seconds:.1f} s"))
-            delay = (_p95(beside) - _p95(alone)) / 1e3
-            targets.append(Target(name=f"{label}: p95 later by, s", values=[delay], wanted=1.0, at_most=True))
+            note = f"{len(beside)} single stores in the load's {seconds:.1f} s"
+            figures.append(delay_figure(_GROUP, label, beside, note))
+            targets.append(delay_target(label, alone, beside))
         return figures, targets
 
     def _beside(
@@ -85,14 +83,8 @@ class Crowding:
         time.sleep(_PAUSE_SECONDS)
         self._singles += 1
         (request,) = self._texts.requests(1, mark=f"single {self._singles}")
-        begun = time.perf_counter()
-        (memory_id,) = self._client.store(f"single-{self._singles}", request, track=False).memory_ids
-        while not self._qdrant.retrieve(self._stack.collection, [memory_id], with_payload=False):
-            if time.perf_counter() - begun > _LIMIT_SECONDS:
-                msg = f"a single store was not found after {_LIMIT_SECONDS:g} s"
-                raise TimeoutError(msg)
-            time.sleep(_POLL_INTERVAL_SECONDS)
-        return (time.perf_counter() - begun) * 1e3
+        agent_id = f"single-{self._singles}"
+        return milliseconds_until_found(self._client, self._qdrant, self._stack.collection, agent_id, request)
 
     def _count(self) -> int:
         return int(self._qdrant.count(self._stack.collection, exact=True).count)
@@ -117,17 +109,6 @@ class Crowding:
                 thread.start()
             for thread in threads:
                 thread.join()
-
-
-def _p95(samples: Sequence[float]) -> float:
-    return sorted(samples)[math.ceil(len(samples) * 0.95) - 1]
-
-
-def _figure(name: str, samples: Sequence[float], note: str) -> Figure:
-    p95 = f"p95 {_p95(samples):.0f} ms"
-    return Figure(
-        group="one store, until it is found", name=name, unit="ms", samples=samples, note=f"{p95}; {note}".rstrip("; ")
-    )
 
 
 def main(argv: Sequence[str]) -> int:
