@@ -273,7 +273,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         return int(self.run(SIZE, tuple(self._lists((queue,))), ()))
 
     def _has_queue(self, queue: str, **_: Any) -> bool:
-        return self._size(queue) > 0
+        return bool(self._size(queue))
 
     def _purge(self, queue: str) -> int:
         self._unsort(queue)
