@@ -85,6 +85,9 @@ class Shape:
                 indexing_threshold=INDEXING_THRESHOLD_KB,
             ),
             wal_enabled=True,
+            # Else every collection has a thread for each CPU: thousands of them with some hundred companies. A vacuum
+            # leaves one segment, which one thread searches, and calls come one at a time.
+            max_search_threads=1,
         )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 import shutil
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import qdrant_edge as edge
 from qdrant_client.http import models as rest
+from support.running_stack import wait_until
 
 from memcore.vectorstore import collection as collection_module
 from memcore.vectorstore import store as store_module
@@ -49,6 +51,26 @@ async def store(tmp_path: Path, clock: StoppedClock) -> AsyncGenerator[Store]:
     opened = Store(tmp_path / "data", monotonic=clock)
     yield opened
     await opened.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux shows the threads of the engine")
+async def test_a_collection_adds_one_thread_to_search_with_however_many_cpus_there_are(store: Store) -> None:
+    def searchers() -> int:
+        return sum(name.startswith("edge-search") for name in _threads())
+
+    before = searchers()
+    for number in range(3):
+        await store.create(f"company-{number}", CREATED)
+    # A thread names itself, and those of the shards that were built aside are about to end.
+    await asyncio.to_thread(wait_until, lambda: searchers() == before + 3, what="one thread a collection")
+
+
+def _threads() -> list[str]:
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            names.append((task / "comm").read_text())
+    return names
 
 
 async def _points(collection: Collection, count: int, *, start: int = 0) -> list[Any]:
