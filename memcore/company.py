@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from memcore.backends.factory import WorkerBackend, create_worker_backend, embedder_choice
+from memcore.backends.factory import WorkerBackend, create_worker_backend, embedder_choice, mem0_config_of
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -17,6 +17,9 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Model
+
+if TYPE_CHECKING:
+    from memcore.backends.mem0.collection import StoreConnections
 
 
 class JobDispatcher(Protocol):
@@ -41,6 +44,7 @@ class SharedConnections:
 
     Attributes:
         settings: of the installation, as are the policy and the embedder.
+        store: the connections of their backends.
         loop: runs what all services await.
     """
 
@@ -48,6 +52,7 @@ class SharedConnections:
     policy: Policy
     policies: CompanyPolicies
     ledger: Ledger
+    store: "StoreConnections"
     loop: LoopThread
     dispatcher: JobDispatcher
     embedder: Embedder | None
@@ -63,12 +68,16 @@ class SharedConnections:
         embedder: Embedder | None = None,
         clock: Clock = utc_now,
     ) -> Self:
-        """Start the event loop, and prepare the ledger, which connects with its first call."""
+        """Start the event loop, and prepare ledger and store, which connect with their first calls."""
+        # The store's client takes a third of a second to import, and the doctor imports the jobs.
+        from memcore.backends.mem0.collection import StoreConnections  # noqa: PLC0415  # see above
+
         return cls(
             settings=settings,
             policy=policy,
             policies=CompanyPolicies(settings, policy),
             ledger=Ledger.open(settings.ledger_urls, clock=clock),
+            store=StoreConnections(mem0_config_of(settings), clock=clock),
             loop=LoopThread("worker-loop"),
             dispatcher=dispatcher,
             embedder=embedder,
@@ -85,7 +94,8 @@ class SharedConnections:
         return self.policies.of(self.ledger.companies.served(company))
 
     def close(self) -> None:
-        """Close the ledger and stop the loop."""
+        """Close ledger and store, and stop the loop."""
+        self.store.close()
         self.ledger.close()
         self.loop.close()
 
@@ -124,7 +134,11 @@ class CompanyContext:
         loop, clock = shared.loop, shared.clock
         with ExitStack() as opened:
             backend = create_worker_backend(
-                settings, policy, embedder=shared.embedder if is_shared else None, clock=clock
+                settings,
+                policy,
+                embedder=shared.embedder if is_shared else None,
+                connections=shared.store,
+                clock=clock,
             )
             loop.run(backend.connect())
             opened.callback(lambda: loop.run(backend.disconnect()))

@@ -16,6 +16,7 @@ from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryConfigError
 
 if TYPE_CHECKING:
+    from memcore.backends.mem0.collection import StoreConnections
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
 
@@ -32,6 +33,7 @@ class BackendParts:
     registry: "BackendRegistry"
     embedder: Embedder | None = None
     place: Mem0Config | None = None
+    connections: "StoreConnections | None" = None
     followed: PointerConfig | None = None
     deletion: Deletion | None = None
     clock: Clock = utc_now
@@ -132,6 +134,7 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
         plan_of=plans(parts.config),
         text_template=parts.config.storage.text_template,
         is_sharing=parts.config.options.shared_knowledge_base,
+        connections=parts.connections,
         following=parts.followed,
         deletion=parts.deletion,
         clock=parts.clock,
@@ -149,6 +152,7 @@ def create_memory_backend(
     company: str = "default",
     embedder: "Embedder | None" = None,
     place: Mem0Config | None = None,
+    connections: "StoreConnections | None" = None,
     followed: PointerConfig | None = None,
     deletion: Deletion | None = None,
     clock: Clock = utc_now,
@@ -158,6 +162,7 @@ def create_memory_backend(
 
     mem0 needs an embedder and a place for its data; ``followed`` is the row that says which of its collections serves,
     None stays with the place's own. Without a ``deletion`` that journals it, what ``delete`` removes is gone for good.
+    Given ``connections`` to the place are those of the process, and stay open; without them a backend opens its own.
 
     Raises MemoryConfigError when the name is unknown or something that the backend needs is missing.
     """
@@ -168,6 +173,7 @@ def create_memory_backend(
         registry=registry,
         embedder=embedder,
         place=place,
+        connections=connections,
         followed=followed,
         deletion=deletion,
         clock=clock,
@@ -199,7 +205,12 @@ def embedder_choice(settings: "Settings", policy: "Policy") -> EmbedderChoice:
 
 
 def create_engine_backend(
-    settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None, clock: Clock = utc_now
+    settings: "Settings",
+    policy: "Policy",
+    *,
+    embedder: "Embedder | None" = None,
+    connections: "StoreConnections | None" = None,
+    clock: Clock = utc_now,
 ) -> MemoryBackend:
     """Build the backend of an installation, with the embedder that is configured unless one is given.
 
@@ -217,6 +228,7 @@ def create_engine_backend(
         company=settings.company,
         embedder=embedder or create_configured_embedder(settings, policy),
         place=mem0_config_of(settings),
+        connections=connections,
         followed=followed_row(settings, policy),
         deletion=_deletion(settings, policy, clock),
         clock=clock,
@@ -236,11 +248,16 @@ def _process_local(policy: "Policy") -> dict[str, str]:
 
 
 def create_worker_backend(
-    settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None, clock: Clock = utc_now
+    settings: "Settings",
+    policy: "Policy",
+    *,
+    embedder: "Embedder | None" = None,
+    connections: "StoreConnections | None" = None,
+    clock: Clock = utc_now,
 ) -> WorkerBackend:
     """Build the backend for a worker; MemoryConfigError for one that keeps its memories in the process."""
     require_shared_backends(policy)
-    backend = create_engine_backend(settings, policy, embedder=embedder, clock=clock)
+    backend = create_engine_backend(settings, policy, embedder=embedder, connections=connections, clock=clock)
     if not isinstance(backend, WorkerBackend):
         raise MemoryConfigError(f"memory.backend: {policy.memory.backend!r} has no batch protocol, which workers need")
     return backend
@@ -259,7 +276,6 @@ def followed_row(settings: "Settings", policy: "Policy") -> PointerConfig:
     choice = embedder_choice(settings, policy)
     server = {"url": choice.url, "api_key": choice.api_key, "has_gpu": choice.has_gpu}
     return PointerConfig(
-        ledger_url=settings.database_url,
         choice=choice.without_server,
         load=lambda wanted: create_embedder(wanted.model_copy(update=server)),
     )

@@ -159,7 +159,6 @@ class ReindexWorld:
 
     def followed(self, side: str) -> PointerConfig:
         return PointerConfig(
-            ledger_url=self.urls.ledger,
             choice=EmbedderChoice(provider=side),
             load=self.load,
         )

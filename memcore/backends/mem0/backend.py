@@ -10,7 +10,7 @@ from memcore import errors
 from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import RankedLists, default_dense_weight
-from memcore.backends.mem0.collection import PlanOf, ServingCollection
+from memcore.backends.mem0.collection import PlanOf, ServingCollection, StoreConnections
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.search import Reader, SearchPlan
@@ -23,7 +23,6 @@ from memcore.config.retrieval import FusionStrategy, SparseTermWeight
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
-from memcore.ledger.database import Database
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_agent_id
@@ -32,11 +31,22 @@ from memcore.records import MemoryRecord, Page, Scope, Where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mem0Connection:
-    """What is open between connect and disconnect; shared knowledge and facts need a ledger."""
+    """What is open between connect and disconnect; shared knowledge and facts need a ledger.
+
+    Attributes:
+        own: the connections that close with it; None where they were given.
+    """
 
     serving: ServingCollection
+    own: StoreConnections | None
     shared: SharedKnowledge | None = None
     facts: Facts | None = None
+
+    async def close(self) -> None:
+        """Close what it has opened; connections that others use too stay open."""
+        self.serving.close()
+        if self.own is not None:
+            await asyncio.to_thread(self.own.close)
 
 
 _log = logging.getLogger(__name__)
@@ -50,6 +60,7 @@ class Mem0Backend(RecordBackend):
 
     The collection remembers the embedder and refuses another. Without a pointer row to follow (``following``) it stays
     with the place's own collection. Organisation facts exist whether agents share knowledge (``is_sharing``) or not.
+    ``connections`` that are given are those of the process, and stay open; without them it opens its own.
     """
 
     backend_name = "mem0"
@@ -69,6 +80,7 @@ class Mem0Backend(RecordBackend):
         encoder: Bm25Encoder,
         plan_of: PlanOf = lambda _kind, _weight: SearchPlan(),
         text_template: str = PLAIN,
+        connections: StoreConnections | None = None,
         following: PointerConfig | None = None,
         is_sharing: bool = True,
         deletion: Deletion | None = None,
@@ -80,6 +92,7 @@ class Mem0Backend(RecordBackend):
         super().__init__(company=company, deletion=deletion, clock=clock)
         self._indexing = Indexing(embedder=embedder, encoder=encoder, text=IndexedText(text_template))
         self._plan_of = plan_of
+        self._connections = connections
         self._following = following
         self._opening = asyncio.Lock()
         self._opened: Mem0Connection | None = None
@@ -97,9 +110,7 @@ class Mem0Backend(RecordBackend):
             if self._deletion is not None:
                 await asyncio.to_thread(self._deletion.close)
             if opened is not None:
-                if opened.shared is not None:
-                    await asyncio.to_thread(opened.shared.close)
-                await opened.serving.close()
+                await opened.close()
                 _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def health_check(self) -> bool:
@@ -203,21 +214,28 @@ class Mem0Backend(RecordBackend):
 
     async def _open(self) -> Mem0Connection:
         place, company, clock = self._place, self._company, self._clock
+        own, connections = None, self._connections
+        if connections is None:
+            own = connections = StoreConnections(place, clock=clock)
         serving = ServingCollection(
-            place,
+            connections,
+            collection=place.collection,
             company=company,
             configured=self._indexing,
             plan_of=self._plan_of,
             following=self._following,
             clock=clock,
         )
-        await serving.connect()
-        if place.ledger_url is None:
-            return Mem0Connection(serving=serving)
-        ledger = Database(place.ledger_url, name="ledger")
+        try:
+            await serving.connect()
+        except BaseException:
+            await Mem0Connection(serving=serving, own=own).close()
+            raise
+        if (ledger := connections.ledger) is None:
+            return Mem0Connection(serving=serving, own=own)
         shared = SharedKnowledge(serving, SharedLog(ledger, clock=clock), company=company, clock=clock)
         facts = Facts(serving, OrgLog(ledger, clock=clock), shared=shared, company=company, clock=clock)
-        return Mem0Connection(serving=serving, shared=shared, facts=facts)
+        return Mem0Connection(serving=serving, own=own, shared=shared, facts=facts)
 
     def _sharing(self) -> SharedKnowledge:
         if (shared := self._connected().shared) is None or not self.supports_shared_access:

@@ -37,8 +37,7 @@ class Mem0Config(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerConfig:
-    """The ledger of the pointer row, the configured embedder, and how an embedder that the row names is loaded."""
+    """For a pointer row that is followed: the configured embedder, and how an embedder that the row names is loaded."""
 
-    ledger_url: str
     choice: EmbedderChoice
     load: Callable[[EmbedderChoice], Embedder]

@@ -113,10 +113,6 @@ class SharedKnowledge:
             return position.head
         return position.last
 
-    def close(self) -> None:
-        """Close the log's connections."""
-        self._log.close()
-
     async def _follow(
         self, what: str, version: int, known: Mapping[int, Vectors | None], *, waits: bool = True
     ) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from qdrant_client.models import Distance, VectorParams
 from support.hashing_embedder import HashingEmbedder
-from support.memories import new_agent, record
+from support.memories import StoppedClock, new_agent, record
 from support.store_servers import StoreAddress, start_store, stop, store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.collection import StoreConnections
 from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.points import INDEXES
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
@@ -20,6 +21,29 @@ def made(place: Mem0Config, embedder: HashingEmbedder | None = None, template: s
     return Mem0Backend(
         place, company="c", embedder=embedder or HashingEmbedder(), encoder=Bm25Encoder(), text_template=template
     )
+
+
+async def test_companies_over_the_same_connections_close_by_themselves(place: Mem0Config, clock: StoppedClock) -> None:
+    connections = StoreConnections(place, clock=clock)
+    first, second = (
+        Mem0Backend(
+            place.model_copy(update={"collection": f"{place.collection}_{company}"}),
+            company=company, embedder=HashingEmbedder(), encoder=Bm25Encoder(), connections=connections, clock=clock,
+        )
+        for company in ("acme", "bolt")
+    )  # fmt: skip
+    for backend in (first, second):
+        await backend.connect()
+    ours = record(new_agent(), "the vault opens at nine")
+    await first.store_many([ours])
+    await first.disconnect()
+    assert await second.get_many(ours.entry.agent_id, [ours.entry.id]) == ()
+    await first.connect()
+    assert second.is_connected
+    assert len(await first.get_many(ours.entry.agent_id, [ours.entry.id])) == 1
+    for backend in (first, second):
+        await backend.disconnect()
+    connections.close()
 
 
 class RenamedEmbedder(HashingEmbedder):

@@ -12,6 +12,7 @@ from support.job_contexts import RecordingDispatcher, ScriptedContext
 from support.memories import NOW
 
 from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.mem0.collection import StoreConnections
 from memcore.company import SharedConnections
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -31,13 +32,17 @@ class Stores:
     def __init__(self) -> None:
         self.connected: list[str] = []
         self.opened: list[str] = []
+        self.connections: set[StoreConnections] = set()
         self.error: Exception | None = None
         #: Until it is set, connecting waits.
         self.may_open = threading.Event()
         self.may_open.set()
 
-    def create(self, settings: Settings, *_args: object, **_given: object) -> InMemoryBackend:
+    def create(
+        self, settings: Settings, *_args: object, connections: StoreConnections, **_given: object
+    ) -> InMemoryBackend:
         stores, company = self, settings.company
+        self.connections.add(connections)
 
         class Store(InMemoryBackend):
             async def connect(self) -> None:
@@ -81,7 +86,9 @@ def contexts(sqlite_ledger: LedgerUrls, tmp_path: Path, stores: Stores, now: lis
     assert stores.connected == []
 
 
-def test_each_company_has_services_of_its_own_built_when_they_are_needed(contexts: WorkerContexts) -> None:
+def test_each_company_has_services_of_its_own_built_when_they_are_needed(
+    contexts: WorkerContexts, stores: Stores
+) -> None:
     with contexts.of("acme") as acme, contexts.of("bolt") as bolt:
         assert acme.ledger is bolt.ledger
         services = [each.service(MaintenanceService) for each in (acme, bolt, acme)]
@@ -90,6 +97,7 @@ def test_each_company_has_services_of_its_own_built_when_they_are_needed(context
         assert services[0].backend is not services[1].backend
         assert acme.service(CompressionService).backend is services[0].backend
         assert acme.batch_writer is not bolt.batch_writer
+        assert stores.connections == {contexts.shared.store}, "opened once for all companies"
 
 
 def test_the_least_recently_used_context_closes_and_never_one_that_a_job_uses(
