@@ -9,6 +9,7 @@ from memcore.config.policy import Policy
 from memcore.jobs import CompressPayload, Done, LessonPayload, Outcome, SweepPayload, SynthesisPayload
 from memcore.ledger.agents import last_slot
 from memcore.ledger.companies import Company, CompanyState
+from memcore.ledger.learning.skill_cycles import NewCycle
 from memcore.ledger.work_items import WorkItem
 from memcore.models.memory import ConsolidationInterval
 from memcore.org.sync import OrgSync
@@ -25,19 +26,14 @@ def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Poli
 
     After a long downtime that is one cycle, not one for each slot that was missed.
     """
+    now, new = job_context.clock(), list[NewCycle]()
     for company, policy in companies:
-        if company.state is CompanyState.ACTIVE:
-            _plan_cycle(job_context, company.company, policy)
-
-
-def _plan_cycle(job_context: JobContext, company: str, policy: Policy) -> None:
-    config, interval = policy.memory.procedural.evolver, policy.memory.consolidation.interval
-    if not config.enabled or interval is ConsolidationInterval.NEVER:
-        return
-    slot, window = last_slot(company, interval, job_context.clock()), timedelta(days=config.window_days)
-    planned = job_context.ledger.skill_cycles.plan(company, origin="scheduled", planned_at=slot, window=window)
-    if planned is not None:  # committed by now: a message lost from here on is found by the sweep
-        job_context.dispatcher.dispatch([job_context.ledger.skill_cycles.item(company, planned.cycle_id)])
+        config, interval = policy.memory.procedural.evolver, policy.memory.consolidation.interval
+        if company.state is CompanyState.ACTIVE and config.enabled and interval is not ConsolidationInterval.NEVER:
+            slot, window = last_slot(company.company, interval, now), timedelta(days=config.window_days)
+            new.append(NewCycle(company=company.company, origin="scheduled", planned_at=slot, window=window))
+    # Committed when it returns: a message lost from here on is found by the sweep.
+    job_context.dispatcher.dispatch(job_context.ledger.skill_cycles.plan_all(new))
 
 
 def expire_cycles(job_context: JobContext) -> None:

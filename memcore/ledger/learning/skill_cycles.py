@@ -1,17 +1,19 @@
 """Cycles of the skill evolver: one for each planned time, however many processes plan it."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
+from sqlalchemy import select
 
 from memcore import ids
 from memcore.jobs import EvolvePayload
-from memcore.ledger.database import checked_key, checked_time
+from memcore.ledger.database import Row, record_of
 from memcore.ledger.tables import skill_cycles, work_items
-from memcore.ledger.work_items import Work, WorkState, new_item
-from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime
+from memcore.ledger.work_items import Work, WorkItem, WorkState, new_item
+from memcore.models.base import Frozen, ValidatedModel
+from memcore.models.memory import BoundedTime, Key
 
 #: Who asked for a cycle: the schedule, or a person.
 CycleOrigin = Literal["scheduled", "manual"]
@@ -36,6 +38,22 @@ class Cycle(Frozen):
     report: dict[str, Any] | None = Field(default=None, repr=False)
 
 
+class NewCycle(ValidatedModel):
+    """A cycle to plan; its window ends with ``planned_at``."""
+
+    company: Key
+    origin: CycleOrigin
+    planned_at: BoundedTime
+    window: timedelta
+
+    def cycle(self) -> Cycle:
+        """Return the cycle, which has the same id whoever plans it."""
+        # In UTC, so that one instant written in two zones is one cycle.
+        at = self.planned_at.astimezone(UTC)
+        cycle_id = ids.cycle_id(company=self.company, planned_at=at.isoformat())
+        return Cycle(cycle_id=cycle_id, origin=self.origin, planned_at=at, window_start=at - self.window, window_end=at)
+
+
 #: Most cycles of a page.
 MAX_PAGE = 100
 
@@ -52,20 +70,32 @@ class SkillCycles(Work[Cycle]):
     def plan(self, company: str, *, origin: CycleOrigin, planned_at: datetime, window: timedelta) -> Cycle | None:
         """Plan the one cycle of a time and return it; None when it is planned already.
 
-        Its window ends with ``planned_at``. Raises MemoryInputError when the company's name is too long, or the time
-        has no zone.
+        Raises MemoryInputError when the company's name is too long, or the time has no zone.
         """
-        # In UTC, so that one instant written in two zones is one cycle.
-        at = checked_time("planned_at", planned_at).astimezone(UTC)
-        cycle_id = ids.cycle_id(company=checked_key("company", company), planned_at=at.isoformat())
-        if self.get(company, cycle_id) is not None:
-            return None  # most ticks end here, and take no lock
-        cycle = Cycle(cycle_id=cycle_id, origin=origin, planned_at=at, window_start=at - window, window_end=at)
-        own = cycle.model_dump(include=set(skill_cycles.c.keys())) | {"company": company, "report": None}
-        payload = EvolvePayload(company=company, cycle_id=cycle_id, origin=origin, planned_at=at)
+        items = self.plan_all([NewCycle(company=company, origin=origin, planned_at=planned_at, window=window)])
+        return self.get(company, items[0].key) if items else None
+
+    def plan_all(self, cycles: Iterable[NewCycle]) -> tuple[WorkItem, ...]:
+        """Plan cycles of any companies, in one transaction, and return the items of those that are new, to dispatch.
+
+        Raises as :meth:`plan` does.
+        """
+        items, rows = dict[str, Row](), dict[str, Row]()
+        for new in cycles:
+            cycle, company = new.cycle(), new.company
+            rows[cycle.cycle_id] = cycle.model_dump(include=set(skill_cycles.c.keys())) | {"company": company}
+            payload = EvolvePayload(
+                company=company, cycle_id=cycle.cycle_id, origin=cycle.origin, planned_at=cycle.planned_at
+            )
+            items[cycle.cycle_id] = new_item(self._name(company, cycle.cycle_id), payload, now=self._clock())
+        query = select(skill_cycles.c.cycle_id)
+        for row in self._database.rows_with(query, skill_cycles.c.cycle_id, items):
+            del items[row["cycle_id"]]
+        if not items:
+            return ()  # most sweeps end here, and take no lock
         with self._database.write() as connection:
-            item = new_item(self._name(company, cycle_id), payload, now=self._clock())
-            return cycle if self._insert(connection, {cycle_id: own}, [item]) else None
+            added = self._insert(connection, rows, items.values())
+        return tuple(record_of(WorkItem, items[cycle_id]) for cycle_id in sorted(added))
 
     def finish(self, company: str, cycle_id: str, token: str, report: dict[str, Any]) -> Cycle:
         """Save the report of a leased cycle, which ends. Raises LeaseLostError."""

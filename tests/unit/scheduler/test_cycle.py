@@ -60,9 +60,17 @@ def test_a_long_downtime_brings_one_cycle(job_context: ScriptedContext, clock: S
 
 
 @pytest.mark.parametrize("asleep", [policy("never"), policy(enabled=False)])
-def test_an_evolver_that_is_off_costs_a_sweep_nothing(job_context: ScriptedContext, asleep: Policy) -> None:
+def test_a_sweep_asks_once_for_all_companies_and_not_at_all_where_the_evolver_is_off(
+    job_context: ScriptedContext, asleep: Policy
+) -> None:
+    for company in ("bolt", "cog"):
+        job_context.ledger.companies.register(company)
     assert cycle_statements(job_context, policy()) == 2
-    assert cycle_statements(job_context, policy()) == 1, "the slot is planned"
+    assert sorted(item.company for item in job_context.dispatcher.items) == ["acme", "bolt", "cog"]
+    assert cycle_statements(job_context, policy()) == 1, "the slots are planned"
+    job_context.ledger.companies.register("dyn")
+    assert cycle_statements(job_context, policy()) == 2, "one slot is not"
+    assert job_context.dispatcher.items[-1].company == "dyn"
     assert cycle_statements(job_context, asleep) == 0
 
 
