@@ -1,0 +1,255 @@
+"""One embedded fleet for many companies: ``python tests/benchmarks/fleet_of_companies.py [companies] [agents]``.
+
+Every agent stores a few memories, one of which has expired; then one tick sends the runs of all. It tells the seconds
+of that night, the memory, threads and open files of every process as the companies become more, and whether each
+company has exactly what it must have and nothing of another one. 200 companies of 5 agents take some minutes.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from qdrant_client import QdrantClient
+from sqlalchemy import create_engine, text
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.meter import family  # noqa: E402
+from benchmarks.report import show  # noqa: E402
+from benchmarks.stack import BenchStack, open_home  # noqa: E402
+
+from memcore.client import MemoryClient  # noqa: E402
+from memcore.client.envelopes import ImportRecord  # noqa: E402
+from memcore.clock import utc_now  # noqa: E402
+from memcore.jobs import MaintenancePayload, TickPayload  # noqa: E402
+from memcore.ledger.ledger import Ledger  # noqa: E402
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest  # noqa: E402
+from workers.broker import broker_app  # noqa: E402
+
+#: Companies, and agents of each.
+COMPANIES, AGENTS = 200, 5
+
+#: Memories of an agent that stay, beside the one that has expired.
+KEPT = 3
+
+#: The shares of the companies after which every process is looked at, each after a night of all companies so far.
+_STAGES = (0.2, 0.5, 1.0)
+
+#: Most MiB of PSS that one more company adds to a process, once there are more than a worker keeps contexts of.
+_MOST_MIB = {"worker": 0.25, "store-server": 2.0}
+
+#: Seconds between two looks whether all is done, and after which it never will be.
+_POLL_INTERVAL_SECONDS = 0.2
+_LIMIT_SECONDS = 900.0
+
+#: What a log says of an error, in lower case.
+_ERRORS = (" error ", " critical ", "traceback")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """What one process takes."""
+
+    rss: float
+    pss: float
+    threads: int
+    files: int
+
+    def __str__(self) -> str:
+        return f"RSS {self.rss:.0f} MiB, {self.threads} threads, {self.files} files"
+
+
+class Fleet:
+    """The companies of one running stack."""
+
+    def __init__(self, stack: BenchStack, ledger: Ledger, qdrant: QdrantClient, *, agents: int) -> None:
+        self._stack = stack
+        self._ledger = ledger
+        self._qdrant = qdrant
+        self._agents = [f"agent-{number}" for number in range(agents)]
+        self._database = create_engine(stack.settings.database_url)
+        self._runs = 0
+        self.names: list[str] = []
+
+    def grow(self, companies: int) -> float:
+        """Register companies up to a number and store what their agents say; return the seconds until it is found."""
+        begun, yesterday = time.perf_counter(), utc_now() - timedelta(days=1)
+        new = [f"company-{number:03}" for number in range(len(self.names), companies)]
+        for name in new:
+            self._ledger.companies.add(name)
+            expired = [
+                ImportRecord(
+                    agent_id=agent,
+                    category=MemoryCategory.SEMANTIC,
+                    content=f"{_word(name)} was over an hour ago",
+                    created_at=yesterday,
+                    expires_at=utc_now() - timedelta(hours=1),
+                )
+                for agent in self._agents
+            ]
+            with MemoryClient.from_settings(self._stack.settings.model_copy(update={"company": name})) as client:
+                client.import_many(expired, track=False)
+                for agent in self._agents:
+                    client.store_many(agent, [_memory(name, number) for number in range(KEPT)], track=False)
+        for name in new:
+            self._await(partial(self._is_stored, name), f"the memories of {name}")
+        self.names += new
+        return time.perf_counter() - begun
+
+    def maintain(self) -> float:
+        """Make every agent due and send one tick; return the seconds until every run is done."""
+        with self._database.begin() as connection:
+            # Another slot each time: a slot has one run.
+            due = f"{utc_now() - timedelta(minutes=1):%Y-%m-%d %H:%M:%S.%f}"
+            connection.execute(text("UPDATE agents SET next_due_at = :due"), {"due": due})
+        self._runs += len(self.names) * len(self._agents)
+        begun = time.perf_counter()
+        with closing(broker_app(self._stack.settings)) as app:
+            app.send_task(TickPayload.task, queue=str(TickPayload.queue), ignore_result=True)
+        self._await(lambda: self._done() == self._runs, "all runs")
+        return time.perf_counter() - begun
+
+    def count(self, name: str) -> int:
+        """Return how many memories a company has."""
+        collection = f"memtend_{name}"
+        if not self._qdrant.collection_exists(collection):
+            return 0
+        return self._qdrant.count(collection, exact=True).count
+
+    def wrong_counts(self) -> int:
+        """Return how many companies have not exactly the memories that no run may remove."""
+        return sum(self.count(name) != len(self._agents) * KEPT for name in self.names)
+
+    def wrong_answers(self) -> int:
+        """Search each company for another one's word, and for its own; return how many companies answered wrong."""
+        wrong = 0
+        for name, other in zip(self.names, (*self.names[1:], self.names[0]), strict=True):
+            with self._stack.backend(name) as (backend, runner):
+                foreign = runner.run(backend.retrieve_sparse("agent-0", MemoryQuery(text=_word(other))))
+                near = runner.run(backend.retrieve("agent-0", MemoryQuery(text=_word(other))))
+                own = runner.run(backend.retrieve_sparse("agent-0", MemoryQuery(text=_word(name))))
+            is_own = all(_word(name) in each.content for each in (*near, *own))
+            wrong += bool(foreign) or not is_own or len(own) != KEPT
+        return wrong
+
+    def errors(self) -> Counter[str]:
+        """Return how many lines of each log tell of an error."""
+        return Counter(
+            log.name
+            for log in (self._stack.home / "logs").glob("*.log")
+            for line in log.read_text(errors="replace").lower().splitlines()
+            if any(word in line for word in _ERRORS)
+        )
+
+    def sizes(self) -> dict[str, Size]:
+        """Return what every process of the stack takes now."""
+        found = {}
+        for part, pid in self._stack.pids().items():
+            for number, member in enumerate(family(pid)):
+                info = member.memory_full_info()
+                found[f"{part} {number}" if number else part] = Size(
+                    rss=info.rss / 2**20,
+                    # Only Linux tells PSS; elsewhere what is the process's own comes nearest.
+                    pss=getattr(info, "pss", info.uss) / 2**20,
+                    threads=member.num_threads(),
+                    files=member.num_fds(),
+                )
+        return found
+
+    def close(self) -> None:
+        self._database.dispose()
+
+    def _is_stored(self, name: str) -> bool:
+        # An agent is registered behind its first memory.
+        is_known = self._ledger.agents.count(name) == len(self._agents)
+        return is_known and self.count(name) == len(self._agents) * (KEPT + 1)
+
+    def _done(self) -> int:
+        query = text("SELECT count(*) FROM work_items WHERE kind = :kind AND state = 'done'")
+        with self._database.connect() as connection:
+            done: int = connection.execute(query, {"kind": MaintenancePayload.task}).scalar_one()
+        return done
+
+    @staticmethod
+    def _await(condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _LIMIT_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                msg = f"waited {_LIMIT_SECONDS:g} s in vain for {what}"
+                raise TimeoutError(msg)
+            time.sleep(_POLL_INTERVAL_SECONDS)
+
+
+def fleet_of_companies(companies: int = COMPANIES, agents: int = AGENTS) -> tuple[list[Figure], list[Target]]:
+    """Measure on a stack of its own."""
+    stages = sorted({max(1, round(companies * share)) for share in _STAGES})
+    figures: list[Figure] = []
+    seen: dict[int, dict[str, Size]] = {}
+    with (
+        open_home() as stack,
+        closing(stack.qdrant()) as qdrant,
+        closing(Ledger.open(stack.settings.ledger_urls)) as ledger,
+        closing(Fleet(stack, ledger, qdrant, agents=agents)) as fleet,
+    ):
+        seen[0] = fleet.sizes()
+        for number in stages:
+            group = f"{number} companies of {agents} agents"
+            stored, night = fleet.grow(number), fleet.maintain()
+            seen[number] = fleet.sizes()
+            note = f"{number * agents / night:.0f} runs/s"
+            figures += [
+                Figure(group=group, name="stores of the new ones", unit="s", samples=[stored]),
+                Figure(group=group, name="a night over all", unit="s", samples=[night], note=note),
+            ]
+            figures += [
+                Figure(group=group, name=process, unit="MiB PSS", samples=[size.pss], note=str(size))
+                for process, size in seen[number].items()
+            ]
+        wrong = {
+            "companies with wrong counts": fleet.wrong_counts(),
+            "companies with wrong answers": fleet.wrong_answers(),
+            "lines of errors in the logs": fleet.errors().total(),
+        }
+    for process, before in seen[0].items():
+        figures.append(
+            Figure(group="without companies", name=process, unit="MiB PSS", samples=[before.pss], note=str(before))
+        )
+    few, many = seen[stages[0]], seen[stages[-1]]
+    targets = [Target(name=what, values=[number], wanted=0, at_most=True) for what, number in wrong.items()]
+    for part, most in _MOST_MIB.items():
+        grown = [many[name].pss - few[name].pss for name in few if name.startswith(part) and name in many]
+        each = [mib / max(1, stages[-1] - stages[0]) for mib in grown]
+        targets.append(
+            Target(name=f"MiB that a company adds to the {part}", values=[max(each)], wanted=most, at_most=True)
+        )
+    return figures, targets
+
+
+def _word(company: str) -> str:
+    """Return a word that the memories of this company alone have."""
+    return f"zebra{company.rpartition('-')[2]}quagga"
+
+
+def _memory(company: str, number: int) -> MemoryStoreRequest:
+    return MemoryStoreRequest(
+        category=MemoryCategory.SEMANTIC, content=f"{_word(company)} pages the operator at {number} o'clock"
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print."""
+    companies, agents = (int(each) for each in (*argv, *(str(COMPANIES), str(AGENTS))[len(argv) :]))
+    show(*fleet_of_companies(companies, agents), {"companies": companies})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
