@@ -303,11 +303,25 @@ class Agents(CompanyRecords[Agent]):
             query = query.where(agents.c.agent_id > after)
         return self._all(query)
 
-    def late(self, company: str, *, interval: ConsolidationInterval, before: datetime) -> int:
-        """Return how many agents that a tick may take have been due since before a time; interval as in claim_due."""
-        late = agents.c.next_due_at < checked_time("before", before)
-        scopes = [OWN] if interval is ConsolidationInterval.NEVER else [OWN, COMPANY_INTERVAL]
-        return sum(self._database.count(agents, agents.c.company == company, which, late) for which in scopes)
+    def counts(self) -> dict[str, int]:
+        """Return how many agents each company has that has some."""
+        return self._counts()
+
+    def late(self, *, default: ConsolidationInterval, before: datetime) -> dict[str, int]:
+        """Return how many agents of each active company have been due since before a time, where there are some.
+
+        ``default`` is the interval of companies that have none of their own.
+        """
+        of = companies.c
+        followed = select(func.coalesce(of.interval, str(default))).where(of.company == agents.c.company)
+        interval = func.coalesce(agents.c.interval, followed.scalar_subquery(), str(default))
+        inactive = select(of.company).where(of.state != CompanyState.ACTIVE)
+        return self._counts(
+            agents.c.next_due_at < checked_time("before", before),
+            agents.c.paused.is_(False),
+            interval != str(ConsolidationInterval.NEVER),
+            agents.c.company.not_in(inactive),
+        )
 
     def pause(self, company: str, agent_id: str) -> None:
         """Pause the agent: no tick plans it; MemoryNotFoundError when it is unknown."""

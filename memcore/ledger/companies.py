@@ -110,6 +110,10 @@ class Companies(Records[Company]):
             query = query.where(companies.c.state == state)
         return self._all(query)
 
+    def all(self) -> tuple[Company, ...]:
+        """Return every company, in the order of their names."""
+        return self._all(select(companies).order_by(companies.c.company))
+
     def note_intervals(self, intervals: Mapping[str, ConsolidationInterval | None]) -> None:
         """Save the intervals of companies' own policies, so that one query finds whose agents are due."""
         with self._database.write() as connection:

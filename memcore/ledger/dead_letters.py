@@ -111,6 +111,10 @@ class DeadLetters(Records[DeadLetter]):
         which = [] if job is None else [dead_letters.c.job == job]
         return self._database.count(dead_letters, dead_letters.c.company == company, *which)
 
+    def counts(self, *, job: str | None = None) -> dict[str, int]:
+        """Return how many letters each company has that has some, of one job or of all."""
+        return self._counts(*([] if job is None else [dead_letters.c.job == job]))
+
     def older(self, company: str, *, before: datetime) -> int:
         """Return how many of a company's letters died before a time."""
         return self._database.count(dead_letters, _older(company, before))

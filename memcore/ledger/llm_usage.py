@@ -197,6 +197,7 @@ class UsageBy(StrEnum):
     PURPOSE = "purpose"
     RUN = "run"
     MODEL = "model"
+    COMPANY = "company"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +205,7 @@ class UsageRow:
     """One line of a report.
 
     Attributes:
-        key: which agent, day, purpose, run or model; None gathers the calls outside of runs.
+        key: which agent, day, purpose, run, model or company; None gathers the calls outside of runs.
         calls: questions that were asked, answered or not.
         refused: questions that the budget refused, each counted once a day.
         failed: of the calls, those that ended in trouble.
@@ -227,11 +228,18 @@ class ModelUsage(Repository):
     """Reports over the table model_calls."""
 
     def report(
-        self, company: str, by: UsageBy, *, since: date, until: date, agent_id: str | None = None, limit: int = MAX_ROWS
+        self,
+        company: str | None,
+        by: UsageBy,
+        *,
+        since: date,
+        until: date,
+        agent_id: str | None = None,
+        limit: int = MAX_ROWS,
     ) -> tuple[UsageRow, ...]:
-        """Return a row for each agent, day, purpose, run or model, the dearest first; days in their order.
+        """Return a row for each agent, day, purpose, run, model or company, the dearest first; days in order.
 
-        ``since`` is the first day of UTC and ``until`` the last one; without an agent all of them count.
+        ``since`` is the first day of UTC and ``until`` the last one; without an agent, or a company, all count.
         """
         key = self._key(by).label("key")
         cost = func.sum(model_calls.c.cost)
@@ -249,7 +257,7 @@ class ModelUsage(Repository):
                 cost.label("cost"),
             )
             .where(
-                model_calls.c.company == company,
+                *([] if company is None else [model_calls.c.company == company]),
                 model_calls.c.called_at >= datetime.combine(since, time(), UTC),
                 model_calls.c.called_at < datetime.combine(until + timedelta(days=1), time(), UTC),
                 *([] if agent_id is None else [model_calls.c.agent_id == agent_id]),

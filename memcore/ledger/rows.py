@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, or_, select, update
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, func, or_, select, update
 
 from memcore.clock import Clock, utc_now
 from memcore.ledger.database import Database, Row, record_of
@@ -56,6 +56,11 @@ class Records(Repository, Generic[_Record]):
 
     def _position(self, record: _Record) -> tuple[Any, ...]:
         return tuple(getattr(record, column.name) for column in self._newest_by)
+
+    def _counts(self, *which: ColumnElement[bool]) -> dict[str, int]:
+        company = self._table.c.company
+        query = select(company, func.count().label("count")).where(*which).group_by(company)
+        return {row["company"]: row["count"] for row in self._database.rows(query)}
 
     def _update(self, which: ColumnElement[bool], values: Row) -> int:
         return self._database.change(update(self._table).where(which).values(values))

@@ -20,6 +20,7 @@ from sqlalchemy import (
     delete,
     func,
     literal,
+    or_,
     select,
     true,
     update,
@@ -28,7 +29,17 @@ from sqlalchemy import (
 from memcore import ids
 from memcore.errors import LeaseLostError, MemoryNotFoundError
 from memcore.jobs import Payload
-from memcore.ledger.database import Row, UtcDateTime, add_new, equals, id_chunks, insert_new, one_record, rows_with
+from memcore.ledger.database import (
+    Row,
+    UtcDateTime,
+    add_new,
+    equals,
+    id_chunks,
+    insert_new,
+    one_record,
+    record_of,
+    rows_with,
+)
 from memcore.ledger.rows import Records
 from memcore.ledger.tables import OPEN_WORK, companies, work_items
 from memcore.models.base import Frozen
@@ -175,6 +186,22 @@ class WorkItem(Frozen):
         """Whether nobody claims it although its message was sent again, or nobody sends that."""
         is_late = self.dispatch_after is not None and now - self.dispatch_after > STUCK_AFTER
         return is_late or self.dispatches > 1
+
+
+class WorkCounts(Frozen):
+    """How many items a company has in a state.
+
+    Attributes:
+        open: on their way.
+        stuck: of those, the ones whose message nobody sends, or nobody has taken for an hour.
+        waiting: of those, the ones that wait for a time, an answer or a person.
+    """
+
+    open: int = 0
+    stuck: int = 0
+    waiting: int = 0
+    held: int = 0
+    failed: int = 0
 
 
 def new_item(
@@ -336,6 +363,22 @@ class WorkItems(Records[WorkItem]):
     def leased(self, company: str) -> int:
         """Return how many of a company's items workers carry out now."""
         return self._database.count(work_items, equals(work_items, company=company, state=WorkState.LEASED.value))
+
+    def counts(self, *, without: Collection[str] = ()) -> dict[str, WorkCounts]:
+        """Return the counts of each company that has work which is open, held or failed, but for kinds ``without``."""
+        of, stuck_at = work_items.c, self._clock() - STUCK_AFTER
+        counted = {
+            "open": OPEN_WORK,
+            # A message that comes again and again means no more than a long queue, until an hour has passed.
+            "stuck": and_(OPEN_WORK, or_(of.dispatch_after < stuck_at, of.dispatches > _DOUBLINGS)),
+            "waiting": of.state == WorkState.WAITING,
+            "held": of.state == WorkState.HELD,
+            "failed": of.state == WorkState.FAILED,
+        }
+        columns = [func.count(case((which, 1))).label(name) for name, which in counted.items()]
+        is_counted = or_(OPEN_WORK, of.state.in_((WorkState.HELD, WorkState.FAILED)))
+        query = select(of.company, *columns).where(is_counted, of.kind.not_in(without)).group_by(of.company)
+        return {row["company"]: record_of(WorkCounts, row) for row in self._database.rows(query)}
 
     def open(self, company: str, kind: str) -> tuple[WorkItem, ...]:
         """Return a company's items of a kind that have not ended; for kinds of which there are few at once."""

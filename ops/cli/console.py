@@ -36,6 +36,13 @@ KEPT = "\n\t"
 PLAIN_WIDTH = 200
 
 
+#: Columns that a person copies into the next command, as are all whose names end with ``_id``; others are broken first.
+_IDS = frozenset({"agent", "run", "company", "id", "name", "pattern", "stands"})
+
+#: Columns between two cells of a table.
+_GAP = 2
+
+
 def say(sentence: str) -> None:
     """Print a sentence for people."""
     sys.stdout.write(f"{escaped(sentence, keep=KEPT)}\n")
@@ -53,10 +60,12 @@ def plain(text: str, style: str = "") -> Text:
     return Text(escaped(text, keep=KEPT), style=style)
 
 
-def draw(*parts: Text | Table | Tree, soft_wrap: bool = False) -> None:
+def draw(*parts: Text | Table | Tree, soft_wrap: bool = False, least_width: int = 0) -> None:
     """Print what is made of ``plain`` texts; lines of 200 characters where the output is no terminal."""
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(width=width, markup=False, highlight=False, soft_wrap=soft_wrap)
+    # A terminal breaks a longer line, and what a person copies stays whole.
+    console.width = max(console.width, least_width)
     for part in parts:
         console.print(part)
 
@@ -72,11 +81,16 @@ def show_rows(rows: Iterable[Mapping[str, Any] | BaseModel], *, columns: Sequenc
     if as_json:
         show_json(rows)
         return
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        fields = dict(row)
-        table.add_row(*(plain(cell(fields.get(column))) for column in columns))
-    draw(table)
+    cells = [[cell(dict(row).get(column)) for column in columns] for row in rows]
+    table, least = Table(box=None, pad_edge=False, header_style="bold"), 0
+    for number, column in enumerate(columns):
+        is_id = column in _IDS or column.endswith("_id")
+        table.add_column(column, no_wrap=is_id)
+        widest = max((len(row[number]) for row in cells), default=0)
+        least += max(len(column), widest if is_id else 0) + _GAP
+    for row in cells:
+        table.add_row(*map(plain, row))
+    draw(table, least_width=least)
 
 
 def cell(value: Any) -> str:

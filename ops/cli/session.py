@@ -136,6 +136,21 @@ class JsonCommand(Command):
             console.say(f"{name:<{width}}  {console.cell(value)}")
 
 
+@dataclass(frozen=True)
+class CompanyCommand(JsonCommand):
+    """A command that shows one of the companies that the stack serves."""
+
+    of: Annotated[str | None, typer.Option("--company", help="Another company of `memtend companies list`.")] = None
+
+    @cached_property
+    def company(self) -> str:
+        """The company that is named, or else the installation's own; raises MemoryNotFoundError."""
+        if self.of is None:
+            return self.settings.company
+        with self.ledger() as ledger:
+            return ledger.companies.known(self.of).company
+
+
 #: Any function that is a command.
 Function = TypeVar("Function", bound=Callable[..., None])
 

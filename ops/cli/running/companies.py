@@ -1,16 +1,19 @@
 """``memtend companies``: register companies, change their policy, pause, resume and remove them."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from memcore.clock import utc_now
 from memcore.config.loader import build_policy, effective_policy, read_document
 from memcore.config.settings import checked_company
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.ledger.companies import Company, CompanyPolicies
+from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization import audit
+from memcore.ledger.work_items import WorkCounts
 from ops.cli.console import say
 from ops.cli.session import Command, Commands, JsonCommand
 
@@ -19,8 +22,8 @@ app = Commands("companies", "Companies that this installation serves: add, list,
 Name = Annotated[str, typer.Argument(help="The company's name.")]
 By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
 
-#: Companies read from the ledger at a time.
-_PAGE = 1_000
+#: An agent overdue by more than this, beyond some ticks, means that scheduler or workers are down.
+LATE = timedelta(minutes=5)
 
 
 @app.command("add")
@@ -42,12 +45,23 @@ def add(
 
 @app.command("list")
 def list_companies(command: JsonCommand) -> None:
-    """Show every company and its state."""
+    """Show every company, its state, and the work that waits for it or for you."""
+    default = effective_policy(command.settings.policy_path).memory.consolidation.interval
     with command.ledger() as ledger:
-        found: list[Company] = []
-        while page := ledger.companies.list(after=found[-1].company if found else None, limit=_PAGE):
-            found += page
-    command.show_rows(found, "company", "state", "interval", "created_at", "changed_at")
+        work, agents, dead = ledger.work.counts(), ledger.agents.counts(), ledger.dead_letters.counts()
+        late = ledger.agents.late(default=default, before=utc_now() - LATE)
+        rows = [
+            {
+                **company.model_dump(mode="json"),
+                "agents": agents.get(company.company, 0),
+                "late": late.get(company.company, 0),
+                **work.get(company.company, WorkCounts()).model_dump(),
+                "dead": dead.get(company.company, 0),
+            }
+            for company in ledger.companies.all()
+        ]
+    columns = ("state", "interval", "agents", "late", "open", "stuck", "held", "failed", "dead", "created_at")
+    command.show_rows(rows, "company", *columns)
 
 
 @app.command("show")

@@ -3,7 +3,8 @@
 import os
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import get_args
@@ -13,12 +14,13 @@ import typer
 from memcore.config import home_folder
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
+from memcore.jobs import FineTunePayload, LessonPayload, ReindexPayload, SynthesisPayload
 from memcore.ledger.companies import CompanyPolicies, CompanyState
 from memcore.ledger.dead_letters import UNREADABLE
-from memcore.ledger.work_items import WorkState
 from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
 from ops.cli.memory.skills import skill_evolver
 from ops.cli.running import health_checks as checks
+from ops.cli.running.companies import LATE
 from ops.cli.session import Commands, JsonCommand, ledger_of, policy_of
 from workers.groups import GROUPS
 from workers.stack.home import read_state
@@ -26,9 +28,6 @@ from workers.stack.home import read_state
 #: Columns of a terminal (no line is longer), and how many of them are for what was seen of a well group.
 _COLUMNS = 80
 _SUMMARY = _COLUMNS - 20
-
-#: An agent overdue by more than this, beyond some ticks, means that scheduler or workers are down.
-_LATE = timedelta(minutes=5)
 
 #: Ticks that may be missed (one may have waited behind a long run), and the age that the last one may have at least,
 #: however short the interval: a stack that starts needs some of it.
@@ -44,8 +43,15 @@ _PATIENCE = timedelta(minutes=15)
 #: Free space on the data folder's disk below which something will soon fail, in bytes (256 MiB).
 _LEAST_FREE_BYTES = 268_435_456
 
-#: Runs that are counted; a larger number says no more.
+#: Runs of a company that are counted; a larger number says no more.
 _COUNTED = 100
+
+#: Kinds of work that have a check of their own, and those that wait where no model is connected.
+_HAS_A_CHECK = (FineTunePayload.task, ReindexPayload.task)
+_ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task)
+
+#: Companies that are named; more are counted.
+_NAMED = 5
 
 
 app = Commands()
@@ -147,15 +153,15 @@ def _policy(settings: Settings) -> Iterator[CheckResult]:
 def _maintenance(settings: Settings) -> Iterator[CheckResult]:
     with ledger_of(settings) as ledger:
         paused = ledger.companies.paused(settings.company)
-        interval = policy_of(settings).memory.consolidation.interval
-        late = ledger.agents.late(settings.company, interval=interval, before=datetime.now(UTC) - _LATE)
+        default = policy_of(settings).memory.consolidation.interval
+        late = Counter(ledger.agents.late(default=default, before=datetime.now(UTC) - LATE))
     yield CheckResult(
         check="kill switch", ok=not paused, seen="paused" if paused else "maintenance on", mend="`memtend resume`"
     )
     yield CheckResult(
         check="schedule",
         ok=not late,
-        seen=f"{late} agents late" if late else "nobody late",
+        seen=f"{late.total()} agents late{_whose(late, settings)}" if late else "nobody late",
         mend="is beat running, and a worker for memory.control?",
     )
 
@@ -163,7 +169,7 @@ def _maintenance(settings: Settings) -> Iterator[CheckResult]:
 def _companies(settings: Settings) -> Iterator[CheckResult]:
     policies, wrong = CompanyPolicies(settings, policy_of(settings)), list[str]()
     with ledger_of(settings) as ledger:
-        known = [each for each in ledger.companies.list(limit=_COUNTED) if each.state is not CompanyState.REMOVED]
+        known = [each for each in ledger.companies.all() if each.state is not CompanyState.REMOVED]
     for company in known:
         try:
             policies.of(company)
@@ -181,37 +187,74 @@ def _companies(settings: Settings) -> Iterator[CheckResult]:
 def _runs(settings: Settings) -> Iterator[CheckResult]:
     now = datetime.now(UTC)
     with ledger_of(settings) as ledger:
-        held = ledger.runs.list(settings.company, state=WorkState.HELD, limit=_COUNTED)
-        failed = ledger.runs.failed(settings.company, limit=_COUNTED)
-        asleep = ledger.runs.asleep(settings.company, limit=_COUNTED)
-        dead = ledger.dead_letters.count(settings.company)
-        unreadable = ledger.dead_letters.count(settings.company, job=UNREADABLE)
+        work = ledger.work.counts(without=_HAS_A_CHECK if settings.llm_url else (*_HAS_A_CHECK, *_ASK_A_MODEL))
+        dead, unreadable = (Counter(ledger.dead_letters.counts(job=job)) for job in (None, UNREADABLE))
+        for company in ledger.companies.all():
+            name, state = company.company, company.state
+            # Somebody decided that another company's work waits; that the own company's does is a finding.
+            if state is not CompanyState.ACTIVE and name != settings.company:
+                work.pop(name, None)
+            if state is CompanyState.REMOVED:
+                del dead[name], unreadable[name]
+        failed = [run for name in work if work[name].failed for run in ledger.runs.failed(name, limit=_COUNTED)]
+        asleep = [run for name in work if work[name].waiting for run in ledger.runs.asleep(name, limit=_COUNTED)]
+    held = Counter({name: counts.held for name, counts in work.items() if counts.held})
+    stuck = Counter({name: counts.stuck for name, counts in work.items() if counts.stuck})
+    yield CheckResult(
+        check="stuck work",
+        ok=not stuck,
+        seen=f"{stuck.total()} items that no worker takes{_whose(stuck, settings)}" if stuck else "none",
+        mend="is beat running, and a worker for every queue? `memtend status` shows what waits",
+    )
     yield CheckResult(
         check="held runs",
         ok=not held,
-        seen=f"{len(held)} held by the removal guard" if held else "none",
-        mend="`memtend runs list`, then `memtend runs release RUN` or change the policy",
+        seen=f"{held.total()} held by the removal guard{_whose(held, settings)}" if held else "none",
+        mend="`memtend runs list`, then `memtend runs release RUN` or change the policy" + _of_another(held, settings),
     )
+    whose = Counter(run.company for run in failed)
     yield CheckResult(
         check="failed runs",
         ok=not failed,
-        seen=f"{len(failed)} agents whose last run failed: {failed[0].reason}" if failed else "none",
-        mend="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`",
+        seen=f"{len(failed)} agents whose last run failed{_whose(whose, settings)}: {failed[0].reason}"
+        if failed
+        else "none",
+        mend="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`"
+        + _of_another(whose, settings),
     )
     overdue = [run for run in asleep if now - run.created_at > _PATIENCE]
+    whose = Counter(run.company for run in asleep)
     yield CheckResult(
         check="waiting runs",
         ok=not overdue,
-        seen=f"{len(asleep)} wait: {(overdue or asleep)[0].reason}" if asleep else "none",
+        seen=f"{len(asleep)} wait{_whose(whose, settings)}: {(overdue or asleep)[0].reason}" if asleep else "none",
         mend="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
     )
-    reported = f"{dead - unreadable} jobs were given up"
+    reported = f"{dead.total() - unreadable.total()} jobs were given up{_whose(dead, settings)}"
     yield CheckResult(
         check="dead letters",
         ok=not dead,
-        seen=f"{reported}, {unreadable} messages could not be read" if unreadable else reported if dead else "none",
-        mend="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`",
+        seen=f"{reported}, {unreadable.total()} messages could not be read"
+        if unreadable
+        else reported
+        if dead
+        else "none",
+        mend="`memtend dead list` says why; `memtend dead replay` once the cause is gone, or `memtend dead purge`"
+        + _of_another(dead, settings),
     )
+
+
+def _whose(counts: Mapping[str, int], settings: Settings) -> str:
+    """Name the companies with most of it, unless all of it is the installation's own."""
+    if not counts.keys() - {settings.company}:
+        return ""
+    most = sorted(counts, key=lambda company: (-counts[company], company))
+    more = f" and {len(most) - _NAMED} more" if len(most) > _NAMED else ""
+    return f" ({', '.join(f'{company}: {counts[company]}' for company in most[:_NAMED])}{more})"
+
+
+def _of_another(counts: Mapping[str, int], settings: Settings) -> str:
+    return "; MEMTEND_COMPANY=NAME names another company" if counts.keys() - {settings.company} else ""
 
 
 def _scheduler(settings: Settings) -> Iterator[CheckResult]:

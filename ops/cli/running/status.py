@@ -10,7 +10,7 @@ from memcore.config import home_folder
 from memcore.config.explain import explain
 from memcore.config.loader import effective_policy
 from ops.cli.console import say, show_json
-from ops.cli.session import Command, Commands, JsonCommand
+from ops.cli.session import Command, Commands, CompanyCommand, JsonCommand
 from workers.broker import waiting
 from workers.stack.home import StackState, read_state
 
@@ -23,8 +23,8 @@ _RUNS = 5
 
 
 @app.command("status")
-def status(command: JsonCommand) -> None:
-    """Show the parts of the stack, what waits on each queue, and the last runs."""
+def status(command: CompanyCommand) -> None:
+    """Show the parts of the stack, what waits on each queue, and the last runs of a company."""
     company = command.company
     state = read_state(home_folder(os.environ, command.home))
     parts = [part.model_dump(mode="json") for part in state.parts] if state and state.is_alive else []

@@ -9,7 +9,7 @@ import typer
 from memcore.errors import MemoryInputError
 from memcore.ledger.llm_usage import UsageBy
 from memcore.ledger.organization.audit import MAX_PAGE
-from ops.cli.session import Commands, JsonCommand
+from ops.cli.session import Commands, CompanyCommand, JsonCommand
 
 app = Commands()
 
@@ -19,12 +19,12 @@ _MAX_DAYS = 3_660
 
 @app.command("usage")
 def usage(
-    command: JsonCommand,
+    command: CompanyCommand,
     by: Annotated[str, typer.Option(help=f"A row for each {', '.join(UsageBy)}.")] = UsageBy.AGENT.value,
     days: Annotated[int, typer.Option(help="So many days of UTC, today included, 1 to 3660.")] = 7,
     agent: Annotated[str | None, typer.Option(help="One agent alone.")] = None,
 ) -> None:
-    """Show the calls, tokens and cost of language models by agent, day, purpose, run or model."""
+    """Show the calls, tokens and cost of language models by agent, day, purpose, run or model, or of every company."""
     if by not in set(UsageBy):
         raise MemoryInputError("by", f"must be one of {', '.join(UsageBy)}")
     if not 1 <= days <= _MAX_DAYS:
@@ -32,7 +32,8 @@ def usage(
     until = datetime.now(UTC).date()
     since = until - timedelta(days=days - 1)
     with command.ledger() as ledger:
-        found = ledger.usage.report(command.company, UsageBy(by), since=since, until=until, agent_id=agent)
+        company = None if by == UsageBy.COMPANY else command.company
+        found = ledger.usage.report(company, UsageBy(by), since=since, until=until, agent_id=agent)
     rows = (
         {by: each.pop("key"), **each, "tokens": each["prompt_tokens"] + each["completion_tokens"]}
         for each in map(asdict, found)

@@ -276,7 +276,6 @@ VIEWS: dict[str, Call] = {
     "agents.like": lambda ledger, _, c: ledger.agents.like(c, AGENT, by="role", level=MemoryLevel.PERSISTENT, limit=9),
     "agents.list": lambda ledger, _, c: ledger.agents.list(c),
     "agents.count": lambda ledger, _, c: ledger.agents.count(c),
-    "agents.late": lambda ledger, clock, c: ledger.agents.late(c, interval=DAILY, before=clock() + timedelta(days=400)),
     "runs.active": lambda ledger, _, c: ledger.runs.active(c, AGENT),
     "runs.asleep": lambda ledger, _, c: ledger.runs.asleep(c, limit=99),
     "runs.failed": lambda ledger, _, c: ledger.runs.failed(c, limit=99),

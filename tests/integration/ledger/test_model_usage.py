@@ -66,6 +66,7 @@ def test_calls_are_told_apart_by_what_is_asked_for(ledger: Ledger, clock: Stoppe
     assert found == {
         UsageBy.AGENT: {"bob": 1, "ada": 2},
         UsageBy.DAY: {"2026-03-01": 2, "2026-03-02": 1},
+        UsageBy.COMPANY: {"acme": 3},
         UsageBy.PURPOSE: {"distil": 1, "merge": 2},
         UsageBy.RUN: {None: 1, "run": 1, "later": 1},
         UsageBy.MODEL: {"large": 1, "m": 2},

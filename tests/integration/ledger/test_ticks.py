@@ -24,12 +24,20 @@ def test_the_last_tick_of_a_company_is_known_and_no_other(ledger: Ledger, clock:
 
 
 def test_late_are_those_whom_a_tick_should_have_taken(ledger: Ledger, clock: StoppedClock) -> None:
-    ledger.agents.register("acme", ["ada", "bob", "cy"], interval=DAILY)
+    for company in ("acme", "bolt", "cog"):
+        ledger.agents.register(company, ["ada", "bob", "cy"], interval=DAILY)
     ledger.agents.put(AgentSpec(company="acme", agent_id="own", interval=DAILY))
     ledger.agents.pause("acme", "cy")
-    assert ledger.agents.late("acme", interval=DAILY, before=clock()) == 0
+    ledger.companies.add("bolt")
+    ledger.companies.note_intervals({"bolt": NEVER})
+    ledger.companies.pause("cog")
+    assert ledger.agents.late(default=DAILY, before=clock()) == {}
     clock.advance(timedelta(days=2))
-    assert ledger.agents.late("acme", interval=DAILY, before=clock()) == 3
-    assert ledger.agents.late("acme", interval=NEVER, before=clock()) == 1
-    assert ledger.agents.late("acme", interval=DAILY, before=clock() - timedelta(days=2)) == 0
-    assert ledger.agents.late("other", interval=DAILY, before=clock()) == 0
+    assert ledger.agents.late(default=DAILY, before=clock()) == {"acme": 3}
+    assert ledger.agents.late(default=NEVER, before=clock()) == {"acme": 1}
+    assert ledger.agents.late(default=DAILY, before=clock() - timedelta(days=2)) == {}
+    ledger.companies.note_intervals({"bolt": DAILY})
+    ledger.companies.resume("cog")
+    assert ledger.agents.late(default=NEVER, before=clock()) == {"acme": 1, "bolt": 3}
+    assert ledger.agents.late(default=DAILY, before=clock()) == {"acme": 3, "bolt": 3, "cog": 3}
+    assert ledger.agents.counts() == {"acme": 4, "bolt": 3, "cog": 3}
