@@ -22,9 +22,6 @@ from memcore.models.memory import BoundedTime, ConsolidationInterval
 
 _log = logging.getLogger("memtend.jobs")
 
-#: Companies read at a time.
-_PAGE = 1_000
-
 
 class CompanyState(StrEnum):
     """Whether a company's maintenance runs."""
@@ -235,10 +232,7 @@ class CompanyPolicies:
 
 
 def _unremoved(rows: Companies, own: str) -> list[Company]:
-    found: list[Company] = []
-    while len(page := rows.list(after=found[-1].company if found else None, limit=_PAGE)) == _PAGE:
-        found += page
-    found += page
+    found = rows.all()
     if all(company.company != own for company in found):
         # The installation's own, where nobody has migrated since it was named.
         rows.register(own)
