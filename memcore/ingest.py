@@ -51,13 +51,9 @@ async def insert_unless_tombstoned(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What became of a batch.
+    """What became of a batch: ids that are in the store now, and those that stay removed, as after a late redelivery.
 
-    Attributes:
-        stored: ids that are in the store now (new, or there already).
-        tombstoned: ids that a run had removed after they were sent; they stay removed.
-        skipped: ids of agents whose level is none.
-        refused: per id, the name of the id that the agent's level asks for and that is missing.
+    Skipped are those of agents whose level is none; ``refused`` names the id that an agent's level asks for.
     """
 
     stored: frozenset[str] = frozenset()

@@ -41,11 +41,9 @@ class BackendParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendEntry:
-    """One backend in the registry.
+    """One backend in the registry; ``build`` makes a disconnected instance, and imports what it needs only then.
 
-    Attributes:
-        build: makes a disconnected instance; imports what it needs only then.
-        is_process_local: whether another process sees none of its memories; a worker refuses such a backend.
+    A worker refuses a backend that is local to its process.
     """
 
     build: Callable[[BackendParts], MemoryBackend]

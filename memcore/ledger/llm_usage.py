@@ -208,9 +208,7 @@ class UsageRow:
         key: which agent, day, purpose, run, model or company; None gathers the calls outside of runs.
         calls: questions that were asked, answered or not.
         refused: questions that the budget refused, each counted once a day.
-        failed: of the calls, those that ended in trouble.
         open: of the calls, those under way or of a process that died; they count with all that they may use.
-        cost: in the currency of the price list.
     """
 
     key: str | None

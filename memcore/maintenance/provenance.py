@@ -39,12 +39,9 @@ class TextLocation(StrEnum):
 
 
 class HistoryEvent(Frozen):
-    """One change that a run made to a memory.
+    """One change that a run made to a memory; an open one is decided and not yet carried out.
 
-    Attributes:
-        at: when it was decided.
-        is_open: whether it is decided and not yet carried out.
-        run_kind: None, as the next two, when the ledger no longer knows the run.
+    What the run was is None when the ledger no longer knows it.
     """
 
     kind: RecordKind

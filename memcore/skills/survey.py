@@ -37,13 +37,9 @@ MAX_BACKTESTS = 256
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """The findings of a cycle.
+    """The findings of a cycle: the report's counts, the candidates to propose, the surest first, and what stands.
 
-    Attributes:
-        counts: of the report, by its fields.
-        own: proposals of this cycle, also by an attempt that died or by another worker at this moment.
-        docket: candidates to propose, the surest first.
-        standing: number of published skills.
+    Its own proposals may be by an attempt that died, or by another worker at this moment.
     """
 
     counts: Counter[str] = field(default_factory=Counter)

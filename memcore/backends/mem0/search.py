@@ -136,11 +136,9 @@ _MOST_FILTERED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """The way in which text queries are answered.
+    """The way in which text queries are answered: by vectors and keywords (hybrid), or the vectors alone.
 
     Attributes:
-        is_hybrid: vectors and keywords; False asks the vectors alone.
-        dense_weight: share of the vectors in a hybrid score, 0 to 1.
         has_keywords: False finds nothing by keywords, whoever asks for them.
         has_words_of_dense: ask for the BM25 scores of what meaning found too: one more query of the same trip. It gains
             0.002 NDCG@10 with a transformer, and nothing with the static embedder (docs/benchmarks/2026-11.md).

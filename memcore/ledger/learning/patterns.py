@@ -43,8 +43,6 @@ class Pattern(Frozen):
 
     Attributes:
         key: the category of the failures, or the key of the chain (memcore.ids.tools_key).
-        occurrences: the executions that show it.
-        agents: how many agents they are of.
         exposure: the executions that could have shown it: of a failure, all those of the task types in which it
             occurred; of a chain, all those that called it.
     """

@@ -33,12 +33,9 @@ class SharedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
-    """The position of a company's log.
+    """The position of a company's log: the head, which searches see since all up to it is in the store, and its end.
 
-    Attributes:
-        head: the version that searches see: all up to it is in the store.
-        last: the newest version written.
-        open_since: when the first version after the head was written; None when there is none.
+    ``open_since`` is when the first version after the head was written.
     """
 
     head: int = 0

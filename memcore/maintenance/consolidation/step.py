@@ -36,8 +36,7 @@ _log = logging.getLogger(__name__)
 class _Part:
     """Memories that one summary replaces beside the one that is kept, and what became of them.
 
-    Attributes:
-        unanswered: ids of the memories about which a model has to be asked first; nothing was moved then.
+    Nothing was moved where a model has to be asked about them first (``unanswered``).
     """
 
     ids: frozenset[str]
