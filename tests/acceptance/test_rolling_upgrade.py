@@ -26,7 +26,7 @@ from support.stored import history_events, jobs_in_hand, jobs_waiting, memory_id
 from support.stub_llm_process import stub_llm
 from support.valkey_servers import valkey_server
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.ledger.work_items import WorkState

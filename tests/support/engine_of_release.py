@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from memcore.client import MemoryClient
+from memcore import MemoryClient
 from memcore.client.envelopes import ImportRecord
 from memcore.config.settings import Settings
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
-        self.asked: list[tuple[str, ...]] = []
+        self.asked: list[str] = []
         self.closed = 0
 
     def send_many(self, name: str, outgoing_jobs: Iterable[OutgoingJob], **_how: object) -> None:
@@ -51,13 +51,9 @@ class Broker:
         self.sent.append((str(name), json.loads(payload)))
         return job_id
 
-    def finished(self, job_ids: tuple[str, ...]) -> list[JobStatus]:
-        return [JobStatus(job_id=job_id, state=JobState.DONE) for job_id in job_ids]
-
-    def wait(self, job_ids: tuple[str, ...], *, timeout_seconds: float) -> Iterator[JobStatus]:
-        del timeout_seconds
-        self.asked.append(job_ids)
-        yield from self.finished(job_ids)
+    def status(self, job_id: str) -> JobStatus:
+        self.asked.append(job_id)
+        return JobStatus(job_id=job_id, state=JobState.DONE)
 
     def close(self) -> None:
         self.closed += 1
@@ -256,7 +252,7 @@ def test_given_a_receipt_or_ids_when_waited_for_then_each_job_is_told(given: Ins
 
     assert (status.job_id, status.state) == ("1", "done")
     assert later == status
-    assert given.broker.asked == [("1",)]
+    assert given.broker.asked == ["1", "1"]
 
 
 def test_given_a_trace_when_distilled_then_the_client_sends_it_with_its_scope(given: Installation) -> None:
