@@ -4,6 +4,7 @@ import json
 import os
 import select as polling
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
@@ -187,6 +188,7 @@ class Database:
         # that would close the parent's sockets. A dict and no lock: a lock that another thread held at the
         # moment of the fork stays locked in the child for ever.
         self._engines: dict[int, Engine] = {}
+        self._writers: dict[int, threading.Lock] = {}
         if self.dialect == "sqlite":
             _ON_FILES[id(self)] = self
 
@@ -219,14 +221,30 @@ class Database:
         """
         # On SQLite, a transaction that reads first and writes later fails at once when another one wrote in between,
         # whatever the busy timeout; taking the write lock at the start waits instead.
-        return self._connected("BEGIN IMMEDIATE" if self.dialect == "sqlite" else "BEGIN", writes=True)
+        if self.dialect == "sqlite":
+            return self._in_turn(self._connected("BEGIN IMMEDIATE", writes=True))
+        return self._connected("BEGIN", writes=True)
 
     def statement(self, *, writes: bool = False) -> AbstractContextManager[Connection]:
         """Connect for one statement, which is a transaction by itself: PostgreSQL takes one round trip, not three.
 
         Raises as :meth:`read` does, or as :meth:`write`.
         """
-        return self._connected(None, writes=writes)
+        connected = self._connected(None, writes=writes)
+        return self._in_turn(connected) if writes and self.dialect == "sqlite" else connected
+
+    @contextmanager
+    def _in_turn(self, connected: AbstractContextManager[Connection]) -> Iterator[Connection]:
+        # SQLite's writers look again and again whether the file is free, and a thread that writes without a break
+        # would starve the others of its process.
+        turn = self._writers.setdefault(os.getpid(), threading.Lock())
+        if not turn.acquire(timeout=BUSY_TIMEOUT.total_seconds()):
+            raise MemoryConnectionError(f"the {self._name} cannot be written: another thread holds it")
+        try:
+            with connected as connection:
+                yield connection
+        finally:
+            turn.release()
 
     @contextmanager
     def _connected(self, begin: str | None, *, writes: bool = False) -> Iterator[Connection]:

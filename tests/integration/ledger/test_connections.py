@@ -16,6 +16,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.running_stack import wait_until
 
 from memcore.config.urls import LedgerUrls
+from memcore.errors import MemoryConnectionError
 from memcore.ledger.database import Database
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.tables import companies
@@ -104,6 +105,21 @@ def test_a_fork_inherits_no_connection_to_a_file(ledger: Ledger, cycle_id: str) 
 def _open_files(name: str) -> list[str]:
     found = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
     return [each for each in found if Path(each).name == name]
+
+
+@pytest.mark.parametrize("urls", ["sqlite"], indirect=True)
+def test_writers_of_a_process_wait_for_their_turn_and_not_in_sqlite(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.companies.register("first")
+    with ThreadPoolExecutor(1) as thread, statements(ledger) as sent:
+        with ledger.work._database.write():
+            monkeypatch.setattr("memcore.ledger.database.BUSY_TIMEOUT", timedelta(0))
+            with pytest.raises(MemoryConnectionError, match="another thread holds it"):
+                thread.submit(ledger.ticks.note, COMPANY, sent=1).result()
+            assert sent == ["BEGIN"]
+        thread.submit(ledger.ticks.note, COMPANY, sent=1).result()
+    assert ledger.ticks.last(COMPANY) is not None
 
 
 @pytest.mark.parametrize("urls", ["sqlite"], indirect=True)
