@@ -53,7 +53,9 @@ TESTS = {
     "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
     "attempts": (f"{LEDGER}/test_attempt.py", "tests/unit/tasks/test_synthesize.py"),
-    "work items": (f"{LEDGER}/test_work_dispatch.py", f"{LEDGER}/test_work_items.py"),
+    "work items": (
+        f"{LEDGER}/test_finetune_runs.py", f"{LEDGER}/test_work_dispatch.py", f"{LEDGER}/test_work_items.py",
+    ),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
 }  # fmt: skip
 
