@@ -102,8 +102,8 @@ class Command:
 
     def dispatch_open(self, kind: type[Payload]) -> None:
         """Send the messages of the company's open work of a kind."""
-        with self.ledger() as ledger, self.dispatcher() as dispatcher:
-            dispatch_open(dispatcher, ledger, self.company, kind)
+        with self.ledger() as ledger:
+            dispatch_open(self, ledger, self.company, kind)
 
     @contextmanager
     def service(self) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
