@@ -10,11 +10,10 @@ from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
 from tasks.job import all_jobs
-from workers.broker import broker_app
+from workers.broker import BrokerDispatcher, broker_app
 from workers.celery_task import build_tasks
 from workers.consumer import refuse_compressed
 from workers.context import WorkerContexts
-from workers.dispatcher import BrokerDispatcher
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import watch_heartbeat, watch_pool
 from workers.progress import TaskProgress

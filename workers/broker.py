@@ -1,17 +1,24 @@
-"""The Celery app as every process sees the broker, for each kind of broker, and the lengths of its queues."""
+"""The Celery app as every process sees the broker, what it publishes for rows that are ready, and its queues."""
 
-from typing import Any
+from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
-from memcore.client.publisher import OwnCelery, broker_queue
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import OwnCelery, Publisher, broker_queue
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
-from memcore.jobs import MAX_MESSAGE_BYTES, Queue, declared_payloads
+from memcore.jobs import MAX_MESSAGE_BYTES, Queue, declared_payloads, job_owner
 from workers import transport
 from workers.groups import STORE, WorkerGroup
+
+if TYPE_CHECKING:
+    from memcore.ledger.work_items import WorkItem
 
 #: How long a stopping worker lets running jobs finish, in seconds, before it returns them to the broker.
 SOFT_SHUTDOWN_SECONDS = 15
@@ -150,3 +157,25 @@ def _redis_options(group: WorkerGroup) -> dict[str, Any]:
         "socket_keepalive": True,
         "health_check_interval": 10,
     }
+
+
+class BrokerDispatcher:
+    """Publishes jobs over the broker; a lost message costs time, not work: the sweep dispatches its row again."""
+
+    def __init__(self, app: OwnCelery) -> None:
+        self._publisher = Publisher(app)
+
+    def dispatch(self, items: Iterable["WorkItem"]) -> None:
+        for kind, of_kind in groupby(sorted(items, key=attrgetter("kind")), key=attrgetter("kind")):
+            outgoing_jobs = [
+                OutgoingJob(
+                    job_id=item.key,
+                    queue=item.queue,
+                    payload=item.payload,
+                    summary=f"work of {item.agent_id or 'the company'}",
+                    owner=job_owner(item.company, item.agent_id),
+                )
+                for item in of_kind
+                if item.queue is not None and item.payload is not None
+            ]
+            self._publisher.publish(kind, outgoing_jobs, track=True)

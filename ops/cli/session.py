@@ -93,8 +93,7 @@ class Command:
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items; for what a worker holds already, a message does nothing."""
         # The broker takes half a second to import, and few commands dispatch.
-        from workers.broker import broker_app  # noqa: PLC0415  # see above
-        from workers.dispatcher import BrokerDispatcher  # noqa: PLC0415  # see above
+        from workers.broker import BrokerDispatcher, broker_app  # noqa: PLC0415  # see above
 
         # The change is made: where the broker does not answer, the sweep dispatches when it is back.
         with closing(broker_app(self.settings)) as app, suppress(MemoryConnectionError):

@@ -38,7 +38,7 @@ from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
 from scheduler.tick import tick  # noqa: E402
 from workers.app import create_app  # noqa: E402
-from workers.dispatcher import BrokerDispatcher  # noqa: E402
+from workers.broker import BrokerDispatcher  # noqa: E402
 
 if TYPE_CHECKING:
     from tasks.context import JobContext
