@@ -5,6 +5,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from celery import Celery
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
@@ -162,7 +163,7 @@ def _redis_options(group: WorkerGroup) -> dict[str, Any]:
 class BrokerDispatcher:
     """Publishes jobs over the broker; a lost message costs time, not work: the sweep dispatches its row again."""
 
-    def __init__(self, app: OwnCelery) -> None:
+    def __init__(self, app: Celery) -> None:
         self._publisher = Publisher(app)
 
     def dispatch(self, items: Iterable["WorkItem"]) -> None:

@@ -47,7 +47,7 @@ class Command:
         """The settings of the stack; raises MemoryConfigError when nothing runs there."""
         return Settings.load(os.environ, self.home)
 
-    @property
+    @cached_property
     def company(self) -> str:
         """The stack's company."""
         return self.settings.company

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.figure import Figure, Target
 from qdrant_client import QdrantClient
 
-from memcore.client import MemoryClient
+from memcore.client.client import MemoryClient
 from memcore.models.memory import MemoryStoreRequest
 
 #: Seconds between two looks for one memory, and those after which it counts as lost.

@@ -1,7 +1,7 @@
 """One embedded fleet for many companies: ``python tests/benchmarks/fleet_of_companies.py [companies] [agents]``.
 
 Every agent stores a few memories, one of which has expired; then one tick sends the runs of all. It tells the seconds
-of that night, the memory, threads and open files of every process as the companies become more, and whether each
+of those runs, the memory, threads and open files of every process as the companies become more, and whether each
 company has exactly what it must have and nothing of another one. 200 companies of 5 agents take some minutes.
 """
 
@@ -26,7 +26,8 @@ from benchmarks.meter import family  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
 
-from memcore.client import MemoryClient  # noqa: E402
+from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
+from memcore.client.client import MemoryClient  # noqa: E402
 from memcore.client.envelopes import ImportRecord  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
 from memcore.jobs import MaintenancePayload, TickPayload  # noqa: E402
@@ -40,7 +41,7 @@ COMPANIES, AGENTS = 200, 5
 #: Memories of an agent that stay, beside the one that has expired.
 KEPT = 3
 
-#: The shares of the companies after which every process is looked at, each after a night of all companies so far.
+#: The shares of the companies after which every process is looked at, each after the runs of all companies so far.
 _STAGES = (0.2, 0.5, 1.0)
 
 #: Most MiB of PSS that one more company adds to a process, once there are more than a worker keeps contexts of.
@@ -133,6 +134,7 @@ class Fleet:
         wrong = 0
         for name, other in zip(self.names, (*self.names[1:], self.names[0]), strict=True):
             with self._stack.backend(name) as (backend, runner):
+                assert isinstance(backend, Mem0Backend)  # the one of the default policy, which can search by words
                 foreign = runner.run(backend.retrieve_sparse("agent-0", MemoryQuery(text=_word(other))))
                 near = runner.run(backend.retrieve("agent-0", MemoryQuery(text=_word(other))))
                 own = runner.run(backend.retrieve_sparse("agent-0", MemoryQuery(text=_word(name))))
@@ -202,12 +204,12 @@ def fleet_of_companies(companies: int = COMPANIES, agents: int = AGENTS) -> tupl
         seen[0] = fleet.sizes()
         for number in stages:
             group = f"{number} companies of {agents} agents"
-            stored, night = fleet.grow(number), fleet.maintain()
+            stored, took = fleet.grow(number), fleet.maintain()
             seen[number] = fleet.sizes()
-            note = f"{number * agents / night:.0f} runs/s"
+            note = f"{number * agents / took:.0f} runs/s"
             figures += [
                 Figure(group=group, name="stores of the new ones", unit="s", samples=[stored]),
-                Figure(group=group, name="a night over all", unit="s", samples=[night], note=note),
+                Figure(group=group, name="maintenance over all", unit="s", samples=[took], note=note),
             ]
             figures += [
                 Figure(group=group, name=process, unit="MiB PSS", samples=[size.pss], note=str(size))

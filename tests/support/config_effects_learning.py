@@ -22,7 +22,6 @@ from memcore.procedural.service import LearningService
 from memcore.records import Where
 from memcore.skills.evolver import CycleService
 from memcore.skills.publication import SkillApprovals
-from scheduler.companies import served_companies
 from scheduler.sweep import plan_cycles, sweep
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.config_effects_maintenance import Teacher
@@ -101,7 +100,7 @@ def evolution(place: Place, policy: Policy) -> object:
         fleet.succeed("abc", "well-beta", task_type="beta")
         fleet.fail("abcd")
         fleet.succeed("abcdef", "well", task_type="import", task_title=DISK)
-        plan_cycles(made.job_context, served_companies(made.job_context))
+        plan_cycles(made.job_context, made.job_context.policies.served(made.job_context.ledger.companies))
         for item in made.dispatcher.items:
             made.job_context.run(made.job_context.service(CycleService).run(item.key))
         cycles = made.ledger.skill_cycles.page(COMPANY)

@@ -90,10 +90,10 @@ class Lessons(Work[Lesson]):
         }
         return self._leased(company, lesson_id, token, "finish", own=own)
 
-    def fail(self, company: str, lesson_id: str, token: str, reason: str) -> Lesson:
+    def fail(self, company: str, key: str, token: str, reason: str) -> Lesson:
         """End a leased lesson as failed; its outcome says so too. Raises LeaseLostError."""
         own = {"outcome": "failed", "drawn_at": self._clock()}
-        return self._leased(company, lesson_id, token, "fail", own=own, reason=reason)
+        return self._leased(company, key, token, "fail", own=own, reason=reason)
 
     def page(
         self, company: str, agent_id: str, *, before: Lesson | None = None, limit: int = MAX_PAGE

@@ -90,7 +90,9 @@ def test_waiting_counts_what_workers_have_sorted_too(app: Celery, broker: Broker
     publisher = Publisher(app)
     publisher.publish(StorePayload.task, [JOB] * 3, track=True)
     with Connection(transport.reliable_url(broker.url)) as worker:
-        assert worker.default_channel.basic_get(JOB.queue).headers["owner"] == "ab/cd"
+        message = worker.default_channel.basic_get(JOB.queue)
+        assert message is not None
+        assert message.headers["owner"] == "ab/cd"
         with broker.client() as client:
             assert client.llen(JOB.queue) == 0
         assert publisher.waiting(JOB.queue) == 2

@@ -15,7 +15,7 @@ from support.store_items import item
 from support.store_servers import StoreAddress
 
 import memcore.company
-from memcore.backends.factory import WorkerBackend
+from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.clock import utc_now
 from memcore.company import SharedConnections
 from memcore.config.policy import Policy
@@ -48,7 +48,7 @@ class Opened:
         self.now: Counter[str] = Counter()
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        create = memcore.company.create_worker_backend
+        create = create_worker_backend
 
         def watched(settings: Settings, *args: Any, **given: Any) -> WorkerBackend:
             backend, company = create(settings, *args, **given), settings.company
@@ -109,7 +109,7 @@ def memories(company: str, agent_id: str) -> list[StorePayload]:
     return [StorePayload(company=company, items=(each,)) for each in (*said, over)]
 
 
-def test_stores_and_a_night_of_more_companies_than_contexts_leave_each_its_own(
+def test_stores_and_runs_of_more_companies_than_contexts_leave_each_its_own(
     contexts: WorkerContexts, opened: Opened
 ) -> None:
     def store(payload: StorePayload) -> object:

@@ -261,4 +261,4 @@ def test_a_death_before_any_statement_leaves_an_item_that_the_next_attempt_ends(
 
 @pytest.mark.parametrize("work", Work.__subclasses__(), ids=lambda work: work.__name__)
 def test_the_records_of_every_kind_tell_the_attempt_and_the_token(work: type[Work[Any]]) -> None:
-    assert {"attempt", "token"} <= set(work._model.model_fields)
+    assert {"attempt", "token"} <= set(work._model.model_fields)  # pyright: ignore[reportGeneralTypeIssues]
