@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
@@ -83,8 +84,10 @@ class ProcessKiller(FaultThread):
                     restarts=self._stack.restarts(_part_of(target)),
                     children=frozenset(child.pid for child in run_children(self._stack)),
                 )
-                process.kill()
-                return outage
+                # One that dies between the two was killed by others: the next one.
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+                    return outage
             if time.monotonic() > until:
                 self._end_hung(target)
                 return None
