@@ -10,14 +10,16 @@ from support.memories import new_agent
 from support.running_stack import MEMTEND, StackAddress, clean_environ
 from support.stored import history_events, jobs_waiting, memory_ids
 
+from memcore.jobs import Queue
+
 #: More than any limit allows, in bytes.
 TEN_MB = 10_000_000
 
 
 def held(stack: StackAddress) -> tuple[int, int, int]:
-    """Count memories, history rows and jobs of all agents."""
+    """Count memories, history rows and jobs of all agents; beat sends jobs of its own."""
     settings = stack.settings
-    waiting = jobs_waiting(settings)
+    waiting = jobs_waiting(settings, *(queue for queue in Queue if queue is not Queue.CONTROL))
     return memory_ids(settings).total(), history_events(settings).total(), waiting
 
 
