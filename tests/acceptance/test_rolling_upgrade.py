@@ -122,7 +122,7 @@ class Installation:
         return self.ledger.runs.get(self.new.settings.company, run_id) is not None
 
     def wait(self, jobs: Iterable[str], what: str) -> None:
-        """Wait until the jobs are done, whoever asked for them."""
+        """Wait until the jobs are done, of the old client or the new one."""
         jobs = list(jobs)
         try:
             states = Counter(str(each.state) for each in self.client.wait(jobs, timeout_seconds=120))

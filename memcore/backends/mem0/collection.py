@@ -182,7 +182,7 @@ class ServingCollection:
     A write counts only when the pointer row is the same before and after it; else it is repeated where the row points
     then. All writes are idempotent. So a reindex that stops the writes, and then reads the old collection, sees every
     write that counted there. See docs/explanation/embedders.md. A backend that follows no row has one collection for
-    good; ``configured`` is what the policy and the settings ask for. Whoever opened the connections closes them.
+    good; ``configured`` is what the policy and the settings ask for. The caller closes the connections.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class NewCycle(ValidatedModel):
     window: timedelta
 
     def cycle(self) -> Cycle:
-        """Return the cycle, which has the same id whoever plans it."""
+        """Return the cycle; each process that plans it gives it the same id."""
         # In UTC, so that one instant written in two zones is one cycle.
         at = self.planned_at.astimezone(UTC)
         cycle_id = ids.cycle_id(company=self.company, planned_at=at.isoformat())
