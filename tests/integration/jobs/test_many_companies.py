@@ -146,7 +146,8 @@ def test_stores_and_runs_of_more_companies_than_contexts_leave_each_its_own(
             backend = context.service(MaintenanceService).backend
             for agent in AGENTS:
                 assert context.run(backend.count_where(Where(agent_id=agent))) == KEPT
+                own = context.run(backend.retrieve(agent, MemoryQuery(text=word(company))))
+                assert {each.content for each in own} == {f"{word(company)} pages at {n}" for n in range(KEPT)}
                 found = context.run(backend.retrieve(agent, MemoryQuery(text=word(other))))
                 assert all(word(company) in each.content for each in found), "its own alone"
-                assert len(found) <= KEPT
     assert sum(opened.now.values()) <= CONTEXTS

@@ -55,6 +55,16 @@ def in_loop() -> Iterator[type_of_loop]:
         hub.close()
 
 
+def acking(heard: list[Any]) -> Callable[[Any, Any], None]:
+    """Return a callback that notes each body in ``heard`` and acknowledges its message."""
+
+    def take(body: Any, message: Any) -> None:
+        heard.append(body)
+        message.ack()
+
+    return take
+
+
 def holds(heard: list[Any], number: int) -> bool:
     return len(heard) == number
 
@@ -86,14 +96,9 @@ def test_a_hundred_messages_cost_few_conversations_and_no_new_client(
 
     channel.Client = count
     heard: list[Any] = []
-
-    def take(body: Any, message: Any) -> None:
-        heard.append(body)
-        message.ack()
-
     run_until = in_loop(connection)
     store.config_resetstat()
-    with Consumer(channel, [queue("jobs")], callbacks=[take]):
+    with Consumer(channel, [queue("jobs")], callbacks=[acking(heard)]):
         run_until(lambda: len(heard) == 100 and not store.hlen("unacked"))
 
     conversations = calls(store, "brpop") + calls(store, "multi") + calls(store, "eval") + calls(store, "evalsha")
@@ -158,13 +163,8 @@ def test_queues_take_turns_whatever_their_length(
     connection = connect("ours")
     connection.default_channel.basic_qos(prefetch_count=8)
     heard: list[Any] = []
-
-    def take(body: Any, message: Any) -> None:
-        heard.append(body)
-        message.ack()
-
     run_until = in_loop(connection)
-    with Consumer(connection.default_channel, [queue("bulk"), queue("small")], callbacks=[take]):
+    with Consumer(connection.default_channel, [queue("bulk"), queue("small")], callbacks=[acking(heard)]):
         run_until(lambda: heard.count("small") == 3)
 
     assert len(heard) <= 8
@@ -181,13 +181,8 @@ def test_companies_and_the_agents_of_each_take_turns_however_many_messages_one_h
     connection = connect("ours")
     connection.default_channel.basic_qos(prefetch_count=8)
     heard: list[Any] = []
-
-    def take(body: Any, message: Any) -> None:
-        heard.append(body)
-        message.ack()
-
     run_until = in_loop(connection)
-    with Consumer(connection.default_channel, [queue("jobs")], callbacks=[take]):
+    with Consumer(connection.default_channel, [queue("jobs")], callbacks=[acking(heard)]):
         run_until(lambda: {"its neighbour", "quiet", "old client"} <= set(heard))
         first = list(heard)
         run_until(lambda: len(heard) == loud + 3 and not store.exists("unacked"))
