@@ -29,8 +29,7 @@ from memcore.errors import (
 )
 from memcore.jobs import Done, Skipped, Step
 from memcore.ledger.agents import check_kill_switch
-from memcore.ledger.attempt import Attempt
-from memcore.ledger.lease import Lease
+from memcore.ledger.attempt import Attempt, Lease
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.answer_cache import CachingModel

@@ -28,7 +28,7 @@ from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
 from memcore.jobs import Deferred, Done, Outcome, ProgressCallback, Skipped, Step, no_progress
 from memcore.ledger.agents import check_kill_switch
-from memcore.ledger.attempt import Attempt, RetryPolicy
+from memcore.ledger.attempt import Attempt, Lease, RetryPolicy
 from memcore.ledger.collections import (
     READ_AGE,
     CollectionPointer,
@@ -38,7 +38,6 @@ from memcore.ledger.collections import (
     ReindexStage,
     ServedCollection,
 )
-from memcore.ledger.lease import Lease
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
 

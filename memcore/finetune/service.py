@@ -35,10 +35,9 @@ from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RUNS, SCRATCH, RunFolder, checkpoint_of, config_of
 from memcore.jobs import Dead, Done, ProgressCallback, Step, no_progress
 from memcore.ledger.agents import check_kill_switch
-from memcore.ledger.attempt import Attempt, RetryPolicy
+from memcore.ledger.attempt import Attempt, Lease, RetryPolicy
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
-from memcore.ledger.lease import Lease
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 

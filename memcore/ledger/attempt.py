@@ -1,17 +1,19 @@
-"""One attempt at a work item: claims it, holds its lease, and turns each error into a state and an outcome."""
+"""One attempt at a work item: claims it, holds its lease, and turns each error into a state and an outcome.
+
+The lease is renewed in the background, and checked before every write together with the kill switch.
+"""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar, cast
-
-from pydantic import BaseModel
+from typing import Any, Generic, Self, TypeVar
 
 from memcore.errors import (
     AnswerMissingError,
@@ -23,8 +25,13 @@ from memcore.errors import (
     MemoryNotFoundError,
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped
-from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
-from memcore.ledger.work_items import Work
+from memcore.ledger.work_items import Work, WorkRecord
+
+#: How long a worker owns an item after its last renewal: the work of a dead one is free within a minute.
+LEASE_LENGTH = timedelta(seconds=45)
+
+#: How often the lease is renewed: three renewals may fail before it ends.
+LEASE_RENEWAL = timedelta(seconds=10)
 
 #: Wait of an item that met the kill switch or a full disk: a person who resumes waits no longer than this.
 PAUSE_DELAY = timedelta(minutes=1)
@@ -33,9 +40,116 @@ PAUSE_DELAY = timedelta(minutes=1)
 ANSWER_DELAY = LEASE_LENGTH
 
 #: More doublings than any delay has room for.
-_DOUBLINGS = 32
+_DELAY_DOUBLINGS = 32
 
 _log = logging.getLogger(__name__)
+
+
+class LeaseEvent(StrEnum):
+    """A log event of a lease."""
+
+    #: The ledger could not be reached to renew it; the next renewal tries again.
+    UNCERTAIN = "work.lease.uncertain"
+    LOST = "work.lease.lost"
+
+
+class Lease:
+    """The lease of a claimed item, as a context manager; a thread renews it.
+
+    The holder counts the lease's seconds on its own monotonic clock from before the renewal was sent. So it stops
+    before another worker can claim the item, however long the database's answer took.
+
+    Args:
+        work: the repository of the item's kind.
+        token: the fencing token that the claim returned.
+        since: reading of ``monotonic`` taken before the claim.
+        switch: checks the kill switch; None for an undo or a restore: a person who paused everything because a run went
+            wrong must be able to reverse it, or to restore a memory, even when the switch cannot be read.
+        monotonic: seconds on a clock that never goes back.
+        releases: whether an error makes the item available again at once, as if it had not been claimed.
+    """
+
+    def __init__(
+        self,
+        work: Work[Any],
+        company: str,
+        key: str,
+        token: str,
+        *,
+        since: float,
+        switch: Callable[[], None] | None = None,
+        length: timedelta = LEASE_LENGTH,
+        renewal: timedelta = LEASE_RENEWAL,
+        monotonic: Callable[[], float] = time.monotonic,
+        releases: bool = False,
+    ) -> None:
+        self.token = token
+        self._key = key
+        self._renew_row = partial(work.renew, company, key, token, lease=length)
+        self._release = partial(work.release, company, key, token, is_unused=True) if releases else None
+        self._switch = switch
+        self._length = length
+        self._renewal_seconds = renewal.total_seconds()
+        self._monotonic = monotonic
+        self._ends = since + length.total_seconds()
+        self._lost = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_end, name=f"lease-{key}", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the renewals."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Stop the renewals; the lease lasts until the item is moved on or its time is over."""
+        self._stop.set()
+        self._thread.join()
+        if self._release is not None and isinstance(error, Exception):
+            with suppress(MemoryError):
+                self._release()
+
+    def enter(self) -> None:
+        """Check lease and switch before something new is decided. Raises LeaseLostError, MaintenancePausedError."""
+        self.check()
+        if self._switch is not None:
+            self._switch()
+
+    def check(self) -> None:
+        """Check the lease alone, by this process's own clock: a pause leaves no journal entry half done.
+
+        Raises LeaseLostError.
+        """
+        if self._lost or self._monotonic() >= self._ends:
+            raise LeaseLostError(f"{self._key}: the lease has ended or belongs to another worker")
+
+    def confirm(self, *, fresh: timedelta = timedelta(0)) -> None:
+        """Renew now, so that the database confirms the owner; a renewal that was sent so lately is enough.
+
+        Raises LeaseLostError.
+        """
+        self.check()
+        if self._ends - self._monotonic() <= (self._length - fresh).total_seconds():
+            self._renew()
+
+    def _renew(self) -> None:
+        asked = self._monotonic()
+        try:
+            self._renew_row()
+        except LeaseLostError:
+            self._lost = True
+            raise
+        self._ends = asked + self._length.total_seconds()
+
+    def _renew_until_end(self) -> None:
+        while not self._stop.wait(self._renewal_seconds):
+            try:
+                self._renew()
+            except LeaseLostError:
+                _log.warning(LeaseEvent.LOST, extra={"key": self._key})
+                return
+            except Exception as error:  # noqa: BLE001  # a busy database must not end the renewals
+                _log.warning(LeaseEvent.UNCERTAIN, extra={"key": self._key, "error_type": type(error).__name__})
 
 
 class AttemptEvent(StrEnum):
@@ -64,20 +178,10 @@ class RetryPolicy:
 
     def delay(self, attempt: int) -> timedelta:
         """Return the delay after so many attempts, 1 or more."""
-        return min(self.first_delay * (1 << min(attempt - 1, _DOUBLINGS)), self.longest_delay)
+        return min(self.first_delay * (1 << min(attempt - 1, _DELAY_DOUBLINGS)), self.longest_delay)
 
 
-_Record = TypeVar("_Record", bound=BaseModel)
-
-
-class _Claimed(Protocol):
-    """What the records of all kinds tell of their items."""
-
-    @property
-    def attempt(self) -> int: ...
-
-    @property
-    def token(self) -> str | None: ...
+_Record = TypeVar("_Record", bound=WorkRecord)
 
 
 class _NotFreeError(Exception):
@@ -165,15 +269,14 @@ class Attempt(Generic[_Record]):
         """Claim the item, check the kill switch, and return its record; call it first, within the block."""
         since = self._monotonic()
         record = self._work.claim(self._company, self._key, lease=LEASE_LENGTH)
-        token = None if record is None else _claimed(record).token
-        if record is None or token is None:
+        if record is None or record.token is None:
             raise _NotFreeError
         self._record = record
         self._lease = Lease(
             self._work,
             self._company,
             self._key,
-            token,
+            record.token,
             since=since,
             switch=None if self._switch is None else partial(self._switch, record),
             renewal=self._renewal,
@@ -181,7 +284,7 @@ class Attempt(Generic[_Record]):
         )
         self._renewals.enter_context(self._lease)
         most = self._retry.attempts
-        if most is not None and _claimed(record).attempt > most:
+        if most is not None and record.attempt > most:
             raise _WornOutError(f"was attempted {most} times without reaching its end")
         self._lease.enter()
         return record
@@ -223,30 +326,28 @@ class Attempt(Generic[_Record]):
             case BudgetExceededError():
                 return self.wait(str(error), error.until)
             case MemoryError() if not error.is_retryable:
-                return self._failed(record, str(error))
+                return self._failed(record, error)
             case _:
-                return self._released(error, _claimed(record).attempt)
+                return self._released(error, record.attempt)
 
     def wait(self, reason: str, until: datetime | timedelta) -> Outcome:
         """Let the claimed item wait until a time, or for so long, without using up the attempt; return the outcome."""
         self._work.wait(self._company, self._key, self.token, until=until, reason=reason, is_unused=True)
         return Deferred(reason=reason)
 
-    def _failed(self, record: _Record, reason: str) -> Outcome:
+    def _failed(self, record: _Record, error: MemoryError) -> Outcome:
+        reason = str(error)
         if self._fail is None:
             self._work.fail(self._company, self._key, self.token, reason)
         else:
             self._fail(record, self.token, reason)
-        _log.error(AttemptEvent.FAILED, extra={"company": self._company, "key": self._key, "reason": reason})
+        # Not the reason: the text of an error may quote what is stored.
+        about = {"company": self._company, "key": self._key, "error": type(error).__name__}
+        _log.error(AttemptEvent.FAILED, extra=about)
         return Dead(reason=reason)
 
     def _released(self, error: Exception, attempt: int) -> Outcome:
         self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt))
-        # The text of such an error may quote what is stored.
         about = {"company": self._company, "key": self._key, "attempt": attempt, "error": type(error).__name__}
         _log.warning(AttemptEvent.TROUBLE, extra=about)
         return Deferred(reason=type(error).__name__)
-
-
-def _claimed(record: BaseModel) -> _Claimed:
-    return cast("_Claimed", record)

@@ -17,7 +17,7 @@ from memcore.ledger.database import Row, changed, checked_key, equals, insert_on
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.rows import CompanyRecords, Repository
 from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes, work_items
-from memcore.ledger.work_items import Work, WorkEvent, WorkKey, WorkState, add_items, move, new_item
+from memcore.ledger.work_items import Work, WorkEvent, WorkKey, WorkRecord, WorkState, add_items, move, new_item
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import BoundedTime
 
@@ -127,7 +127,7 @@ class ReindexStage(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Reindex(Frozen):
+class Reindex(WorkRecord):
     """A reindex's row.
 
     Attributes:
@@ -151,8 +151,6 @@ class Reindex(Frozen):
     freezes: int = 0
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
-    attempt: int = 0
-    token: str | None = None
     started_at: BoundedTime
     finished_at: BoundedTime | None = None
 

@@ -21,8 +21,7 @@ from memcore.ledger.collections import Checkpoint, add_checkpoint
 from memcore.ledger.database import Row, checked_key, equals
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import OPEN_WORK, finetune_runs, work_items
-from memcore.ledger.work_items import Work, WorkEvent, WorkState, move, new_item
-from memcore.models.base import Frozen
+from memcore.ledger.work_items import Work, WorkEvent, WorkRecord, WorkState, move, new_item
 from memcore.models.finetune import STAGES, FineTuneStage
 from memcore.models.memory import BoundedTime
 
@@ -37,7 +36,7 @@ _ENDS = {
 }
 
 
-class FineTuneRun(Frozen):
+class FineTuneRun(WorkRecord):
     """A run's row.
 
     Attributes:
@@ -48,7 +47,6 @@ class FineTuneRun(Frozen):
         holder: what names the running stage, such as ``process:<group>:<start>``; kept until it is known to be gone.
         reason: why it failed, or was cancelled, in one sentence; None otherwise.
         attempt: how often a stage was claimed since the last one was done, or a person resumed the run.
-        token: the fencing token of the worker that has it.
         finished_at: when it ended; None exactly while it has not.
     """
 
@@ -64,8 +62,6 @@ class FineTuneRun(Frozen):
     updated_at: BoundedTime
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
-    attempt: int = 0
-    token: str | None = None
     finished_at: BoundedTime | None = None
 
     @property

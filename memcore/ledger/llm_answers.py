@@ -15,6 +15,7 @@ from memcore.ledger.work_items import (
     OPEN_STATES,
     Work,
     WorkEvent,
+    WorkRecord,
     WorkState,
     add_items,
     claiming,
@@ -23,19 +24,16 @@ from memcore.ledger.work_items import (
     move_leased,
     new_item,
 )
-from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory
 
 
-class Answer(Frozen):
+class Answer(WorkRecord):
     """A question to a model, and its answer.
 
     Attributes:
         run_id: for which run it was asked last.
         state: leased while somebody waits for the model; done with its answer; failed when it was asked in vain.
         text: the answer; it stays out of the repr, and so out of logs.
-        attempt: how often it was claimed.
-        token: the fencing token of the worker that asks.
     """
 
     question_id: str
@@ -43,8 +41,6 @@ class Answer(Frozen):
     state: WorkState
     text: str | None = Field(default=None, repr=False)
     reason: str | None = None
-    attempt: int = 0
-    token: str | None = None
 
 
 class Answers(Work[Answer]):
@@ -98,7 +94,7 @@ class Answers(Work[Answer]):
         return record_of(Answer, row, text=None if kept is None else kept.decode("utf-8", "surrogatepass"))
 
 
-class Synthesis(Frozen):
+class Synthesis(WorkRecord):
     """One part of a run, about which a model is asked.
 
     Attributes:
@@ -108,7 +104,6 @@ class Synthesis(Frozen):
         replaced_at: when the run had replaced the memories; None while it has not.
         state: done when the model was asked; failed when its server refused.
         reason: why it waits, or why the server refused.
-        attempt: how often it was claimed, without the claims that asked no model.
     """
 
     run_id: str
@@ -121,8 +116,6 @@ class Synthesis(Frozen):
     replaced_at: BoundedTime | None = None
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
-    attempt: int = 0
-    token: str | None = None
     dispatch_after: BoundedTime | None = None
 
     @property

@@ -20,12 +20,13 @@ from memcore.ledger.work_items import (
     WorkEvent,
     WorkItem,
     WorkKey,
+    WorkRecord,
     WorkState,
     add_items,
     move,
     new_item,
 )
-from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
+from memcore.models.base import NotBlankStr, ValidatedModel
 from memcore.models.memory import BoundedTime, Key, StoredKey
 
 RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"]
@@ -96,13 +97,11 @@ class NewRun(ValidatedModel):
         return self
 
 
-class Run(Frozen):
+class Run(WorkRecord):
     """A run's row, with its work item's.
 
     Attributes:
         step: what it does next; what lies before is done and saved.
-        attempt: how often it was claimed, without the claims that were released unused.
-        token: the fencing token of the worker that holds it; None when nobody does.
         lease_until: when another worker may take it over.
         dispatch_after: when the sweep sends its next message: of a waiting run, until when it waits.
         counts: small figures per step.
@@ -119,8 +118,6 @@ class Run(Frozen):
     planned_at: BoundedTime
     undo_of: str | None = None
     allow_large: bool = False
-    attempt: int = 0
-    token: str | None = None
     lease_until: BoundedTime | None = None
     dispatch_after: BoundedTime | None = None
     counts: dict[str, int] = Field(default_factory=dict)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -135,7 +135,7 @@ REDISPATCH_AFTER = timedelta(minutes=2)
 STUCK_AFTER = timedelta(minutes=3)
 
 #: How often that wait doubles: to about an hour.
-_DOUBLINGS = 5
+_REDISPATCH_DOUBLINGS = 5
 
 
 class WorkKey(NamedTuple):
@@ -146,7 +146,19 @@ class WorkKey(NamedTuple):
     key: str
 
 
-class WorkItem(Frozen):
+class WorkRecord(Frozen):
+    """What the records of every kind of work tell of their items.
+
+    Attributes:
+        attempt: how often it was claimed, without the claims that were released unused.
+        token: the fencing token of the worker that holds it; None when nobody does.
+    """
+
+    attempt: int = 0
+    token: str | None = None
+
+
+class WorkItem(WorkRecord):
     """An item's row.
 
     Attributes:
@@ -154,8 +166,6 @@ class WorkItem(Frozen):
         lock: at most one open item of a company has it; None for an item that excludes no other.
         queue: the queue of its messages.
         payload: the message's JSON; None for an item that no message asks for. It has no text of a memory.
-        attempt: how often it was claimed, without the claims that were released unused.
-        token: the fencing token of the worker that holds it.
         lease_until: when another worker may claim it.
         dispatch_after: when the sweep sends its next message; None for never.
         dispatches: messages that the sweep has sent since it was last claimed or made ready.
@@ -171,8 +181,6 @@ class WorkItem(Frozen):
     state: WorkState = WorkState.AVAILABLE
     queue: str | None = None
     payload: str | None = Field(default=None, repr=False)
-    attempt: int = 0
-    token: str | None = None
     lease_until: BoundedTime | None = None
     dispatch_after: BoundedTime | None = None
     dispatches: int = 0
@@ -351,7 +359,7 @@ class WorkItems(Records[WorkItem]):
                 values = {
                     "dispatches": dispatches + 1,
                     "dispatched_at": now,
-                    "dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),
+                    "dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _REDISPATCH_DOUBLINGS),
                 }
                 for part in id_chunks(those):
                     these = equals(work_items, company=whose, kind=kind) & work_items.c.key.in_(part)
@@ -370,7 +378,7 @@ class WorkItems(Records[WorkItem]):
         counted = {
             "open": OPEN_WORK,
             # A message that comes again and again means no more than a long queue, until an hour has passed.
-            "stuck": and_(OPEN_WORK, or_(of.dispatch_after < stuck_at, of.dispatches > _DOUBLINGS)),
+            "stuck": and_(OPEN_WORK, or_(of.dispatch_after < stuck_at, of.dispatches > _REDISPATCH_DOUBLINGS)),
             "waiting": of.state == WorkState.WAITING,
             "held": of.state == WorkState.HELD,
             "failed": of.state == WorkState.FAILED,
@@ -402,7 +410,7 @@ def _grouped(found: Iterable[WorkItem]) -> dict[tuple[str, str, int], list[str]]
     return groups
 
 
-_Record = TypeVar("_Record", bound=BaseModel)
+_Record = TypeVar("_Record", bound=WorkRecord)
 
 #: What a record of a kind tells of its item, unless its own table has a column of that name.
 _SHOWN = (

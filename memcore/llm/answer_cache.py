@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from memcore.errors import AnswerMissingError, LeaseLostError, MemoryNotFoundError
-from memcore.ledger.lease import LEASE_LENGTH, LEASE_RENEWAL, Lease
+from memcore.ledger.attempt import LEASE_LENGTH, LEASE_RENEWAL, Lease
 from memcore.ledger.llm_answers import Answers
 from memcore.ledger.work_items import WorkState
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model

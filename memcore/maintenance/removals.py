@@ -14,8 +14,8 @@ from types import MappingProxyType
 from memcore import ids
 from memcore.backends.protocol import MAX_PAGE, scanned
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
+from memcore.ledger.attempt import Lease
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
-from memcore.ledger.lease import Lease
 from memcore.ledger.runs import Run
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.rules import AgentSnapshot

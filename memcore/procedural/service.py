@@ -12,10 +12,9 @@ from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.jobs import Deferred, Done, Outcome, Skipped
 from memcore.ledger.agents import check_kill_switch
-from memcore.ledger.attempt import Attempt, RetryPolicy
+from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
-from memcore.ledger.lease import LEASE_RENEWAL
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model

@@ -12,10 +12,9 @@ from memcore.config.learning import EvolverConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.jobs import Done, Outcome, ProgressCallback, no_progress
 from memcore.ledger.agents import check_kill_switch
-from memcore.ledger.attempt import Attempt
+from memcore.ledger.attempt import LEASE_RENEWAL, Attempt
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.ledger.lease import LEASE_RENEWAL
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
 from memcore.skills.candidates import BacktestResult

@@ -13,7 +13,7 @@ from chaos.kill import Target
 from chaos.process_killer import run_children
 from support.running_stack import StackAddress
 
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from workers.groups import STORE
 
 #: Seconds beyond the time after which others take the work of a silent process: enough that they have begun.

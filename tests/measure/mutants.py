@@ -141,10 +141,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ("return self.wait(str(error), ANSWER_DELAY)", "return self.wait(str(error), PAUSE_DELAY)"),
         ("return self.wait(str(error), error.until)", "return self.wait(str(error), PAUSE_DELAY)"),
         ("case MemoryError() if not error.is_retryable:", "case MemoryError():"),
-        ("if most is not None and _claimed(record).attempt > most:", "if False:"),
+        ("if most is not None and record.attempt > most:", "if False:"),
         (
-            "if most is not None and _claimed(record).attempt > most:",
-            "if most is not None and _claimed(record).attempt >= most:",
+            "if most is not None and record.attempt > most:",
+            "if most is not None and record.attempt >= most:",
         ),
         (
             "self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt))",
@@ -155,8 +155,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._work.wait(self._company, self._key, self.token, until=until, reason=reason)",
         ),
         (
-            "return min(self.first_delay * (1 << min(attempt - 1, _DOUBLINGS)), self.longest_delay)",
-            "return self.first_delay * (1 << min(attempt - 1, _DOUBLINGS))",
+            "return min(self.first_delay * (1 << min(attempt - 1, _DELAY_DOUBLINGS)), self.longest_delay)",
+            "return self.first_delay * (1 << min(attempt - 1, _DELAY_DOUBLINGS))",
         ),
         ("return is_known", "return True"),
         ("except (LeaseLostError, MemoryNotFoundError) as lost:", "except LeaseLostError as lost:"),
@@ -269,10 +269,13 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("query = select(work_items).where(due).with_for_update(skip_locked=True)", "query = select(work_items)"),
         (
-            '"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),',
+            '"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _REDISPATCH_DOUBLINGS),',
             '"dispatch_after": now + REDISPATCH_AFTER * 2**dispatches,',
         ),
-        ('"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _DOUBLINGS),', '"dispatch_after": None,'),
+        (
+            '"dispatch_after": now + REDISPATCH_AFTER * 2 ** min(dispatches, _REDISPATCH_DOUBLINGS),',
+            '"dispatch_after": None,',
+        ),
         (
             "due = and_(OPEN_WORK, work_items.c.dispatch_after <= now, is_wanted)",
             "due = and_(work_items.c.dispatch_after <= now, is_wanted)",

@@ -21,8 +21,8 @@ from memcore.finetune.runner_config import (
 )
 from memcore.finetune.service import FineTuneService, StageLease
 from memcore.jobs import Step
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.finetune_runs import FineTuneRun
-from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
 from support.fault_injection import Faults

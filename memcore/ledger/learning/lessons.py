@@ -11,18 +11,16 @@ from memcore.jobs import LessonPayload
 from memcore.ledger.database import Row, checked_key, equals, id_chunks, insert_one, record_of
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.tables import UNPROPAGATED, lessons, trajectories
-from memcore.ledger.work_items import Work, WorkKey, add_items, new_item
-from memcore.models.base import Frozen
+from memcore.ledger.work_items import Work, WorkKey, WorkRecord, add_items, new_item
 from memcore.models.memory import BoundedTime
 
 
-class Lesson(Frozen):
+class Lesson(WorkRecord):
     """A lesson's row; its id is the trajectory's.
 
     Attributes:
         outcome: one word, such as stored or low_confidence; None while it is not drawn.
         text: the lesson (memcore.procedural.records) as JSON; None where there is none.
-        attempt: how often it was claimed to be drawn, without the claims that asked no model.
         task_id: the task that taught it; None where it was not looked up, or is kept no longer.
         propagated_at: when it was propagated to the agent's peers, or found to have none.
     """
@@ -33,8 +31,6 @@ class Lesson(Frozen):
     memory_id: str | None = None
     confidence: float | None = None
     text: str | None = Field(default=None, repr=False)
-    attempt: int = 0
-    token: str | None = None
     task_id: str | None = None
     created_at: BoundedTime
     drawn_at: BoundedTime | None = None

@@ -11,19 +11,18 @@ from memcore import ids
 from memcore.jobs import EvolvePayload
 from memcore.ledger.database import Row, record_of
 from memcore.ledger.tables import skill_cycles, work_items
-from memcore.ledger.work_items import Work, WorkItem, WorkState, new_item
-from memcore.models.base import Frozen, ValidatedModel
+from memcore.ledger.work_items import Work, WorkItem, WorkRecord, WorkState, new_item
+from memcore.models.base import ValidatedModel
 from memcore.models.memory import BoundedTime, Key
 
 #: Who asked for a cycle: the schedule, or a person.
 CycleOrigin = Literal["scheduled", "manual"]
 
 
-class Cycle(Frozen):
+class Cycle(WorkRecord):
     """A cycle's row; its window is half open: the start belongs to it, the end does not.
 
     It was planned for a slot, or the time a person asked. Its report (memcore.skills.report) is JSON.
-    ``attempt`` counts how often it was claimed, without the claims that were released unused.
     """
 
     cycle_id: str
@@ -32,8 +31,6 @@ class Cycle(Frozen):
     window_start: BoundedTime
     window_end: BoundedTime
     state: WorkState = WorkState.AVAILABLE
-    attempt: int = 0
-    token: str | None = None
     finished_at: BoundedTime | None = None
     report: dict[str, Any] | None = Field(default=None, repr=False)
 

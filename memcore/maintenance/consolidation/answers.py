@@ -19,8 +19,7 @@ from memcore.errors import (
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Skipped
 from memcore.ledger.agents import check_kill_switch
-from memcore.ledger.attempt import Attempt
-from memcore.ledger.lease import LEASE_RENEWAL
+from memcore.ledger.attempt import LEASE_RENEWAL, Attempt
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answers as AnswersTable
 from memcore.ledger.llm_answers import Synthesis

@@ -15,8 +15,8 @@ from support.wiki_fixture import COMPANY, WikiFixture
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.experience import CompressionService
 from memcore.jobs import Done
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.learning.experiences import ExperienceCounts
-from memcore.ledger.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryLevel
 from memcore.records import Where
 

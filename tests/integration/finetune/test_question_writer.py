@@ -19,7 +19,7 @@ from memcore.errors import FineTuneCancelledError, LeaseLostError
 from memcore.finetune import questions as question_writer
 from memcore.finetune.documents import Owned, Passage
 from memcore.finetune.questions import FAILED_ATTEMPT, LONGEST, PURPOSE, QuestionWriter
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.llm_usage import UsageBy
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider

@@ -23,8 +23,8 @@ from memcore.config.learning import EvolverConfig
 from memcore.config.policy import Policy
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Dead, Deferred, Done, EvolvePayload, Outcome, ProgressCallback, Skipped
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.skills.evolver import CycleService, SkillEvolver

@@ -3,7 +3,6 @@
 import builtins
 import logging
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -25,11 +24,10 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped
-from memcore.ledger.attempt import ANSWER_DELAY, PAUSE_DELAY, Attempt, AttemptEvent, RetryPolicy
+from memcore.ledger.attempt import ANSWER_DELAY, LEASE_LENGTH, PAUSE_DELAY, Attempt, AttemptEvent, RetryPolicy
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.work_items import Work, WorkItem
+from memcore.ledger.work_items import WorkItem
 
 KIND = "memory.skills.evolve"
 NOW = StoppedClock()()
@@ -38,15 +36,8 @@ RETRIES = RetryPolicy(attempts=3, first_delay=timedelta(seconds=7), longest_dela
 
 
 @pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
-
-
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
-    opened = Ledger.open(sqlite_ledger, clock=clock)
-    yield opened
-    opened.close()
+def urls(sqlite_ledger: LedgerUrls) -> LedgerUrls:
+    return sqlite_ledger
 
 
 @pytest.fixture
@@ -257,8 +248,3 @@ def test_a_death_before_any_statement_leaves_an_item_that_the_next_attempt_ends(
         assert isinstance(attempted(ledger, planned.cycle_id), Done | Skipped), statement
         assert row(ledger, planned.cycle_id).state in {"done", "failed"}, statement
     assert statement > 6
-
-
-@pytest.mark.parametrize("work", Work.__subclasses__(), ids=lambda work: work.__name__)
-def test_the_records_of_every_kind_tell_the_attempt_and_the_token(work: type[Work[Any]]) -> None:
-    assert {"attempt", "token"} <= set(work._model.model_fields)  # pyright: ignore[reportGeneralTypeIssues]

@@ -11,7 +11,7 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
 from memcore.jobs import Done, Skipped
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import MemoryQuery
 

@@ -11,7 +11,7 @@ from support.thorough import sized
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.jobs import Done, Skipped
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.service import MaintenanceService
 from memcore.records import Where

@@ -16,7 +16,7 @@ from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, Ret
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.runs import EndKind
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.rules import EndedScopes, Timeouts

@@ -18,7 +18,7 @@ from support.thorough import also_thorough, sized
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Deferred, Done, Outcome
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory
 
 STRATEGIES = ("condense", "simple", "dual_mode", "llm")

@@ -14,7 +14,7 @@ from support.model_runs import LLM, finish, with_model
 
 from memcore.errors import BudgetExceededError
 from memcore.jobs import Deferred, Done, Skipped
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.work_items import Work, WorkState
 
 

@@ -10,7 +10,7 @@ from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, Make
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.lease import LEASE_LENGTH, Lease
+from memcore.ledger.attempt import LEASE_LENGTH, Lease
 from memcore.ledger.runs import Run
 from memcore.maintenance.removals import JournaledStore
 

@@ -23,7 +23,7 @@ from memcore.config.learning import ProceduralMemoryConfig
 from memcore.distillation import Capture
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import DistillPayload, Done, StoreItem
-from memcore.ledger.lease import LEASE_LENGTH
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 

@@ -10,8 +10,8 @@ from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_que
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.jobs import Deferred, Done, ReindexPayload, Skipped
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import Phase, ReindexStage
-from memcore.ledger.lease import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
 

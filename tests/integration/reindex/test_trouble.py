@@ -13,8 +13,8 @@ from support.memories import new_agent, record
 from support.reindex_fixture import ONE_PAGE, SidedEmbedder
 
 from memcore.jobs import Deferred, Done, Skipped
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import Phase
-from memcore.ledger.lease import LEASE_LENGTH
 from memcore.reindex import FRESH, ReindexEvent
 
 from .conftest import MakeMaintenanceFixture

@@ -10,8 +10,8 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
 from memcore.finetune.service import REPORT_SECONDS, StageLease
+from memcore.ledger.attempt import LEASE_LENGTH, Lease
 from memcore.ledger.finetune_runs import FineTuneRun
-from memcore.ledger.lease import LEASE_LENGTH, Lease
 from memcore.ledger.ledger import Ledger
 
 BEAT = timedelta(seconds=REPORT_SECONDS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from memcore.errors import LeaseLostError, MemoryConnectionError
-from memcore.ledger.lease import LEASE_LENGTH, Lease
+from memcore.ledger.attempt import LEASE_LENGTH, Lease
 
 if TYPE_CHECKING:
     from memcore.ledger.runs import Runs

@@ -5,8 +5,8 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.jobs import ReindexPayload
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import ReindexKind
-from memcore.ledger.lease import LEASE_LENGTH
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from scheduler.sweep import sweep
 
