@@ -4,7 +4,6 @@
 Everything around the job is the worker's own: app, transport, ledger, trial and dead letters.
 """
 
-import json
 import os
 import signal
 import sys
@@ -17,10 +16,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
+from pydantic import ConfigDict
 
 from memcore.backends import factory
 from memcore.config.settings import Settings
-from memcore.jobs import Dead, Done, Outcome
+from memcore.jobs import BasePayload, Done, Outcome
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
 from tasks.store import write
@@ -63,26 +63,31 @@ def hang() -> None:
 DEEDS = {"kill": kill, "hang": hang}
 
 
-def work(folder: Path, payload: str, deed: str) -> Outcome:
-    try:
-        job: dict[str, Any] = json.loads(payload)
-        name, is_poison = job["name"], job["poison"]
-    except (LookupError, TypeError, ValueError) as error:
-        return Dead(reason=f"payload: {type(error).__name__}")
-    note(folder, f"start {name}")
-    if is_poison and (folder / CAUSE).exists():
+class OrdinaryPayload(BasePayload, task=write.name, queue=write.queue):
+    """A job that takes a while, or kills."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    poison: bool
+    seconds: float = ORDINARY_SECONDS
+
+
+def work(folder: Path, job: OrdinaryPayload, deed: str) -> Outcome:
+    note(folder, f"start {job.name}")
+    if job.poison and (folder / CAUSE).exists():
         # not before others are at work beside it
         time.sleep(ORDINARY_SECONDS / 2)
         DEEDS[deed]()
-    time.sleep(job.get("seconds", ORDINARY_SECONDS))
-    note(folder, f"end {name}")
+    time.sleep(job.seconds)
+    note(folder, f"end {job.name}")
     return Done(facts={"stored": 1})
 
 
 def main(folder: Path, pool: str, deed: str) -> None:
     settings = Settings.model_validate_json((folder / "settings.json").read_text())
 
-    def run(payload: str, _context: JobContext) -> Outcome:
+    def run(payload: OrdinaryPayload, _context: JobContext) -> Outcome:
         return work(folder, payload, deed)
 
     def open_contexts(*_: object, **__: object) -> Any:
@@ -91,7 +96,7 @@ def main(folder: Path, pool: str, deed: str) -> None:
         return SimpleNamespace(shared=shared, of=lambda _company: nullcontext(context))
 
     replacing: Any = assembling
-    replacing.all_jobs = lambda: (replace(write, limits=LIMITS, run=run),)
+    replacing.all_jobs = lambda: (replace(write, payload=OrdinaryPayload, limits=LIMITS, run=run),)
     replacing.WorkerContexts = open_contexts
     replacing.watch_pool = lambda *_, **__: None
     embedding: Any = factory

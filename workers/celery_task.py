@@ -1,4 +1,4 @@
-"""Turns jobs into Celery tasks: outcomes become results, retries, requeues and dead letters.
+"""Runs jobs as Celery tasks: errors become outcomes, and outcomes results, retries, requeues and dead letters.
 
 Redelivered jobs of dead workers run again a limited number of times, and from the second time one at a time.
 """
@@ -17,19 +17,27 @@ from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
 from celery.exceptions import Retry as Requeued
 from celery.result import denied_join_result
+from pydantic import ValidationError
 
 from memcore import errors
 from memcore.client.publisher import SNOOZED
 from memcore.free_space import is_disk_full
-from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, company_of
+from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, company_of, is_newer
 from memcore.ledger.dead_letters import Attempts, NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
-from tasks.job import Job, refuse_when_full
+from tasks.job import Job
 from workers.context import WorkerContexts
 
 #: Longest delay that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
 MAX_COUNTDOWN = timedelta(seconds=60)
+
+#: Delay while workers are being upgraded, as often as needed: a half-done upgrade must lose nothing. Below every
+#: group's visibility timeout.
+NEWER_DELAY = timedelta(seconds=20)
+
+#: Delay before a job checks the disk again: long enough that waiting jobs write little themselves.
+FULL_DELAY = timedelta(seconds=30)
 
 #: Delay after an unexpected error.
 FAILED_DELAY = timedelta(seconds=5)
@@ -173,16 +181,45 @@ def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_con
 def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
     """Run the job; an unexpected error becomes an outcome, because Celery would drop the message with it."""
     try:
-        return job.run(payload, job_context)
+        return perform(job, payload, job_context)
     except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
         if is_disk_full(error):
             log.warning("job.disk_full", extra={"job": job.name})
-            return refuse_when_full(error)
+            return _wait_for_space(error)
         places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
         log.error("job.failed", extra={"job": job.name, "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
         if isinstance(error, NOT_RETRYABLE):
             return Dead(reason=f"failed with {type(error).__name__}; another try would too")
         return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
+
+
+def perform(job: Job, text: str, job_context: JobContext) -> Outcome:
+    """Read the payload and run the job; a memory error becomes an outcome.
+
+    A payload of newer code waits for a newer worker; one that breaks a limit becomes a dead letter that names the
+    field. On a full disk a job waits. Other memory errors become a retry where it may help, else a dead letter that
+    says why.
+    """
+    try:
+        payload = job.payload.model_validate_json(text)
+    except ValidationError as error:
+        if is_newer(text):
+            return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
+        return Dead(reason=str(errors.MemoryInputError.of(error)))
+    try:
+        if job.needs is None:
+            return job.run(payload, job_context)
+        return job.run(payload, job_context.service(job.needs), job_context)
+    except errors.MemoryDiskFullError as error:
+        return _wait_for_space(error)
+    except errors.MemoryError as error:
+        is_passing = error.is_retryable
+        return Retry(reason=type(error).__name__, delay=job.retry_after) if is_passing else Dead(reason=str(error))
+
+
+def _wait_for_space(error: BaseException) -> Snooze:
+    # It uses up no attempt.
+    return Snooze(reason=f"the disk is full ({type(error).__name__})", delay=FULL_DELAY)
 
 
 def apply_outcome(  # the cases are all there are

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_MESSAGE_BYTES
 from memcore.models.memory import MAX_KEY_CHARS, NoNul
-from tasks.job import NEWER_DELAY
+from workers.celery_task import NEWER_DELAY
 from workers.transport.channel import broker_errors
 
 # Celery trusts its messages: a time limit that is text, or a body with two elements, raises and ends the whole worker.

@@ -34,6 +34,7 @@ from support.proposals import ADA
 from support.recording_server import Recorder, chat, recorder
 from support.skill_cycles import DISK, Fleet
 from tasks.distill import distill
+from workers.celery_task import perform
 
 BY = Attribution(company=COMPANY, agent_id=AGENT, run_id=None, purpose="test")
 ASKED = CompletionRequest(messages=(ChatMessage(role=MessageRole.USER, content="why?"),), max_tokens=50)
@@ -54,7 +55,7 @@ def finished_tasks(place: Place, policy: Policy) -> object:
     with context_fixture(place, policy, model=Teacher()) as made:
         for name, more in (("failure", FAILED), ("success", {"quality": 9.0})):
             payload = build_trace_payload(AGENT, trace(name, **more), company=COMPANY, now=START)
-            distill(payload.model_dump_json(), made.job_context)
+            perform(distill, payload.model_dump_json(), made.job_context)
         waiting = made.ledger.lessons.page(COMPANY, AGENT)
         return sorted(made.ledger.trajectories.get(COMPANY, each.lesson_id).task_id for each in waiting)  # type: ignore[union-attr]  # it was appended with its lesson
 
@@ -114,7 +115,7 @@ def old_trajectories(place: Place, policy: Policy) -> object:
         for days in (1, 40, 80, 120):
             one = trajectory(f"t-{days}").model_copy(update={"ended_at": START - timedelta(days=days)})
             made.ledger.trajectories.append(COMPANY, one)
-        sweep("{}", made.job_context)
+        perform(sweep, "{}", made.job_context)
         return made.ledger.trajectories.count(COMPANY)
 
 

@@ -24,6 +24,7 @@ from support.fake_teacher import FakeTeacher
 from support.ledger_records import places_due
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
+from workers.celery_task import perform
 
 #: More than any run needs.
 MOST_CALLS = 12
@@ -177,7 +178,7 @@ def later(place: Place, policy: Policy) -> object:
         asyncio.run(made.keep(*month()))
         _run(made)
         made.clock.turn(timedelta(days=20))
-        swept = sweep("{}", made.job_context)
+        swept = perform(sweep, "{}", made.job_context)
         return getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
 
 

@@ -22,6 +22,7 @@ from memcore.jobs import FineTunePayload
 from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.models.finetune import STAGES, FineTuneStage
 from tasks.learn import finetune
+from workers.celery_task import perform
 
 TRAINING = FineTuneStage.TRAINING
 
@@ -116,7 +117,7 @@ def test_a_runner_that_breaks_is_told_of_leaves_nothing_running_and_a_resume_fin
     message = FineTunePayload(company=COMPANY, run_id=run_id).model_dump_json()
 
     def job() -> FineTuneRun:
-        finetune(message, job_context)
+        perform(finetune, message, job_context)
         return fleet.row(run_id)
 
     for _ in STAGES[: STAGES.index(TRAINING)]:

@@ -28,6 +28,7 @@ from memcore.records import Where
 from scheduler.tick import tick
 from tasks.maintain import maintain
 from tasks.store import write
+from workers.celery_task import perform
 from workers.context import WorkerContexts
 
 COMPANIES = [f"many-{number}" for number in range(8)]
@@ -114,11 +115,11 @@ def test_stores_and_runs_of_more_companies_than_contexts_leave_each_its_own(
 ) -> None:
     def store(payload: StorePayload) -> object:
         with contexts.of(payload.company) as context:
-            return write(payload.model_dump_json(), context)
+            return perform(write, payload.model_dump_json(), context)
 
     def run(payload: str) -> object:
         with contexts.of(MaintenancePayload.model_validate_json(payload).company) as context:
-            return maintain(payload, context)
+            return perform(maintain, payload, context)
 
     # One of each company in turn, so that contexts close and open again while others are in use.
     whose = [memories(company, agent) for agent in AGENTS for company in COMPANIES]
@@ -132,7 +133,7 @@ def test_stores_and_runs_of_more_companies_than_contexts_leave_each_its_own(
             for agent in AGENTS:
                 shared.ledger.agents.set_due(company, agent, due)
         with contexts.of(None) as context:
-            assert tick("{}", context) == Done(facts={"sent": len(COMPANIES) * len(AGENTS)})
+            assert perform(tick, "{}", context) == Done(facts={"sent": len(COMPANIES) * len(AGENTS)})
         dispatcher = shared.dispatcher
         assert isinstance(dispatcher, RecordingDispatcher)
         ended = list(pool.map(run, [each.payload for each in dispatcher.items if each.payload is not None]))

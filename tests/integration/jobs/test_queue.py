@@ -207,7 +207,7 @@ def test_a_newer_payload_goes_round_until_a_newer_worker_comes(
     published: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("tasks.job.NEWER_DELAY", timedelta(0))
+    monkeypatch.setattr("workers.celery_task.NEWER_DELAY", timedelta(0))
     newer = json.dumps({"version": VERSION + 1, "company": "acme", "blobs": [WORD]})
     owner = job_owner("acme", "ada")
     job = OutgoingJob(job_id="job-2", queue=str(Queue.STORE), payload=newer, summary="1 memories", owner=owner)

@@ -31,6 +31,7 @@ from memcore.skills.evolver import CycleService, SkillEvolver
 from memcore.skills.report import CycleStage, EvolverReport
 from scheduler.sweep import plan_cycles, sweep
 from tasks.learn import evolve
+from workers.celery_task import perform
 
 ON = EvolverConfig(enabled=True)
 WINDOW = timedelta(days=30)
@@ -159,7 +160,7 @@ def test_while_somebody_works_on_a_cycle_it_is_not_dispatched_again(ledger: Ledg
             for _ in range(3):
                 clock.advance(LEASE_LENGTH / 2)
                 await asyncio.to_thread(wait_until, partial(has_more, signs()), what="signs of life")
-                sweep("{}", job_context)
+                perform(sweep, "{}", job_context)
                 dispatched.append(len(job_context.dispatcher.items))
             return EvolverReport(cycle_id=cycle.cycle_id, window_start=cycle.window_start, window_end=cycle.window_end)
 
@@ -242,14 +243,14 @@ def test_a_sweep_that_dies_before_it_dispatches_loses_no_cycle(ledger: Ledger, c
     job_context.dispatcher.error = None
     assert job_context.dispatcher.items == []
     clock.advance(REDISPATCH_AFTER + timedelta(seconds=1))
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     (item,) = job_context.dispatcher.items
     message = item.payload or ""
     ledger.companies.pause(COMPANY)
-    assert evolve(message, job_context) == Deferred(reason="maintenance is paused for all agents")
+    assert perform(evolve, message, job_context) == Deferred(reason="maintenance is paused for all agents")
     ledger.companies.resume(COMPANY)
-    assert isinstance(evolve(message, job_context), Done)
-    assert isinstance(evolve(message, job_context), Skipped)
+    assert isinstance(perform(evolve, message, job_context), Done)
+    assert isinstance(perform(evolve, message, job_context), Skipped)
     check(ledger, item.key)
 
 
@@ -265,11 +266,11 @@ def test_a_cycle_that_fails_is_told_and_tried_again(
     approvals = ApprovalService(gone.approvals, EffectRegistry(()), company=COMPANY, lasts=timedelta(days=14))
     evolver = SkillEvolver(ledger, approvals, ON, company=COMPANY, clock=clock)
     job_context.evolving = lambda each: asyncio.run(CycleService(ledger, evolver, company=COMPANY).run(each))
-    assert isinstance(evolve(message, job_context), Deferred)
+    assert isinstance(perform(evolve, message, job_context), Deferred)
     failed = [record for record in caplog.records if record.message == "skill_evolver.cycle.failed"]
     assert [vars(record)["cycle_id"] for record in failed] == [cycle_id]
     job_context.evolving = lambda each: asyncio.run(service(ledger, clock).run(each))
-    assert isinstance(evolve(message, job_context), Done)
+    assert isinstance(perform(evolve, message, job_context), Done)
     check(ledger, cycle_id)
     gone.close()
     ledger.close()

@@ -24,6 +24,7 @@ from memcore.llm.retry import Retrying
 from memcore.procedural.records import ProceduralMemoryProposal, proposal_of
 from memcore.records import MemoryRecord
 from tasks.learn import extract_lesson
+from workers.celery_task import perform
 
 
 class LearningAgents:
@@ -53,8 +54,10 @@ class LearningAgents:
         job_context = ScriptedContext(
             ledger=self.school.ledger, drawing=lambda each: self._loop.run(service.extract_lesson(each))
         )
-        return extract_lesson(
-            LessonPayload(company=COMPANY, agent_id="ada", lesson_id="l-1").model_dump_json(), job_context
+        return perform(
+            extract_lesson,
+            LessonPayload(company=COMPANY, agent_id="ada", lesson_id="l-1").model_dump_json(),
+            job_context,
         )
 
     def say(self, *texts: str) -> None:

@@ -13,6 +13,7 @@ from memcore.jobs import AppliedPayload, LessonPayload
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from scheduler.sweep import expire_lessons, sweep
+from workers.celery_task import perform
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +25,17 @@ def test_a_lost_message_is_sent_again_until_the_lesson_is_drawn(
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
     open_lesson(job_context.ledger, "acme", "ada", "l-1")
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     assert job_context.dispatcher.items == []
     clock.advance(REDISPATCH_AFTER)
-    sweep("{}", job_context)
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
+    perform(sweep, "{}", job_context)
     (item,) = job_context.dispatcher.items
     message = LessonPayload.model_validate_json(item.payload or "")
     assert message == LessonPayload(company="acme", agent_id="ada", lesson_id="l-1")
     finish_lesson(job_context.ledger, "acme", "l-1", "stored")
     clock.advance(REDISPATCH_AFTER * 9)
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     assert job_context.dispatcher.items == [item]
 
 
@@ -42,10 +43,10 @@ def test_without_a_model_no_lesson_is_dispatched(job_context: ScriptedContext, c
     open_lesson(job_context.ledger, "acme", "ada", "l-1")
     clock.advance(REDISPATCH_AFTER)
     model, job_context.model = job_context.model, None
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     assert job_context.dispatcher.items == []
     job_context.model = model
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     assert [each.key for each in job_context.dispatcher.items] == ["l-1"]
 
 

@@ -9,6 +9,7 @@ from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import ReindexKind
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from scheduler.sweep import sweep
+from workers.celery_task import perform
 
 
 def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
@@ -16,7 +17,7 @@ def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
 ) -> None:
     collection_pointers, reindexes = job_context.ledger.collection_pointers, job_context.ledger.reindexes
     first = collection_pointers.adopt("acme", served("old"))
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     begun = collection_pointers.begin(
         "acme", version=first.version, target=served("new", generation=2), kind=ReindexKind.FORWARD, total=9
     )
@@ -25,7 +26,7 @@ def test_a_lost_message_is_sent_again_until_the_reindex_has_ended(
     message = ("acme", reindex.reindex_id)
 
     def sent() -> list[tuple[str, str]]:
-        sweep("{}", job_context)
+        perform(sweep, "{}", job_context)
         return job_context.dispatcher.dispatched_for(ReindexPayload)
 
     assert sent() == []

@@ -17,6 +17,7 @@ from scheduler import tick as ticking
 from scheduler.sweep import sweep
 from scheduler.tick import tick
 from tasks.maintain import maintain
+from workers.celery_task import perform
 
 
 def due(job_context: ScriptedContext, count: int, company: str = "acme") -> list[str]:
@@ -31,17 +32,17 @@ def due(job_context: ScriptedContext, count: int, company: str = "acme") -> list
 
 def test_a_tick_dispatches_every_due_agent_oldest_first_and_once(job_context: ScriptedContext) -> None:
     names = due(job_context, 5)
-    assert tick("{}", job_context) == Done(facts={"sent": 5})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 5})
     assert [run.agent_id for run in job_context.dispatcher.items] == names
-    assert tick("{}", job_context) == Done(facts={"sent": 0})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 0})
 
 
 def test_a_tick_goes_on_in_batches_up_to_its_cap(job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch) -> None:
     names = due(job_context, 10)
     monkeypatch.setattr(ticking, "CLAIM_BATCH", 3)
     monkeypatch.setattr(ticking, "CLAIM_CAP", 6)
-    assert tick("{}", job_context) == Done(facts={"sent": 6})
-    assert tick("{}", job_context) == Done(facts={"sent": 4})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 6})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 4})
     assert [run.agent_id for run in job_context.dispatcher.items] == names
 
 
@@ -54,7 +55,7 @@ def test_companies_take_turns_whoever_has_most_due(
     due(job_context, 2, "globex")
     due(job_context, 1, "initech")
     job_context.ledger.companies.register("hooli")
-    assert tick("{}", job_context) == Done(facts={"sent": 8})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 8})
     companies = [run.company for run in job_context.dispatcher.items]
     assert sorted(companies[:3]) == ["acme", "globex", "initech"]
     assert companies[3:6].count("globex") == 1
@@ -68,10 +69,10 @@ def test_a_company_that_is_paused_removed_or_wrongly_configured_delays_no_other(
     job_context.ledger.companies.pause("paused")
     job_context.ledger.companies.remove("removed")
     job_context.ledger.companies.add("broken", policy={"memory": {"levle": "none"}})
-    assert tick("{}", job_context) == Done(facts={"sent": 2})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 2})
     assert [run.company for run in job_context.dispatcher.items] == ["acme", "globex"]
     assert [vars(each)["company"] for each in caplog.records] == ["broken"]
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
 
 
 def test_agents_follow_the_interval_of_their_companys_own_policy(
@@ -80,12 +81,12 @@ def test_agents_follow_the_interval_of_their_companys_own_policy(
     for company, interval in (("often", "hourly"), ("never", "never")):
         job_context.ledger.companies.add(company, policy={"memory": {"consolidation": {"interval": interval}}})
         due(job_context, 1, company)
-    sweep("{}", job_context)
-    assert tick("{}", job_context) == Done(facts={"sent": 1})
+    perform(sweep, "{}", job_context)
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 1})
     clock.advance(timedelta(hours=1))
     assert job_context.ledger.agents.due(default=ConsolidationInterval.DAILY) == {"often": "hourly"}
     job_context.ledger.companies.add("often", policy={})
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     assert job_context.ledger.companies.list()[-1].interval is ConsolidationInterval.DAILY
 
 
@@ -93,15 +94,15 @@ def test_paused_agents_and_those_that_never_want_a_run_are_left_alone(job_contex
     due(job_context, 2)
     job_context.ledger.agents.pause("acme", "agent-000")
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="agent-001", interval=ConsolidationInterval.NEVER))
-    assert tick("{}", job_context) == Done(facts={"sent": 0})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 0})
 
 
 def test_while_all_is_paused_nobody_is_claimed_and_the_due_stay_due(job_context: ScriptedContext) -> None:
     names = due(job_context, 2)
     job_context.ledger.companies.pause("acme")
-    assert tick("{}", job_context) == Done(facts={"sent": 0})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 0})
     job_context.ledger.companies.resume("acme")
-    assert tick("{}", job_context) == Done(facts={"sent": 2})
+    assert perform(tick, "{}", job_context) == Done(facts={"sent": 2})
     assert [run.agent_id for run in job_context.dispatcher.items] == names
 
 
@@ -109,11 +110,11 @@ def test_whoever_looks_sees_when_the_last_tick_ended_even_while_all_is_paused(
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
     due(job_context, 3)
-    tick("{}", job_context)
+    perform(tick, "{}", job_context)
     assert job_context.ledger.ticks.last("acme") == Tick(ended_at=clock(), sent=3)
     clock.advance(timedelta(seconds=10))
     job_context.ledger.companies.pause("acme")
-    tick("{}", job_context)
+    perform(tick, "{}", job_context)
     assert job_context.ledger.ticks.last("acme") == Tick(ended_at=clock(), sent=0)
 
 
@@ -121,26 +122,26 @@ def test_a_dispatcher_that_breaks_loses_no_run(job_context: ScriptedContext, clo
     names = due(job_context, 3)
     job_context.dispatcher.error = OSError("the broker is away")
     with pytest.raises(OSError, match="away"):
-        tick("{}", job_context)
+        perform(tick, "{}", job_context)
     job_context.dispatcher.error = None
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
     clock.advance(REDISPATCH_AFTER)
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 3, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 3, "expired": 0, "unarchived": 0})
     assert sorted(str(run.agent_id) for run in job_context.dispatcher.items) == names
     # those dispatched are left alone for a while
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
 
 
 def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext, clock: StoppedClock) -> None:
     due(job_context, 1)
-    tick("{}", job_context)
+    perform(tick, "{}", job_context)
     (run,) = job_context.dispatcher.items
     lease = timedelta(seconds=45)
     assert job_context.ledger.runs.claim("acme", run.key, lease=lease) is not None
     clock.advance(lease - timedelta(seconds=1))
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
     clock.advance(timedelta(seconds=1))
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 1, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 1, "expired": 0, "unarchived": 0})
     assert [each.key for each in job_context.dispatcher.items] == [run.key, run.key]
     assert job_context.dispatcher.items[-1].state is WorkState.LEASED
 
@@ -159,10 +160,10 @@ def test_a_sweep_dispatches_all_companies_lost_runs_and_a_sweep_for_each_of_the_
     for company in ("acme", *names, "removed"):
         due(job_context, 1, company)
     job_context.ledger.companies.remove("removed")
-    tick("{}", job_context)
+    perform(tick, "{}", job_context)
     job_context.dispatcher.items.clear()
     clock.advance(REDISPATCH_AFTER)
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 4, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 4, "expired": 0, "unarchived": 0})
     runs = [item for item in job_context.dispatcher.items if item.kind == maintain.name]
     assert {run.company for run in runs} == {"acme", *names}
     seen = set[str]()
@@ -174,21 +175,21 @@ def test_a_sweep_dispatches_all_companies_lost_runs_and_a_sweep_for_each_of_the_
         assert {company_of(item.payload or "") for item in job_context.dispatcher.items} == set(others)
         job_context.dispatcher.items.clear()
         clock.advance(timedelta(seconds=SWEEP_SECONDS))
-        sweep("{}", job_context)
+        perform(sweep, "{}", job_context)
     assert seen == names
 
 
 def test_a_sweep_of_one_company_looks_after_that_one_alone(job_context: ScriptedContext, clock: StoppedClock) -> None:
     due(job_context, 1, "globex")
-    tick("{}", job_context)
+    perform(tick, "{}", job_context)
     clock.advance(REDISPATCH_AFTER)
-    assert isinstance(sweep(SweepPayload(company="acme").model_dump_json(), job_context), Done)
+    assert isinstance(perform(sweep, SweepPayload(company="acme").model_dump_json(), job_context), Done)
     assert [item.kind for item in job_context.dispatcher.items] == [maintain.name], "what the tick sent"
     assert job_context.swept_organization == 1
 
 
 def test_a_sweep_tends_approvals_and_facts(job_context: ScriptedContext) -> None:
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     assert (job_context.swept, job_context.swept_organization) == (2, 1)
 
 
@@ -202,7 +203,7 @@ def test_a_sweep_lets_go_of_what_the_archive_has_kept_long_enough(
     clock.advance(timedelta(days=29))
     job_context.ledger.archive.put("acme", make_record("new"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
     clock.advance(timedelta(days=2))
-    assert sweep("{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": unarchived})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": unarchived})
     assert job_context.ledger.archive.find("acme", "ada", "new") is not None
     assert (job_context.ledger.archive.find("acme", "ada", "old") is None) == bool(unarchived)
 
@@ -212,7 +213,7 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
 ) -> None:
     due(job_context, 1)
     job_context.model = FakeSummarizer()
-    tick("{}", job_context)
+    perform(tick, "{}", job_context)
     (run,) = job_context.dispatcher.items
     held = job_context.ledger.runs.claim("acme", run.key, lease=timedelta(seconds=45))
     assert held is not None
@@ -238,12 +239,12 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
     job_context.ledger.answers.finish("acme", "old", answered.token, "x")
 
     clock.advance(lease)
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
 
     assert wanted.key in {each.key for each in job_context.dispatcher.items}
     assert job_context.ledger.syntheses.of_run("acme", run.key)
     assert not job_context.ledger.syntheses.of_run("acme", "long over")
     assert job_context.ledger.answers.get("acme", "old") is not None
     clock.advance(timedelta(days=job_context.policy.memory.consolidation.journal_days))
-    sweep("{}", job_context)
+    perform(sweep, "{}", job_context)
     assert job_context.ledger.answers.get("acme", "old") is None

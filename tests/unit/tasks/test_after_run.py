@@ -12,6 +12,7 @@ from memcore.jobs import CompressPayload, Done, MaintenancePayload, Outcome, Ski
 from memcore.ledger.runs import RunKind
 from tasks.learn import compress
 from tasks.maintain import maintain
+from workers.celery_task import perform
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def run_maintenance(
     payload = MaintenancePayload(
         company="acme", agent_id="ada", run_id="run", kind=kind, planned_at=job_context.clock(), undo_of=undo_of
     )
-    return maintain(payload.model_dump_json(), job_context)
+    return perform(maintain, payload.model_dump_json(), job_context)
 
 
 def compressed(job_context: ScriptedContext) -> list[str | None]:
@@ -107,5 +108,5 @@ def test_a_compression_that_made_a_lesson_exports_the_wiki(
     job_context: ScriptedContext, outcome: Outcome, exported: list[str]
 ) -> None:
     job_context.compressing = lambda _agent_id: outcome
-    assert compress(CompressPayload(company="acme", agent_id="ada").model_dump_json(), job_context) == outcome
+    assert perform(compress, CompressPayload(company="acme", agent_id="ada").model_dump_json(), job_context) == outcome
     assert job_context.exported == exported

@@ -11,6 +11,7 @@ from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.experience import CompressionService
 from memcore.jobs import CompressPayload, Dead, Done, Outcome, Retry, Snooze, Step
 from tasks.learn import compress
+from workers.celery_task import perform
 
 
 def payload(**changed: object) -> str:
@@ -25,16 +26,16 @@ def test_the_agent_of_the_message_is_compressed(job_context: ScriptedContext) ->
         return Done(facts={"compressed": 2})
 
     job_context.compressing = answer
-    assert compress(payload(), job_context) == Done(facts={"compressed": 2})
+    assert perform(compress, payload(), job_context) == Done(facts={"compressed": 2})
     assert asked == ["ada"]
 
 
 def test_the_message_of_an_older_worker_makes_the_row_where_something_is_raw(job_context: ScriptedContext) -> None:
     compressions, key = job_context.ledger.compressions, ids.compression_id(company="acme", agent_id="ada")
-    compress(payload(), job_context)
+    perform(compress, payload(), job_context)
     assert compressions.get("acme", key) is None
     job_context.ledger.experiences.append("acme", experience("e"))
-    compress(payload(), job_context)
+    perform(compress, payload(), job_context)
     assert compressions.item("acme", key).agent_id == "ada"
 
 
@@ -45,17 +46,17 @@ def test_the_next_slice_is_dispatched(job_context: ScriptedContext) -> None:
 
     job_context.services[CompressionService] = Slow()
     requested = job_context.ledger.compressions.request_for("acme", "ada")
-    assert compress(payload(), job_context) == Done()
+    assert perform(compress, payload(), job_context) == Done()
     assert job_context.dispatcher.items == [requested]
 
 
 @pytest.mark.parametrize("changed", [{"agent_id": " "}, {"extra": 1}])
 def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
-    assert isinstance(compress(payload(**changed), job_context), Dead)
+    assert isinstance(perform(compress, payload(**changed), job_context), Dead)
 
 
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(compress(payload(version=99), job_context), Snooze)
+    assert isinstance(perform(compress, payload(version=99), job_context), Snooze)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +69,4 @@ def test_trouble_is_tried_again_or_given_up(
         raise error
 
     job_context.compressing = fail
-    assert isinstance(compress(payload(), job_context), outcome)
+    assert isinstance(perform(compress, payload(), job_context), outcome)

@@ -17,6 +17,7 @@ from memcore.ledger.agents import AgentSpec
 from memcore.models.execution import TerminationReason
 from memcore.models.memory import MemoryLevel
 from tasks.distill import distill
+from workers.celery_task import perform
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ def left(job_context: ScriptedContext) -> tuple[int, int, int]:
 def test_a_task_leaves_three_things_of_one_id_however_it_ended(
     job_context: ScriptedContext, reason: TerminationReason
 ) -> None:
-    outcome = distill(payload(trace_fields={"termination_reason": reason}), job_context)
+    outcome = perform(distill, payload(trace_fields={"termination_reason": reason}), job_context)
     assert outcome == Done(facts={"experiences": 1, "memories": 1, "trajectories": 1})
     ((memory,),) = job_context.batch_writer.taken
     experience = job_context.ledger.experiences.get("acme", "ada", "trace-1")
@@ -60,8 +61,8 @@ def test_a_task_leaves_three_things_of_one_id_however_it_ended(
 
 
 def test_a_message_that_comes_again_writes_nothing(job_context: ScriptedContext) -> None:
-    distill(payload(), job_context)
-    assert distill(payload(), job_context) == Done(facts={"known": 1})
+    perform(distill, payload(), job_context)
+    assert perform(distill, payload(), job_context) == Done(facts={"known": 1})
     assert left(job_context) == (1, 1, 1)
 
 
@@ -74,19 +75,19 @@ def test_what_fails_between_the_writes_is_done_again_and_counted_once(
 ) -> None:
     job_context.batch_writer.answer = trouble
     if outcome is Retry:
-        assert isinstance(distill(payload(), job_context), Retry)
+        assert isinstance(perform(distill, payload(), job_context), Retry)
     else:
         with pytest.raises(ValueError, match="a bug"):
-            distill(payload(), job_context)
+            perform(distill, payload(), job_context)
     assert left(job_context)[1:] == (1, 0)
     job_context.batch_writer.answer = 1
-    assert distill(payload(), job_context) == Done(facts={"experiences": 0, "memories": 1, "trajectories": 1})
+    assert perform(distill, payload(), job_context) == Done(facts={"experiences": 0, "memories": 1, "trajectories": 1})
     assert left(job_context)[1:] == (1, 1)
 
 
 def test_a_memory_that_a_run_removed_meanwhile_stays_removed(job_context: ScriptedContext) -> None:
     job_context.batch_writer.answer = 0
-    assert distill(payload(), job_context) == Done(facts={"experiences": 1, "memories": 0, "trajectories": 1})
+    assert perform(distill, payload(), job_context) == Done(facts={"experiences": 1, "memories": 0, "trajectories": 1})
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
@@ -94,14 +95,14 @@ def test_of_an_agent_whose_memories_end_the_memory_alone_is_kept(
     job_context: ScriptedContext, level: MemoryLevel
 ) -> None:
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=level))
-    assert distill(payload(), job_context) == Done(facts={"experiences": 0, "memories": 1, "trajectories": 0})
+    assert perform(distill, payload(), job_context) == Done(facts={"experiences": 0, "memories": 1, "trajectories": 0})
     assert left(job_context) == (1, 0, 0)
 
 
 def test_a_session_that_is_missing_leaves_a_letter_and_nothing_else(job_context: ScriptedContext) -> None:
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.SESSION))
     job_context.batch_writer.answer = WriteResult(refused={"trace-1": "session_id"})
-    outcome = distill(payload(session_id=None), job_context)
+    outcome = perform(distill, payload(session_id=None), job_context)
     assert isinstance(outcome, Dead)
     assert outcome.reason.startswith("session_id: is missing")
     assert left(job_context)[1:] == (0, 0)
@@ -109,20 +110,20 @@ def test_a_session_that_is_missing_leaves_a_letter_and_nothing_else(job_context:
 
 def test_at_level_none_nothing_is_kept(job_context: ScriptedContext) -> None:
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.NONE))
-    assert distill(payload(), job_context) == Skipped(reason="level none: nothing is kept for this agent")
+    assert perform(distill, payload(), job_context) == Skipped(reason="level none: nothing is kept for this agent")
     assert left(job_context) == (0, 0, 0)
 
 
 def test_what_breaks_a_limit_is_dead_and_named(job_context: ScriptedContext) -> None:
     broken = {**json.loads(payload())["trace"], "quality": 11}
-    outcome = distill(payload(trace=broken), job_context)
+    outcome = perform(distill, payload(trace=broken), job_context)
     assert isinstance(outcome, Dead)
     assert "trace.quality" in outcome.reason
     assert left(job_context) == (0, 0, 0)
 
 
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(distill(payload(version=99), job_context), Snooze)
+    assert isinstance(perform(distill, payload(version=99), job_context), Snooze)
 
 
 def test_a_ledger_that_is_away_is_asked_again(job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,4 +131,4 @@ def test_a_ledger_that_is_away_is_asked_again(job_context: ScriptedContext, monk
         raise MemoryConnectionError("gone")
 
     monkeypatch.setattr(job_context.ledger.trajectories, "append", away)
-    assert isinstance(distill(payload(), job_context), Retry)
+    assert isinstance(perform(distill, payload(), job_context), Retry)

@@ -12,6 +12,7 @@ from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs import Dead, Done, EvolvePayload, Outcome, Retry, Snooze
 from memcore.ledger.learning.skill_cycles import Cycle
 from tasks.learn import evolve
+from workers.celery_task import perform
 
 CYCLE_ID = ids.cycle_id(company="acme", planned_at=NOW.isoformat())
 
@@ -29,22 +30,22 @@ def test_a_cycle_that_a_person_asked_for_is_planned_before_it_is_carried_out(job
         return Done(facts={"proposals_emitted": 2})
 
     job_context.evolving = health_check
-    assert evolve(payload(), job_context) == Done(facts={"proposals_emitted": 2})
+    assert perform(evolve, payload(), job_context) == Done(facts={"proposals_emitted": 2})
     (planned,) = seen
     assert planned is not None
     assert (planned.origin, planned.planned_at) == ("manual", NOW)
     assert planned.window_end - planned.window_start == timedelta(days=30)
-    evolve(payload(), job_context)
+    perform(evolve, payload(), job_context)
     assert len(job_context.ledger.skill_cycles.page("acme")) == 1
 
 
 @pytest.mark.parametrize("changed", [{"cycle_id": " "}, {"extra": 1}, {"planned_at": "noon"}])
 def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
-    assert isinstance(evolve(payload(**changed), job_context), Dead)
+    assert isinstance(perform(evolve, payload(**changed), job_context), Dead)
 
 
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(evolve(payload(version=99), job_context), Snooze)
+    assert isinstance(perform(evolve, payload(version=99), job_context), Snooze)
 
 
 @pytest.mark.parametrize(
@@ -57,4 +58,4 @@ def test_trouble_is_tried_again_or_given_up(
         raise error
 
     job_context.evolving = fail
-    assert isinstance(evolve(payload(), job_context), outcome)
+    assert isinstance(perform(evolve, payload(), job_context), outcome)

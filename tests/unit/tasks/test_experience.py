@@ -14,6 +14,7 @@ from memcore.jobs import MAX_PAYLOAD_BYTES, Dead, Done, ExperiencePayload, Retry
 from memcore.ledger.agents import AgentSpec
 from memcore.models.memory import MemoryLevel
 from tasks.learn import record
+from workers.celery_task import perform
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +33,13 @@ def experience_payload(**changed: Any) -> str:
 
 
 def test_an_experience_is_kept_once_however_often_its_message_comes(job_context: ScriptedContext) -> None:
-    assert record(payload(), job_context) == Done(facts={"recorded": 1, "known": 0})
-    assert record(payload(), job_context) == Done(facts={"recorded": 0, "known": 1})
+    assert perform(record, payload(), job_context) == Done(facts={"recorded": 1, "known": 0})
+    assert perform(record, payload(), job_context) == Done(facts={"recorded": 0, "known": 1})
     assert job_context.ledger.experiences.page("acme", "ada") == (experience("e"),)
 
 
 def test_the_agent_is_known_so_that_a_run_comes(job_context: ScriptedContext) -> None:
-    record(payload(), job_context)
+    perform(record, payload(), job_context)
     known = job_context.ledger.agents.get("acme", "ada")
     assert known is not None
     assert known.next_due_at is not None
@@ -63,14 +64,14 @@ def test_the_agent_is_known_so_that_a_run_comes(job_context: ScriptedContext) ->
 def test_what_breaks_a_limit_is_dead_and_named(
     job_context: ScriptedContext, changed: dict[str, Any], reason: str
 ) -> None:
-    outcome = record(experience_payload(**changed), job_context)
+    outcome = perform(record, experience_payload(**changed), job_context)
     assert isinstance(outcome, Dead)
     assert reason in outcome.reason
     assert job_context.ledger.experiences.page("acme", "ada") == ()
 
 
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(record(payload(version=99), job_context), Snooze)
+    assert isinstance(perform(record, payload(version=99), job_context), Snooze)
 
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
@@ -78,18 +79,18 @@ def test_what_would_outlive_its_session_or_project_is_refused_until_somebody_set
     job_context: ScriptedContext, level: MemoryLevel
 ) -> None:
     job_context.policy = Policy(memory=CompanyMemoryConfig(level=level))
-    outcome = record(payload(), job_context)
+    outcome = perform(record, payload(), job_context)
     assert isinstance(outcome, Dead)
     assert f"is of level {level}" in outcome.reason
     assert not job_context.ledger.experiences.has_raw("acme", "ada")
 
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
-    assert isinstance(record(payload(), job_context), Done)
+    assert isinstance(perform(record, payload(), job_context), Done)
 
 
 def test_at_level_none_nothing_is_kept(job_context: ScriptedContext) -> None:
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.NONE))
-    assert record(payload(), job_context) == Skipped(reason="level none: nothing is kept for this agent")
+    assert perform(record, payload(), job_context) == Skipped(reason="level none: nothing is kept for this agent")
     assert not job_context.ledger.experiences.has_raw("acme", "ada")
 
 
@@ -98,4 +99,4 @@ def test_a_ledger_that_is_away_is_asked_again(job_context: ScriptedContext, monk
         raise MemoryConnectionError("gone")
 
     monkeypatch.setattr(job_context.ledger.experiences, "append", away)
-    assert isinstance(record(payload(), job_context), Retry)
+    assert isinstance(perform(record, payload(), job_context), Retry)

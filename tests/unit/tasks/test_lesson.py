@@ -16,6 +16,7 @@ from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryLevel
 from tasks.distill import distill
 from tasks.learn import extract_lesson
+from workers.celery_task import perform
 
 FAILED = {"termination_reason": TerminationReason.ERROR}
 RECOVERED = {"recovery": Recovery(strategy="retry", is_recovered=True)}
@@ -55,17 +56,17 @@ def test_the_lesson_of_the_message_is_drawn(job_context: ScriptedContext) -> Non
         return Deferred(reason="the budget is spent")
 
     job_context.drawing = answer
-    assert extract_lesson(payload(), job_context) == Deferred(reason="the budget is spent")
+    assert perform(extract_lesson, payload(), job_context) == Deferred(reason="the budget is spent")
     assert asked == ["trace-1"]
 
 
 @pytest.mark.parametrize("changed", [{"agent_id": " "}, {"lesson_id": ""}, {"extra": 1}])
 def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
-    assert isinstance(extract_lesson(payload(**changed), job_context), Dead)
+    assert isinstance(perform(extract_lesson, payload(**changed), job_context), Dead)
 
 
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(extract_lesson(payload(version=99), job_context), Snooze)
+    assert isinstance(perform(extract_lesson, payload(version=99), job_context), Snooze)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_trouble_is_tried_again_or_given_up(
         raise error
 
     job_context.drawing = fail
-    assert isinstance(extract_lesson(payload(), job_context), outcome)
+    assert isinstance(perform(extract_lesson, payload(), job_context), outcome)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +100,14 @@ def test_a_task_that_teaches_dispatches_its_lesson(
     job_context: ScriptedContext, kind: str, more: dict[str, object], *, teaches: bool
 ) -> None:
     learning(job_context, capture={"type": kind})
-    outcome = distill(trace_payload(**more), job_context)
+    outcome = perform(distill, trace_payload(**more), job_context)
     assert isinstance(outcome, Done)
     assert outcome.facts.get("lessons") == (1 if teaches else None)
     expected = [LessonPayload(company="acme", agent_id="ada", lesson_id="trace-1")] if teaches else []
     assert dispatched(job_context) == expected
     assert (job_context.ledger.lessons.get("acme", "trace-1") is not None) == teaches
     # Sent again, it dispatches nothing: the row is there, and the sweep takes care of it.
-    assert distill(trace_payload(**more), job_context) == Done(facts={"known": 1})
+    assert perform(distill, trace_payload(**more), job_context) == Done(facts={"known": 1})
     assert dispatched(job_context) == expected
 
 
@@ -115,17 +116,17 @@ def test_what_would_outlive_a_session_or_a_project_teaches_nothing(
     job_context: ScriptedContext, level: MemoryLevel
 ) -> None:
     learning(job_context, level=level.value)
-    distill(trace_payload(**FAILED), job_context)
+    perform(distill, trace_payload(**FAILED), job_context)
     assert dispatched(job_context) == []
     assert job_context.ledger.lessons.outcomes("acme") == {}
 
 
 def test_where_no_lesson_could_be_drawn_none_waits(job_context: ScriptedContext) -> None:
     learning(job_context, enabled=False)
-    distill(trace_payload(**FAILED), job_context)
+    perform(distill, trace_payload(**FAILED), job_context)
     learning(job_context)
     job_context.model = None
-    distill(trace_payload(**FAILED, task_id="another"), job_context)
+    perform(distill, trace_payload(**FAILED, task_id="another"), job_context)
     assert job_context.ledger.lessons.outcomes("acme") == {}
 
 
@@ -134,7 +135,7 @@ def test_a_broker_that_is_away_costs_no_task_and_no_lesson(
 ) -> None:
     learning(job_context)
     job_context.dispatcher.error = MemoryConnectionError("gone")
-    outcome = distill(trace_payload(), job_context)
+    outcome = perform(distill, trace_payload(), job_context)
     assert isinstance(outcome, Done)
     assert job_context.ledger.lessons.outcomes("acme") == {None: 1}
     assert "distill.lesson_waits" in caplog.messages

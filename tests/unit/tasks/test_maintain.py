@@ -12,7 +12,7 @@ from memcore.jobs import VERSION, Dead, Deferred, Done, MaintenancePayload, Outc
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
 from tasks.maintain import maintain
-from workers.celery_task import MAX_COUNTDOWN
+from workers.celery_task import MAX_COUNTDOWN, perform
 
 LEASE = timedelta(seconds=45)
 
@@ -29,17 +29,17 @@ def test_a_message_without_a_row_makes_the_row_and_carries_it_out(job_context: S
         return Done(facts={"live": 3})
 
     job_context.maintenance_run = maintenance_run
-    assert maintain(payload(), job_context) == Done(facts={"live": 3})
+    assert perform(maintain, payload(), job_context) == Done(facts={"live": 3})
     run = job_context.ledger.runs.get("acme", "run-1")
     assert run is not None
     assert (run.agent_id, run.state, run.planned_at) == ("ada", WorkState.AVAILABLE, NOW)
-    maintain(payload(), job_context)
+    perform(maintain, payload(), job_context)
     assert seen == ["run-1", "run-1"]
 
 
 def test_an_agent_has_one_run_at_a_time(job_context: ScriptedContext) -> None:
     job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
-    assert maintain(payload(), job_context) == Skipped(reason="another run of this agent is under way")
+    assert perform(maintain, payload(), job_context) == Skipped(reason="another run of this agent is under way")
     assert job_context.ledger.runs.get("acme", "run-1") is None
 
 
@@ -53,7 +53,7 @@ def test_an_agent_has_one_run_at_a_time(job_context: ScriptedContext) -> None:
 )
 def test_while_the_row_waits_or_runs_the_message_is_deferred(job_context: ScriptedContext, outcome: Outcome) -> None:
     job_context.maintenance_run = lambda _run_id: outcome
-    deferred_job = maintain(payload(), job_context)
+    deferred_job = perform(maintain, payload(), job_context)
     assert isinstance(deferred_job, Deferred)
     assert deferred_job.reason == getattr(outcome, "reason", None)
 
@@ -67,7 +67,7 @@ def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext)
         return Skipped(reason="it is done")
 
     job_context.maintenance_run = maintenance_run
-    assert maintain(payload(), job_context) == Done(facts={"removed": 7})
+    assert perform(maintain, payload(), job_context) == Done(facts={"removed": 7})
 
 
 def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) -> None:
@@ -79,7 +79,7 @@ def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) 
         return Skipped(reason="too much")
 
     job_context.maintenance_run = maintenance_run
-    assert maintain(payload(), job_context) == Skipped(reason="too much")
+    assert perform(maintain, payload(), job_context) == Skipped(reason="too much")
 
 
 def test_a_failure_before_there_is_a_row_keeps_the_message(
@@ -89,25 +89,25 @@ def test_a_failure_before_there_is_a_row_keeps_the_message(
         raise MemoryConnectionError("the ledger is away")
 
     monkeypatch.setattr(job_context.ledger.runs, "get", away)
-    assert isinstance(maintain(payload(), job_context), Retry)
+    assert isinstance(perform(maintain, payload(), job_context), Retry)
 
 
 def test_a_newer_message_waits_for_a_newer_worker(job_context: ScriptedContext) -> None:
     newer = json.dumps({**json.loads(payload()), "version": VERSION + 1, "depth": "new"})
-    assert isinstance(maintain(newer, job_context), Snooze)
+    assert isinstance(perform(maintain, newer, job_context), Snooze)
     assert job_context.ledger.runs.get("acme", "run-1") is None
 
 
 def test_an_undo_of_nothing_is_given_up_in_one_sentence(job_context: ScriptedContext) -> None:
     odd = json.dumps({**json.loads(payload()), "kind": "undo"})
-    outcome = maintain(odd, job_context)
+    outcome = perform(maintain, odd, job_context)
     assert isinstance(outcome, Dead)
     assert outcome.reason.startswith("undo_of: ")
 
 
 @pytest.mark.parametrize("broken", ["", "{}", "[]"])
 def test_a_message_that_nobody_can_read_is_given_up(job_context: ScriptedContext, broken: str) -> None:
-    assert isinstance(maintain(broken, job_context), Dead)
+    assert isinstance(perform(maintain, broken, job_context), Dead)
 
 
 def end(scope_id: str, run_id: str | None = None, *, agent_id: str = "ada") -> str:
@@ -154,14 +154,14 @@ def test_only_a_restore_and_a_removal_ask_for_a_worker_that_knows_them() -> None
 
 def test_a_restore_waits_for_the_agents_other_run_instead_of_being_dropped(job_context: ScriptedContext) -> None:
     job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
-    assert isinstance(maintain(restore("m"), job_context), Snooze)
+    assert isinstance(perform(maintain, restore("m"), job_context), Snooze)
     assert job_context.ledger.runs.get("acme", "restore-m") is None
 
 
 def test_two_restores_asked_for_at_one_moment_are_two_runs(job_context: ScriptedContext) -> None:
     job_context.maintenance_run = done(job_context)
     for memory_id in ("m", "n"):
-        assert isinstance(maintain(restore(memory_id), job_context), Done)
+        assert isinstance(perform(maintain, restore(memory_id), job_context), Done)
         run = job_context.ledger.runs.get("acme", f"restore-{memory_id}")
         assert run is not None
         assert (run.kind, run.scope_id) == ("restore", memory_id)
@@ -169,21 +169,22 @@ def test_two_restores_asked_for_at_one_moment_are_two_runs(job_context: Scripted
 
 def test_an_end_becomes_a_run_that_names_what_ends(job_context: ScriptedContext) -> None:
     job_context.maintenance_run = done(job_context)
-    assert maintain(end("s"), job_context) == Done(facts={"ended": 2})
+    assert perform(maintain, end("s"), job_context) == Done(facts={"ended": 2})
     run = job_context.ledger.runs.get("acme", "end-s")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s", NOW)
-    assert maintain(end("s"), job_context) == Done(facts={"ended": 2}), "a redelivery is the same run"
+    assert perform(maintain, end("s"), job_context) == Done(facts={"ended": 2}), "a redelivery is the same run"
 
 
 def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(job_context: ScriptedContext) -> None:
     job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
-    outcome = maintain(end("s"), job_context)
+    outcome = perform(maintain, end("s"), job_context)
     assert isinstance(outcome, Snooze)
     assert timedelta(0) < outcome.delay <= MAX_COUNTDOWN
     assert job_context.ledger.runs.get("acme", "end-s") is None
     job_context.maintenance_run = done(job_context)
-    assert maintain(end("s", agent_id="bob"), job_context) == Done(facts={"ended": 2}), "another agent does not wait"
+    bobs = perform(maintain, end("s", agent_id="bob"), job_context)
+    assert bobs == Done(facts={"ended": 2}), "another agent does not wait"
 
 
 def asleep(job_context: ScriptedContext) -> str:
@@ -202,7 +203,7 @@ def test_what_somebody_asks_for_does_not_wait_for_a_run_that_sleeps(job_context:
     maintenance_run = asleep(job_context)
     job_context.maintenance_run = done(job_context)
     undo = json.dumps({**json.loads(payload("other")), "kind": "undo", "undo_of": "earlier"})
-    assert maintain(undo if kind == "undo" else end("s", "other"), job_context) == Done(facts={"ended": 2})
+    assert perform(maintain, undo if kind == "undo" else end("s", "other"), job_context) == Done(facts={"ended": 2})
     run = job_context.ledger.runs.get("acme", maintenance_run)
     assert run is not None
     assert (run.state, run.reason) == (WorkState.SKIPPED, f"preempted by {kind}; the next run goes on")
@@ -210,14 +211,14 @@ def test_what_somebody_asks_for_does_not_wait_for_a_run_that_sleeps(job_context:
 
 def test_an_end_whose_moment_is_taken_makes_the_run_give_way_all_the_same(job_context: ScriptedContext) -> None:
     job_context.maintenance_run = done(job_context)
-    maintain(end("s"), job_context)
+    perform(maintain, end("s"), job_context)
     asleep(job_context)
-    assert maintain(end("t"), job_context) == Done(facts={"ended": 2})
+    assert perform(maintain, end("t"), job_context) == Done(facts={"ended": 2})
 
 
 def test_a_run_still_waits_for_a_run_that_sleeps(job_context: ScriptedContext) -> None:
     maintenance_run = asleep(job_context)
-    assert maintain(payload(), job_context) == Skipped(reason="another run of this agent is under way")
+    assert perform(maintain, payload(), job_context) == Skipped(reason="another run of this agent is under way")
     run = job_context.ledger.runs.get("acme", maintenance_run)
     assert run is not None
     assert run.state is WorkState.WAITING
@@ -226,7 +227,7 @@ def test_a_run_still_waits_for_a_run_that_sleeps(job_context: ScriptedContext) -
 def test_two_ends_asked_for_at_one_moment_are_two_runs(job_context: ScriptedContext) -> None:
     job_context.maintenance_run = done(job_context)
     for scope_id in ("s", "t", "u"):
-        assert maintain(end(scope_id), job_context) == Done(facts={"ended": 2})
+        assert perform(maintain, end(scope_id), job_context) == Done(facts={"ended": 2})
     ended = job_context.ledger.runs.ended("acme", "ada", "end_session", ["s", "t", "u"])
     assert sorted(ended) == ["s", "t", "u"]
     assert max(ended.values()) - NOW < timedelta(milliseconds=1)
@@ -234,6 +235,6 @@ def test_two_ends_asked_for_at_one_moment_are_two_runs(job_context: ScriptedCont
 
 def test_an_end_without_what_ends_is_given_up(job_context: ScriptedContext) -> None:
     body = json.loads(end("s")) | {"scope_id": None}
-    outcome = maintain(json.dumps(body), job_context)
+    outcome = perform(maintain, json.dumps(body), job_context)
     assert isinstance(outcome, Dead)
     assert outcome.reason.startswith("scope_id: names what ends")

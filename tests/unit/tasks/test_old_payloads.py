@@ -18,6 +18,7 @@ from tasks.learn import count as count_application
 from tasks.learn import evolve, extract_lesson, finetune, record
 from tasks.maintain import maintain
 from tasks.store import count, write
+from workers.celery_task import perform
 
 PAYLOADS = ROOT / "tests" / "fixtures" / "payloads"
 
@@ -49,7 +50,7 @@ def test_every_version_of_every_payload_is_on_file_and_read_and_counts_as_none_o
 
 def test_a_store_job_of_version_1_is_written_to_its_last_field(job_context: ScriptedContext) -> None:
     job_context.batch_writer.answer = 2
-    assert write(payload("store-1"), job_context) == Done(facts={"stored": 2, "buried": 0})
+    assert perform(write, payload("store-1"), job_context) == Done(facts={"stored": 2, "buried": 0})
     ((full, bare),) = job_context.batch_writer.taken
     assert (full.agent_id, full.id) == ("ada", json.loads(payload("store-1"))["items"][0]["id"])
     assert (full.created_at, full.sent_at) == (SENT - timedelta(days=100), SENT)
@@ -64,7 +65,7 @@ def test_a_store_job_of_version_1_is_written_to_its_last_field(job_context: Scri
 
 
 def test_a_maintenance_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("maintenance-1"), job_context), Done)
+    assert isinstance(perform(maintain, payload("maintenance-1"), job_context), Done)
     run = job_context.ledger.runs.get("acme", "run-1")
     assert run is not None
     assert (run.agent_id, run.kind, run.origin, run.planned_at) == ("ada", "maintenance", "scheduled", SENT)
@@ -72,42 +73,42 @@ def test_a_maintenance_job_of_version_1_makes_its_run(job_context: ScriptedConte
 
 
 def test_an_undo_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("maintenance-undo-1"), job_context), Done)
+    assert isinstance(perform(maintain, payload("maintenance-undo-1"), job_context), Done)
     run = job_context.ledger.runs.get("acme", "undo-1")
     assert run is not None
     assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
 
 
 def test_an_end_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("maintenance-end-1"), job_context), Done)
+    assert isinstance(perform(maintain, payload("maintenance-end-1"), job_context), Done)
     run = job_context.ledger.runs.get("acme", "end-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s-1", SENT)
 
 
 def test_a_restore_job_of_version_2_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("maintenance-restore-2"), job_context), Done)
+    assert isinstance(perform(maintain, payload("maintenance-restore-2"), job_context), Done)
     run = job_context.ledger.runs.get("acme", "restore-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at) == ("restore", "archived-1", SENT)
 
 
 def test_a_removal_of_version_3_makes_its_run(job_context: ScriptedContext) -> None:
-    assert isinstance(maintain(payload("maintenance-remove-3"), job_context), Done)
+    assert isinstance(perform(maintain, payload("maintenance-remove-3"), job_context), Done)
     run = job_context.ledger.runs.get("acme", "remove-1")
     assert run is not None
     assert (run.kind, run.scope_id, run.planned_at, run.step) == ("remove", "memory-1", SENT, "remove")
 
 
 def test_a_use_job_of_version_1_is_counted(job_context: ScriptedContext) -> None:
-    assert count(payload("use-1"), job_context) == Done(facts={"counted": 2, "passed_over": 0})
+    assert perform(count, payload("use-1"), job_context) == Done(facts={"counted": 2, "passed_over": 0})
     found = job_context.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
     ((_, use),) = found.items()
     assert (use.uses, use.last_used_at) == (3, SENT)
 
 
 def test_an_applied_job_of_version_1_is_counted(job_context: ScriptedContext) -> None:
-    assert count_application(payload("applied-1"), job_context) == Done(facts={"counted": 1, "passed_over": 0})
+    assert perform(count_application, payload("applied-1"), job_context) == Done(facts={"counted": 1, "passed_over": 0})
     ((skill_id, counts),) = job_context.ledger.skills.applications(
         "acme", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"]
     ).items()
@@ -123,12 +124,12 @@ def test_a_lesson_job_of_version_1_draws_its_lesson(job_context: ScriptedContext
         return Done(facts={"stored": 1})
 
     job_context.drawing = answer
-    assert extract_lesson(payload("lesson-1"), job_context) == Done(facts={"stored": 1})
+    assert perform(extract_lesson, payload("lesson-1"), job_context) == Done(facts={"stored": 1})
     assert asked == ["trace-1"]
 
 
 def test_an_evolve_job_of_version_1_plans_its_cycle(job_context: ScriptedContext) -> None:
-    assert isinstance(evolve(payload("evolve-1"), job_context), Done)
+    assert isinstance(perform(evolve, payload("evolve-1"), job_context), Done)
     (cycle,) = job_context.ledger.skill_cycles.page("acme")
     assert (cycle.cycle_id, cycle.origin) == (json.loads(payload("evolve-1"))["cycle_id"], "manual")
     assert cycle.planned_at == cycle.window_end == SENT
@@ -136,7 +137,7 @@ def test_an_evolve_job_of_version_1_plans_its_cycle(job_context: ScriptedContext
 
 def test_a_finetune_job_of_version_3_starts_its_run_to_the_last_field_of_its_plan(job_context: ScriptedContext) -> None:
     sent = json.loads(payload("finetune-3"))
-    assert isinstance(finetune(payload("finetune-3"), job_context), Done)
+    assert isinstance(perform(finetune, payload("finetune-3"), job_context), Done)
     run = job_context.ledger.finetune_runs.get("acme", sent["run_id"])
     assert run is not None
     assert run.plan.items() >= sent["plan"].items()
@@ -144,7 +145,7 @@ def test_a_finetune_job_of_version_3_starts_its_run_to_the_last_field_of_its_pla
 
 def test_an_experience_job_of_version_1_is_kept_to_its_last_field(job_context: ScriptedContext) -> None:
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
-    assert record(payload("experience-1"), job_context) == Done(facts={"recorded": 1, "known": 0})
+    assert perform(record, payload("experience-1"), job_context) == Done(facts={"recorded": 1, "known": 0})
     (kept,) = job_context.ledger.experiences.page("acme", "ada")
     assert (kept.prompt, kept.output) == ('The "import" failed — naïve café, 日本', "The disk was full.")
     assert kept.verification_feedback == "the import ran through"
@@ -156,7 +157,7 @@ def test_an_experience_job_of_version_1_is_kept_to_its_last_field(job_context: S
 
 def test_a_distill_job_of_version_1_is_captured_to_its_last_field(job_context: ScriptedContext) -> None:
     job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
-    assert distill(payload("distill-1"), job_context) == Done(
+    assert perform(distill, payload("distill-1"), job_context) == Done(
         facts={"experiences": 1, "memories": 1, "trajectories": 1}
     )
     ((memory,),) = job_context.batch_writer.taken
@@ -183,4 +184,4 @@ def test_what_may_be_left_out_may_be_left_out_for_ever(
 ) -> None:
     fields: dict[str, Any] = json.loads(payload(name))
     bare = json.dumps({key: value for key, value in fields.items() if key not in optional})
-    assert isinstance(maintain(bare, job_context), Done)
+    assert isinstance(perform(maintain, bare, job_context), Done)

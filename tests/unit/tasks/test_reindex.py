@@ -9,6 +9,7 @@ from support.job_contexts import ScriptedContext
 from memcore.jobs import Dead, Deferred, Done, ReindexPayload, Snooze, Step
 from memcore.ledger.collections import ReindexKind
 from tasks.learn import reindex
+from workers.celery_task import perform
 
 
 def payload(**changed: object) -> str:
@@ -20,21 +21,21 @@ def test_a_slice_that_is_not_the_last_dispatches_for_the_next(job_context: Scrip
     version = pointers.adopt("acme", served("old")).version
     pointers.begin("acme", version=version, target=served("new"), kind=ReindexKind.FORWARD, total=9)
     job_context.slice = Step(outcome=Done(facts={"looked_at": 7}), goes_on=True)
-    assert reindex(payload(), job_context) == Done(facts={"looked_at": 7})
+    assert perform(reindex, payload(), job_context) == Done(facts={"looked_at": 7})
     (message,) = job_context.dispatcher.items
     assert ReindexPayload.model_validate_json(message.payload or "") == ReindexPayload(company="acme")
 
 
 def test_what_must_wait_is_left_to_the_sweep(job_context: ScriptedContext) -> None:
     job_context.slice = Step(outcome=Deferred(reason="maintenance is paused"))
-    assert reindex(payload(), job_context) == Deferred(reason="maintenance is paused")
+    assert perform(reindex, payload(), job_context) == Deferred(reason="maintenance is paused")
     assert job_context.dispatcher.items == []
 
 
 @pytest.mark.parametrize("changed", [{"extra": 1}])
 def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
-    assert isinstance(reindex(payload(**changed), job_context), Dead)
+    assert isinstance(perform(reindex, payload(**changed), job_context), Dead)
 
 
 def test_a_newer_payload_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(reindex(payload(version=99), job_context), Snooze)
+    assert isinstance(perform(reindex, payload(version=99), job_context), Snooze)

@@ -18,6 +18,7 @@ from memcore.maintenance.consolidation.answers import QuestionOutcome
 from memcore.maintenance.consolidation.step import LOOKED_AT_AGAIN
 from memcore.models.memory import MemoryCategory
 from tasks.maintain import maintain, synthesize
+from workers.celery_task import perform
 
 
 def payload(*, place: int = 0) -> str:
@@ -32,7 +33,7 @@ def queued(job_context: ScriptedContext) -> Run:
 
 def maintenance_run(job_context: ScriptedContext) -> Outcome:
     message = MaintenancePayload(company="acme", agent_id="ada", run_id="run-1", planned_at=NOW)
-    return maintain(message.model_dump_json(), job_context)
+    return perform(maintain, message.model_dump_json(), job_context)
 
 
 def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
@@ -139,13 +140,13 @@ def test_the_outcome_is_the_service_s_and_the_run_that_it_names_is_dispatched_fo
         outcome=Done(facts={"asked": place}), maintenance_run=run
     )
 
-    assert synthesize(payload(place=3), job_context) == Done(facts={"asked": 3})
+    assert perform(synthesize, payload(place=3), job_context) == Done(facts={"asked": 3})
     assert job_context.dispatcher.items == [run]
 
 
 def test_no_run_no_dispatcher(job_context: ScriptedContext) -> None:
     job_context.asking = lambda _run_id, _place: QuestionOutcome(outcome=Skipped(reason="nobody waits"))
-    assert synthesize(payload(), job_context) == Skipped(reason="nobody waits")
+    assert perform(synthesize, payload(), job_context) == Skipped(reason="nobody waits")
     assert job_context.dispatcher.items == []
 
 
@@ -159,11 +160,11 @@ def test_passing_trouble_is_retried_and_other_trouble_is_dead(
         raise error
 
     job_context.asking = fail
-    assert isinstance(synthesize(payload(), job_context), kind)
+    assert isinstance(perform(synthesize, payload(), job_context), kind)
 
 
 def test_a_broken_job_is_dead_and_a_newer_one_waits(job_context: ScriptedContext) -> None:
-    assert isinstance(synthesize("{", job_context), Dead)
-    assert isinstance(synthesize(payload().replace('"place":0', '"place":-1'), job_context), Dead)
+    assert isinstance(perform(synthesize, "{", job_context), Dead)
+    assert isinstance(perform(synthesize, payload().replace('"place":0', '"place":-1'), job_context), Dead)
     newer = json.loads(payload()) | {"version": 9, "new": True}
-    assert isinstance(synthesize(json.dumps(newer), job_context), Snooze)
+    assert isinstance(perform(synthesize, json.dumps(newer), job_context), Snooze)

@@ -23,6 +23,7 @@ from memcore.jobs import EvolvePayload, FineTunePayload, ReindexPayload
 from memcore.ledger.ledger import Ledger
 from memcore.maintenance.service import MaintenanceService
 from tasks.learn import evolve, finetune, reindex
+from workers.celery_task import perform
 from workers.context import CHECK_SECONDS, WorkerContexts
 
 
@@ -182,5 +183,5 @@ def test_long_jobs_report_their_progress(sqlite_ledger: LedgerUrls) -> None:
             (reindex, ReindexPayload(company="acme")),
             (finetune, FineTunePayload(company="acme", run_id="r")),
         ):
-            job(payload.model_dump_json(), context)
+            perform(job, payload.model_dump_json(), context)
     assert progress == ["CycleService", "ReindexService", "FineTuneService"]

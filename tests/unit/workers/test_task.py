@@ -13,6 +13,7 @@ from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as Requeued
 from kombu.exceptions import OperationalError
 from support.job_contexts import ScriptedContext, ScriptedContexts
+from support.repository import ROOT
 
 from memcore.client.publisher import SNOOZED
 from memcore.config.urls import LedgerUrls
@@ -27,6 +28,7 @@ from memcore.jobs import (
     Skipped,
     Snooze,
     StorePayload,
+    SweepPayload,
     TickPayload,
 )
 from memcore.ledger.ledger import Ledger
@@ -44,6 +46,7 @@ from workers.celery_task import (
 LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3)
 JOB = Job(payload=StorePayload, limits=LIMITS, run=lambda _payload, _context: Done())
 TEXT = "a memory that nobody may quote"
+PAYLOAD = (ROOT / "tests/fixtures/payloads/store-1.json").read_text()
 
 
 @pytest.fixture
@@ -64,7 +67,7 @@ def a_task(*, retries: int = 0) -> MagicMock:
 
 
 def settled(task: MagicMock, outcome: Outcome, job_context: ScriptedContext, *, job: Job = JOB) -> dict[str, Any]:
-    return apply_outcome(task, job, outcome, payload=TEXT, job_context=job_context)
+    return apply_outcome(task, job, outcome, payload=PAYLOAD, job_context=job_context)
 
 
 def requeue(task: MagicMock) -> dict[str, Any]:
@@ -104,7 +107,7 @@ def test_a_retry_burns_an_attempt_and_the_last_one_is_kept_as_a_dead_letter(job_
     task.signature_from_request.assert_not_called()
     letter = job_context.ledger.dead_letters.get("job-1")
     assert letter is not None
-    assert (letter.payload, letter.attempts, letter.queue) == (TEXT, 3, "memory.store.bulk")
+    assert (letter.payload, letter.attempts, letter.queue) == (PAYLOAD, 3, "memory.store.bulk")
 
 
 def test_a_job_that_the_broker_does_not_take_back_is_rejected_and_not_acknowledged(
@@ -173,7 +176,7 @@ def test_an_error_that_nobody_foresaw_is_tried_again_unless_the_payload_is_to_bl
     job_context: ScriptedContext, caplog: pytest.LogCaptureFixture, error: Exception, kind: type[Outcome]
 ) -> None:
     with caplog.at_level(logging.INFO):
-        outcome = run_job(job_that(MagicMock(side_effect=error)), "{}", job_context)
+        outcome = run_job(job_that(MagicMock(side_effect=error)), PAYLOAD, job_context)
     assert isinstance(outcome, kind)
     assert isinstance(outcome, Retry | Dead)
     assert type(error).__name__ in outcome.reason
@@ -185,10 +188,10 @@ def test_an_error_that_nobody_foresaw_is_tried_again_unless_the_payload_is_to_bl
 def test_what_the_process_suffers_costs_an_attempt_and_not_the_job(
     job_context: ScriptedContext, error: type[Exception]
 ) -> None:
-    def run(_payload: str, _context: object) -> Outcome:
+    def run(_payload: object, _context: object) -> Outcome:
         raise error
 
-    outcome = run_job(Job(payload=StorePayload, limits=LIMITS, run=run), "{}", job_context)
+    outcome = run_job(Job(payload=StorePayload, limits=LIMITS, run=run), PAYLOAD, job_context)
     assert isinstance(outcome, Retry)
     assert error.__name__ in outcome.reason
 
@@ -214,24 +217,23 @@ def test_a_job_that_came_back_is_told_from_a_new_one() -> None:
 def test_a_job_that_came_back_runs_counted_and_leaves_no_count(job_context: ScriptedContext) -> None:
     counted: list[int] = []
 
-    def run(_payload: str, at_work: ScriptedContext) -> Outcome:
+    def run(_payload: object, at_work: ScriptedContext) -> Outcome:
         counted.append(at_work.ledger.attempts.count("job-1"))
         return Done(facts={})
 
-    assert (
-        run_guarded(returned(), job_that(run), SerialGate(), payload=TEXT, job_context=job_context)["outcome"] == "done"
-    )
+    result = run_guarded(returned(), job_that(run), SerialGate(), payload=PAYLOAD, job_context=job_context)
+    assert result["outcome"] == "done"
     assert counted == [1]
     assert job_context.ledger.attempts.count("job-1") == 0
 
 
 def test_a_job_whose_child_is_ended_at_the_hard_limit_stays_counted(job_context: ScriptedContext) -> None:
-    def run(_payload: str, _context: object) -> Outcome:
+    def run(_payload: object, _context: object) -> Outcome:
         # what the signal of the pool becomes in its child
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        run_guarded(returned(), job_that(run), SerialGate(), payload=TEXT, job_context=job_context)
+        run_guarded(returned(), job_that(run), SerialGate(), payload=PAYLOAD, job_context=job_context)
     assert job_context.ledger.attempts.count("job-1") == 1
 
 
@@ -242,24 +244,24 @@ def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run
         returned(),
         job_that(None),
         SerialGate(yield_time=timedelta(0)),
-        payload=TEXT,
+        payload=PAYLOAD,
         job_context=job_context,
     )
     assert given_up == {"outcome": "dead", "reason": "4 workers died while they ran it"}
     letter = job_context.ledger.dead_letters.get("job-1")
     assert letter is not None
-    assert letter.payload == TEXT
+    assert letter.payload == PAYLOAD
     assert job_context.ledger.attempts.count("job-1") == 0
 
 
 def test_a_job_that_came_back_and_fails_is_put_back_with_its_count_gone(job_context: ScriptedContext) -> None:
     task = returned(retries=1)
 
-    def run(_payload: str, _context: object) -> Outcome:
+    def run(_payload: object, _context: object) -> Outcome:
         return Retry(reason="r", delay=timedelta(seconds=5))
 
     with pytest.raises(Requeued):
-        run_guarded(task, job_that(run), SerialGate(), payload=TEXT, job_context=job_context)
+        run_guarded(task, job_that(run), SerialGate(), payload=PAYLOAD, job_context=job_context)
     assert requeue(task)["retries"] == 2
     assert job_context.ledger.attempts.count("job-1") == 0
 
@@ -273,7 +275,7 @@ def test_a_job_that_cannot_be_counted_does_not_run(
     monkeypatch.setattr(job_context.ledger.attempts, "count", away)
     task = returned(retries=1)
     with pytest.raises(Requeued):
-        run_guarded(task, job_that(None), SerialGate(), payload=TEXT, job_context=job_context)
+        run_guarded(task, job_that(None), SerialGate(), payload=PAYLOAD, job_context=job_context)
     assert requeue(task)["retries"] == 1
 
 
@@ -284,7 +286,7 @@ def test_a_count_that_cannot_be_dropped_does_not_hide_what_became_of_the_job(
         raise MemoryConnectionError("the ledger is away")
 
     monkeypatch.setattr(job_context.ledger.attempts, "end", away)
-    result = run_guarded(returned(), JOB, SerialGate(), payload=TEXT, job_context=job_context)
+    result = run_guarded(returned(), JOB, SerialGate(), payload=PAYLOAD, job_context=job_context)
     assert result == {"outcome": "done", "facts": {}}
 
 
@@ -322,13 +324,13 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
 ) -> None:
     has_run, go_on, counts = threading.Event(), threading.Event(), list[int]()
 
-    def innocent(_payload: str, _context: object) -> Outcome:
+    def innocent(_payload: object, _context: object) -> Outcome:
         counts.append(job_context.ledger.attempts.count("culprit"))
         return Done()
 
     jobs = (
-        job_that(lambda _payload, _context: Done()),
-        Job(payload=MaintenancePayload, limits=LIMITS, run=innocent),
+        Job(payload=TickPayload, limits=LIMITS, run=JOB.run),
+        Job(payload=SweepPayload, limits=LIMITS, run=innocent),
     )
     app = Celery(set_as_current=False)
     current: Any = ScriptedContexts(job_context)
@@ -357,14 +359,14 @@ def test_suspects_of_two_kinds_run_one_at_a_time_until_their_counts_are_gone(
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_job_that_meets_a_full_disk_waits_for_capacity(job_context: ScriptedContext, code: int) -> None:
-    def write(_payload: str, _context: object) -> Outcome:
+    def write(_payload: object, _context: object) -> Outcome:
         raise OSError(code, "full")
 
-    assert isinstance(run_job(replace(JOB, run=write), TEXT, job_context), Snooze)
+    assert isinstance(run_job(replace(JOB, run=write), PAYLOAD, job_context), Snooze)
 
 
 def test_a_job_that_meets_another_fault_of_the_disk_is_tried_again(job_context: ScriptedContext) -> None:
-    def write(_payload: str, _context: object) -> Outcome:
+    def write(_payload: object, _context: object) -> Outcome:
         raise OSError(errno.EIO, "broken")
 
-    assert isinstance(run_job(replace(JOB, run=write), TEXT, job_context), Retry)
+    assert isinstance(run_job(replace(JOB, run=write), PAYLOAD, job_context), Retry)
