@@ -28,7 +28,6 @@ from memcore.vectorstore.errors import (
     ApiError,
     BadRequestError,
     EngineFailedError,
-    NotFoundError,
     NotSupportedError,
     TooLargeError,
 )
@@ -37,15 +36,15 @@ from memcore.vectorstore.translation import (
     INDEXING_THRESHOLD_KB,
     VACUUM_MIN_POINTS,
     VACUUM_SHARE,
-    QueryReader,
     described,
     engine_errors,
     engine_filter,
     engine_order,
-    engine_params,
+    index_type,
     limit_of,
     payload_selector,
     point_id,
+    query_of,
     refuse_shard_key,
     vector_selector,
 )
@@ -142,31 +141,23 @@ class Calls:
         table: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
             ("GET", "/issues", self._issues),
             ("GET", "/collections", self._listed),
-            ("POST", "/collections/aliases", self._change_aliases),
-            ("GET", "/aliases", self._aliases),
             ("GET", one, self._described),
             ("PUT", one, self._create),
             ("PATCH", one, self._change),
             ("DELETE", one, self._delete),
             ("GET", one + "/exists", self._exists),
-            ("GET", one + "/aliases", self._aliases),
             ("PUT", one + "/index", self._create_index),
-            ("DELETE", one + "/index/{field:path}", self._delete_index),
             ("POST", points, self._reads(rest.PointRequest, _retrieve)),
             ("POST", points + "/query", self._reads(rest.QueryRequest, _query)),
             ("POST", points + "/query/batch", self._reads(rest.QueryRequestBatch, _query_batch)),
             ("POST", points + "/scroll", self._reads(rest.ScrollRequest, _scroll)),
             ("POST", points + "/count", self._reads(rest.CountRequest, _count)),
-            ("GET", points + "/{id}", self._retrieve_one),
             ("POST", one + "/facet", self._reads(rest.FacetRequest, _facet)),
             ("PUT", points, self._writes(writes.upsert)),
             ("POST", points + "/delete", self._writes(writes.delete)),
             ("PUT", points + "/vectors", self._writes(writes.update_vectors)),
-            ("POST", points + "/vectors/delete", self._writes(writes.delete_vectors)),
             ("POST", points + "/payload", self._writes(writes.set_payload)),
-            ("PUT", points + "/payload", self._writes(writes.overwrite_payload)),
             ("POST", points + "/payload/delete", self._writes(writes.delete_payload)),
-            ("POST", points + "/payload/clear", self._writes(writes.clear_payload)),
             ("POST", points + "/batch", self._batch),
         ]
         return [Route(path, call, methods=[method]) for method, path, call in table]
@@ -178,7 +169,6 @@ class Calls:
 
         async def call(request: Request) -> Response:
             collection, given = self._collection(request), await _model_of(request, model)
-            refuse_shard_key(getattr(given, "shard_key", None))
             with engine_errors():
                 result = answer(collection, given)
             return _ok(request, result)
@@ -220,15 +210,6 @@ class Calls:
         numbers = await collection.write(operations, wait=wait)
         return _ok(request, [_updated(number, wait=wait) for number in numbers])
 
-    async def _retrieve_one(self, request: Request) -> Response:
-        collection, text = self._collection(request), request.path_params["id"]
-        asked = point_id(int(text) if text.isdecimal() and text.isascii() else text)
-        with engine_errors():
-            found = collection.reading().retrieve([asked], True, True)  # noqa: FBT003  # the engine takes them by position
-        if not found:
-            raise NotFoundError(f"Not found: Point with id {text} does not exists!")
-        return _ok(request, _record(found[0]))
-
     async def _issues(self, request: Request) -> Response:
         found = [
             {"id": f"collection/{name}", "description": reason, "related_collection": name}
@@ -241,8 +222,7 @@ class Calls:
         return _ok(request, {"collections": [{"name": name} for name in names]})
 
     async def _exists(self, request: Request) -> Response:
-        name = self._store.aliases.resolve(request.path_params["name"])
-        return _ok(request, {"exists": self._store.exists(name)})
+        return _ok(request, {"exists": self._store.exists(request.path_params["name"])})
 
     async def _described(self, request: Request) -> Response:
         return _ok(request, _description(self._collection(request)))
@@ -270,30 +250,8 @@ class Calls:
         if given.field_schema is None:
             raise BadRequestError("Wrong input: Can't auto-detect field type, please specify `field_schema`")
         with engine_errors():
-            params = engine_params(given.field_schema)
-            operation = edge.UpdateOperation.create_field_index(given.field_name, params)
+            operation = edge.UpdateOperation.create_field_index(given.field_name, index_type(given.field_schema))
         return await self._write(request, collection, [operation])
-
-    async def _delete_index(self, request: Request) -> Response:
-        """Drop the index of a payload field; a field without one is no error."""
-        collection = self._collection(request)
-        with engine_errors():
-            operation = edge.UpdateOperation.delete_field_index(request.path_params["field"])
-        return await self._write(request, collection, [operation])
-
-    async def _aliases(self, request: Request) -> Response:
-        name = self._collection(request).name if "name" in request.path_params else None
-        listed = [
-            {"alias_name": alias, "collection_name": target}
-            for alias, target in self._store.aliases.listed()
-            if name in {None, target}
-        ]
-        return _ok(request, {"aliases": listed})
-
-    async def _change_aliases(self, request: Request) -> Response:
-        given = await _model_of(request, rest.ChangeAliasesOperation)
-        self._store.aliases.change(given.actions, exists=self._store.exists)
-        return _ok(request, result=True)
 
 
 def _description(collection: Collection) -> dict[str, Any]:
@@ -337,13 +295,12 @@ def _retrieve(collection: Collection, given: rest.PointRequest) -> Any:
 
 
 def _query(collection: Collection, given: rest.QueryRequest) -> Any:
-    asked = QueryReader(collection.shape, collection.vector_of).request(given)
+    asked = query_of(given, collection.shape)
     return {"points": [_scored(one) for one in collection.reading().query(asked)]}
 
 
 def _query_batch(collection: Collection, given: rest.QueryRequestBatch) -> Any:
-    reader = QueryReader(collection.shape, collection.vector_of)
-    asked = [reader.request(one) for one in given.searches]
+    asked = [query_of(one, collection.shape) for one in given.searches]
     answers = collection.reading().query_batch(edge.QueryBatchRequest(asked))
     return [{"points": [_scored(one) for one in found]} for found in answers]
 
@@ -389,6 +346,7 @@ async def _body_of(request: Request) -> dict[str, Any]:
         raise BadRequestError(f"Format error in JSON body: {error.msg}") from error
     if type(body) is not dict:
         raise BadRequestError("Format error in JSON body: an object is expected")
+    refuse_shard_key(body.get("shard_key"))
     return body
 
 

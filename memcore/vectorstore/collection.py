@@ -27,7 +27,7 @@ from memcore.vectorstore.durability import (
 )
 from memcore.vectorstore.errors import ApiError, NotFoundError
 from memcore.vectorstore.translation import Shape, engine_errors
-from memcore.vectorstore.writes import Operation, PointRemoval, SparseRemoval
+from memcore.vectorstore.writes import Operation, PointRemoval
 
 #: The file in a collection's folder that holds its name and the request that created it.
 _RECORD = "collection.json"
@@ -133,8 +133,7 @@ class Collection:
         self.commit.wrote()
         self.needs_checkpoint = self.needs_vacuum = True
         with engine_errors():
-            for step in operation.operations(shard) if isinstance(operation, SparseRemoval) else (operation,):
-                shard.update(step)
+            shard.update(operation)
 
     def _points(self) -> int:
         # Microseconds, where an exact count takes a millisecond for 15,000 points. After a crash in a vacuum it counts
@@ -157,16 +156,6 @@ class Collection:
             raise NotFoundError.collection(self.name)
         self.used_at = self._monotonic()
         return self.shard
-
-    def vector_of(self, point: int | str, using: str) -> Any:
-        """Return a stored point's vector, for queries by id."""
-        with engine_errors():
-            found = self.reading().retrieve([point], False, [using])  # noqa: FBT003  # the engine takes it by position
-        vectors = found[0].vector if found else None
-        vector = vectors.get(using) if isinstance(vectors, dict) else vectors
-        if vector is None:
-            raise NotFoundError(f"Not found: No point with id {point} found")
-        return vector
 
     def checkpoint(self) -> None:
         """Let the engine write its segments to disk, so that its log can be cut; it blocks for about 10 ms."""

@@ -1,10 +1,9 @@
-"""The store: a data folder with collections and aliases, crash-safe at every step, and its upkeep.
+"""The store: a data folder with collections, crash-safe at every step, and its upkeep.
 
 ::
 
     data folder/
     ├── store.lock         who owns the folder
-    ├── aliases.json
     ├── collections/       one folder each, named after the collection (see ``recovery``)
     ├── building/          collections on their way in: emptied at every start
     └── trash/             collections on their way out: emptied at every start
@@ -14,21 +13,19 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
-import orjson
 from qdrant_client.http import models as rest
 
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.durability import DamagedError, sync_folder, write_file
+from memcore.vectorstore.durability import DamagedError, sync_folder
 from memcore.vectorstore.errors import (
     ApiError,
     BadRequestError,
@@ -38,61 +35,6 @@ from memcore.vectorstore.errors import (
     UnavailableError,
 )
 from memcore.vectorstore.recovery import open_collection
-
-
-class Aliases:
-    """The aliases of a data folder, kept in one file; a missing one means none."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._targets: Mapping[str, str] = orjson.loads(path.read_bytes()) if path.exists() else {}
-
-    def resolve(self, name: str) -> str:
-        """Return the collection that a name stands for; a name that is no alias stands for itself."""
-        return self._targets.get(name, name)
-
-    def listed(self) -> list[tuple[str, str]]:
-        """Return every alias with its collection, by alias."""
-        return sorted(self._targets.items())
-
-    def drop_target(self, collection: str) -> None:
-        """Forget the aliases of a collection that is being deleted."""
-        kept = {alias: target for alias, target in self._targets.items() if target != collection}
-        if kept != self._targets:
-            self._keep(kept)
-
-    def change(self, actions: list[Any], *, exists: Callable[[str], bool]) -> None:
-        """Apply actions in order; the new state appears in one step, or an action is refused and none is applied."""
-        targets = dict(self._targets)
-        for action in actions:
-            match action:
-                case rest.CreateAliasOperation():
-                    alias, target = action.create_alias.alias_name, action.create_alias.collection_name
-                    if not exists(target):
-                        raise NotFoundError.collection(target)
-                    _refuse_taken(alias, exists)
-                    targets[alias] = target
-                case rest.RenameAliasOperation():
-                    old, new = action.rename_alias.old_alias_name, action.rename_alias.new_alias_name
-                    if old not in targets:
-                        raise NotFoundError(f"Not found: Alias {old} does not exists!")
-                    _refuse_taken(new, exists)
-                    targets[new] = targets.pop(old)
-                case rest.DeleteAliasOperation():
-                    targets.pop(action.delete_alias.alias_name, None)
-                case _:
-                    raise BadRequestError("Format error in JSON body: actions: an alias action is expected")
-        self._keep(targets)
-
-    def _keep(self, targets: Mapping[str, str]) -> None:
-        write_file(self._path, orjson.dumps(targets))
-        self._targets = targets
-
-
-def _refuse_taken(alias: str, exists: Callable[[str], bool]) -> None:
-    if exists(alias):
-        raise ConflictError(f"Wrong input: Collection `{alias}` already exists!")
-
 
 # The durability policy, whole:
 #
@@ -144,7 +86,6 @@ class Store:
         for part in (self._home, self._building, self._trash):
             part.mkdir(parents=True, exist_ok=True)
         sync_folder(folder)
-        self.aliases = Aliases(folder / "aliases.json")
         self.collections: dict[str, Collection] = {}
         #: Why each collection is refused that could not be opened whole, by its name.
         self.refused: dict[str, str] = {}
@@ -161,8 +102,7 @@ class Store:
         return open_collection(path, unquote(path.name), executor=self._executor, monotonic=self._monotonic)
 
     def collection(self, name: str) -> Collection:
-        """Return a collection by its name or by an alias; one that is damaged is refused."""
-        name = self.aliases.resolve(name)
+        """Return a collection by its name; one that is damaged is refused."""
         if name in self.refused:
             raise UnavailableError(self.refused[name])
         found = self.collections.get(name)
@@ -171,7 +111,7 @@ class Store:
         return found
 
     def exists(self, name: str) -> bool:
-        """Say whether a collection (not an alias) has that name; a refused one does."""
+        """Say whether a collection has that name; a refused one does."""
         return name in self.collections or name in self.refused
 
     def refuse_when_full(self, *, least: int = FOR_WRITES) -> None:
@@ -190,8 +130,6 @@ class Store:
                 raise UnavailableError(self.refused[name])
             if self.exists(name):
                 raise ConflictError(f"Wrong input: Collection `{name}` already exists!")
-            if self.aliases.resolve(name) != name:
-                raise ConflictError(f"Wrong input: Alias `{name}` already exists!")
             aside = self._building / uuid4().hex
             try:
                 Collection.build(aside, name, request)
@@ -202,11 +140,10 @@ class Store:
             self.collections[name] = self._open(folder)
 
     async def delete(self, name: str) -> bool:
-        """Delete a collection and its aliases; say whether there was one."""
+        """Delete a collection; say whether there was one."""
         async with self._active_collection:
             if not self.exists(name):
                 return False
-            self.aliases.drop_target(name)
             self.refused.pop(name, None)
             if collection := self.collections.pop(name, None):
                 await collection.close()

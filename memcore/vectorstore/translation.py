@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, Self
 
 import numpy as np
@@ -113,70 +112,30 @@ def _refuse_dense(name: str, params: rest.VectorParams) -> None:
         raise NotSupportedError(f"vectors.{name}.datatype {params.datatype}")
 
 
-#: The engine's type of each index, and its parameters.
-_INDEXES: dict[str, tuple[edge.PayloadSchemaType, Callable[..., Any]]] = {
-    "keyword": (edge.PayloadSchemaType.Keyword, edge.KeywordIndexParams),
-    "integer": (edge.PayloadSchemaType.Integer, edge.IntegerIndexParams),
-    "float": (edge.PayloadSchemaType.Float, edge.FloatIndexParams),
-    "bool": (edge.PayloadSchemaType.Bool, edge.BoolIndexParams),
-    "datetime": (edge.PayloadSchemaType.Datetime, edge.DatetimeIndexParams),
-    "uuid": (edge.PayloadSchemaType.Uuid, edge.UuidIndexParams),
-    "text": (edge.PayloadSchemaType.Text, edge.TextIndexParams),
+#: The engine's type of each index.
+_INDEXES: dict[str, edge.PayloadSchemaType] = {
+    "keyword": edge.PayloadSchemaType.Keyword,
+    "integer": edge.PayloadSchemaType.Integer,
+    "float": edge.PayloadSchemaType.Float,
+    "bool": edge.PayloadSchemaType.Bool,
+    "datetime": edge.PayloadSchemaType.Datetime,
+    "uuid": edge.PayloadSchemaType.Uuid,
+    "text": edge.PayloadSchemaType.Text,
 }
 
-#: Where an index lies and how a graph would use it: hints that change no answer.
-_HINTS = {"type", "on_disk", "memory", "enable_hnsw"}
 
-_PLAIN = (bool, int, float, str)
-
-
-def engine_params(given: Any) -> Any:
-    """Translate an index's type, or its type with parameters; geographic ones are refused."""
-    is_type = isinstance(given, rest.PayloadSchemaType)
-    kind = given.value if is_type else given.type.value
-    if kind not in _INDEXES:
-        raise NotSupportedError(f"{kind} index")
-    plain, with_parameters = _INDEXES[kind]
-    if is_type:
-        return plain
-    options = {
-        name: _option(name, value)
-        for name in type(given).model_fields
-        if name not in _HINTS and (value := getattr(given, name)) is not None
-    }
-    return with_parameters(**options)
-
-
-def _option(name: str, value: Any) -> Any:
-    if isinstance(value, rest.TokenizerType):
-        return getattr(edge.TokenizerType, value.value.title())
-    if isinstance(value, rest.Language):
-        return getattr(edge.Language, value.value.title())
-    if isinstance(value, rest.StopwordsSet):
-        languages = {getattr(edge.Language, one.value.title()) for one in value.languages or ()}
-        return edge.StopwordsSet(languages=languages or None, custom=set(value.custom) if value.custom else None)
-    if isinstance(value, rest.SnowballParams):
-        return edge.SnowballParams(getattr(edge.SnowballLanguage, value.language.value.title()))
-    if isinstance(value, rest.DisabledStemmerParams):
-        return edge.DisabledStemmer()
-    if isinstance(value, _PLAIN):
-        return value
-    raise NotSupportedError(f"index parameter {name}")
+def index_type(given: Any) -> edge.PayloadSchemaType:
+    """Translate an index's type; geographic ones are refused, and those with parameters."""
+    if not isinstance(given, rest.PayloadSchemaType):
+        raise NotSupportedError("index parameters")
+    if given.value not in _INDEXES:
+        raise NotSupportedError(f"{given.value} index")
+    return _INDEXES[given.value]
 
 
 def described(index: "edge.PayloadIndexInfo") -> dict[str, Any]:
-    """Describe an index: its type, how many points it holds, and the parameters that were given plainly."""
-    kind = str(index.data_type).rpartition(".")[2].lower()
-    answer: dict[str, Any] = {"data_type": kind, "points": index.points}
-    if index.params is not None and kind in _INDEXES:
-        model = getattr(rest, f"{kind.title()}IndexParams")
-        params = {name: getattr(index.params, name, None) for name in model.model_fields if name != "type"}
-        plain = {name: value for name, value in params.items() if isinstance(value, _PLAIN)}
-        tokenizer = params.get("tokenizer")
-        if tokenizer is not None:
-            plain["tokenizer"] = str(tokenizer).rpartition(".")[2].lower()
-        answer["params"] = {"type": kind, **plain}
-    return answer
+    """Describe an index: its type, and how many points it holds."""
+    return {"data_type": str(index.data_type).rpartition(".")[2].lower(), "points": index.points}
 
 
 # Pydantic needs 17 ms for 256 points of 256 numbers, the checks here 3 ms; both refuse the same input.
@@ -274,42 +233,32 @@ def vector_struct(value: Any, shape: Shape) -> dict[str, NamedVector]:
     return {name: _named(one, shape, name) for name, one in value.items()}
 
 
-#: Predicates of one field condition that are translated; the others are geographic.
-_PREDICATES = ("match", "range", "values_count", "is_empty", "is_null")
-
-_GEOGRAPHIC = ("geo_bounding_box", "geo_radius", "geo_polygon")
+#: Predicates of one field condition that are translated, and the others.
+_PREDICATES = ("match", "range")
+_ELSEWHERE = ("values_count", "is_empty", "is_null", "geo_bounding_box", "geo_radius", "geo_polygon")
 
 
 def engine_filter(filter_: rest.Filter | None) -> edge.Filter | None:
     """Translate a filter; None stays None and matches everything."""
     if filter_ is None:
         return None
+    if filter_.min_should is not None:
+        raise NotSupportedError("filter min_should")
     return edge.Filter(
-        must=_conditions(filter_.must),
-        should=_conditions(filter_.should),
-        must_not=_conditions(filter_.must_not),
-        min_should=None
-        if filter_.min_should is None
-        else edge.MinShould(
-            conditions=[_condition(one) for one in filter_.min_should.conditions],
-            min_count=filter_.min_should.min_count,
-        ),
+        must=_conditions(filter_.must), should=_conditions(filter_.should), must_not=_conditions(filter_.must_not)
     )
 
 
-def _stage_filter(filter_: rest.Filter | None, left_out: set[int | str]) -> edge.Filter | None:
-    """Translate the filter of one stage of a query, and leave some points out of what it matches.
+def _stage_filter(filter_: rest.Filter | None) -> edge.Filter | None:
+    """Translate the filter of one stage of a query.
 
-    A search by a point's id does not find that point. The engine joins the filters of nested stages clause by clause,
-    which turns two ``should`` into one: a filter that has any is wrapped, so that both must hold.
+    The engine joins the filters of nested stages clause by clause, which turns two ``should`` into one: a filter that
+    has any is wrapped, so that both must hold.
     """
     translated = engine_filter(filter_)
-    if left_out or (filter_ is not None and (filter_.should or filter_.min_should)):
-        return edge.Filter(
-            must=None if translated is None else [translated],
-            must_not=[edge.HasIdCondition(set(left_out))] if left_out else None,
-        )
-    return translated
+    if translated is None or filter_ is None or not filter_.should:
+        return translated
+    return edge.Filter(must=[translated])
 
 
 def _conditions(given: Any) -> list[Any] | None:
@@ -326,26 +275,22 @@ def _condition(given: Any) -> Any:
 
 
 def _field(given: rest.FieldCondition) -> edge.FieldCondition:
-    for predicate in _GEOGRAPHIC:
+    for predicate in _ELSEWHERE:
         if getattr(given, predicate) is not None:
             raise NotSupportedError(f"filter {predicate}")
     used = [one for one in _PREDICATES if getattr(given, one) is not None]
     if not used:
-        raise BadRequestError(f"Wrong input: filter on `{given.key}`: a match, a range or another predicate is missing")
+        raise BadRequestError(f"Wrong input: filter on `{given.key}`: a match or a range is missing")
     if len(used) > 1:
         raise NotSupportedError(f"{' and '.join(used)} in one field condition (write two conditions)")
-    if given.match is not None:
+    if given.range is None:
         return edge.FieldCondition(key=given.key, match=_match(given.match))
+    bounds = given.range.model_dump(exclude_none=True)
     if isinstance(given.range, rest.DatetimeRange):
         # a date, and a time without a zone, are UTC to the engine as they are to Qdrant
-        times = {name: value.isoformat() for name, value in given.range.model_dump(exclude_none=True).items()}
+        times = {name: value.isoformat() for name, value in bounds.items()}
         return edge.FieldCondition(key=given.key, range=edge.RangeDateTime(**times))
-    if given.range is not None:
-        return edge.FieldCondition(key=given.key, range=edge.RangeFloat(**given.range.model_dump(exclude_none=True)))
-    if given.values_count is not None:
-        counts = given.values_count.model_dump(exclude_none=True)
-        return edge.FieldCondition(key=given.key, values_count=edge.ValuesCount(**counts))
-    return edge.FieldCondition(key=given.key, is_empty=given.is_empty, is_null=given.is_null)
+    return edge.FieldCondition(key=given.key, range=edge.RangeFloat(**bounds))
 
 
 #: The engine's match for each of the REST ones, and the field that holds the operand.
@@ -354,10 +299,6 @@ _MATCHES: dict[type[Any], tuple[Callable[[Any], Any], str]] = {
     rest.MatchAny: (edge.MatchAny, "any"),
     rest.MatchExcept: (edge.MatchExcept, "except_"),
     rest.MatchText: (edge.MatchText, "text"),
-    rest.MatchTextAny: (edge.MatchTextAny, "text_any"),
-    rest.MatchPhrase: (edge.MatchPhrase, "phrase"),
-    rest.MatchPrefix: (edge.MatchPrefix, "prefix"),
-    rest.MatchSubstring: (edge.MatchSubstring, "substring"),
 }
 
 
@@ -365,6 +306,8 @@ def _match(given: Any) -> Any:
     if isinstance(given, rest.MatchValue) and isinstance(given.value, bool):
         # the binding takes a Python bool for the integer 1 or 0, which matches no boolean; a numpy one stays a boolean
         return edge.MatchValue(np.bool_(given.value))  # type: ignore[arg-type]  # the stub does not know numpy
+    if type(given) not in _MATCHES:
+        raise NotSupportedError(f"filter {type(given).__name__}")
     build, field = _MATCHES[type(given)]
     return build(getattr(given, field))
 
@@ -373,28 +316,21 @@ _CONDITIONS: dict[type[Any], Callable[[Any], Any]] = {
     rest.Filter: engine_filter,
     rest.FieldCondition: _field,
     rest.HasIdCondition: lambda given: edge.HasIdCondition({point_id(one) for one in given.has_id}),
-    rest.HasVectorCondition: lambda given: edge.HasVectorCondition(given.has_vector),
     rest.IsEmptyCondition: lambda given: edge.IsEmptyCondition(given.is_empty.key),
-    rest.IsNullCondition: lambda given: edge.IsNullCondition(given.is_null.key),
-    rest.NestedCondition: lambda given: edge.NestedCondition(
-        given.nested.key, engine_filter(given.nested.filter) or edge.Filter()
-    ),
 }
 
 
 def payload_selector(given: Any, *, default: bool) -> Any:
-    """Translate ``with_payload``: a switch, names to include, or an include or exclude object."""
+    """Translate ``with_payload``: a switch, or the names to include."""
     match given:
         case None:
             return default
-        case rest.PayloadSelectorInclude():
-            return edge.PayloadSelector.Include(given.include)
-        case rest.PayloadSelectorExclude():
-            return edge.PayloadSelector.Exclude(given.exclude)
         case list():
             return edge.PayloadSelector.Include(given)
+        case bool():
+            return given
         case _:
-            return bool(given)
+            raise NotSupportedError(f"with_payload {type(given).__name__}")
 
 
 def vector_selector(given: Any) -> bool | list[str]:
@@ -405,98 +341,48 @@ def vector_selector(given: Any) -> bool | list[str]:
 #: Points that a query, a prefetch or a page returns when the request names no limit (Qdrant's default).
 DEFAULT_LIMIT = 10
 
-#: The constant of reciprocal rank fusion when the request names none (Qdrant's default).
-_RRF_K = 2
-
-#: The share of diversity in maximal marginal relevance when the request names none (Qdrant's default).
-_MMR_DIVERSITY = 0.5
-
-#: Fetches the vector of a point: id and vector name in, vector out; it refuses what is not there.
-VectorOf = Callable[[int | str, str], Any]
-
 _DIRECTIONS = {rest.Direction.ASC: edge.Direction.Asc, rest.Direction.DESC: edge.Direction.Desc}
 
 
-@dataclass(frozen=True)
-class QueryReader:
-    """Reads the queries sent to one collection; ``vector_of`` looks up a stored point's vector, for queries by id."""
+def query_of(given: rest.QueryRequest, shape: Shape) -> edge.QueryRequest:
+    """Translate a whole query: nearest to a vector, of everything or of what its prefetch found."""
+    refuse_shard_key(given.shard_key)
+    if (given.offset or 0) < 0:
+        raise BadRequestError("Wrong input: offset must be 0 or more")
+    return edge.QueryRequest(
+        **_stage(given, shape),
+        offset=given.offset or 0,
+        with_payload=payload_selector(given.with_payload, default=False),
+        with_vector=vector_selector(given.with_vector),
+    )
 
-    shape: Shape
-    vector_of: VectorOf
 
-    def request(self, given: rest.QueryRequest) -> edge.QueryRequest:
-        """Translate a whole query; raises NotFoundError when a point that it names is missing."""
-        refuse_shard_key(given.shard_key)
-        if (given.offset or 0) < 0:
-            raise BadRequestError("Wrong input: offset must be 0 or more")
-        return edge.QueryRequest(
-            **self._stage(given),
-            offset=given.offset or 0,
-            with_payload=payload_selector(given.with_payload, default=False),
-            with_vector=vector_selector(given.with_vector),
-        )
+def _stage(given: rest.QueryRequest | rest.Prefetch, shape: Shape) -> dict[str, Any]:
+    """Translate what a query and each of its prefetches have."""
+    if given.lookup_from is not None:
+        raise NotSupportedError("lookup_from")
+    inner = given.prefetch if isinstance(given.prefetch, list) else [given.prefetch] if given.prefetch else []
+    using = given.using or UNNAMED
+    return {
+        "limit": limit_of(given.limit),
+        "query": edge.Query.Nearest(_asked(given.query, shape, using), using=using),
+        "prefetches": [edge.Prefetch(**_stage(one, shape)) for one in inner],
+        "filter": _stage_filter(given.filter),
+        "params": _params(given.params),
+        "score_threshold": given.score_threshold,
+    }
 
-    def _stage(self, given: rest.QueryRequest | rest.Prefetch) -> dict[str, Any]:
-        """Translate what a query and each of its prefetches have."""
-        limit = limit_of(given.limit)
-        if given.lookup_from is not None:
-            raise NotSupportedError("lookup_from")
-        inner = given.prefetch if isinstance(given.prefetch, list) else [given.prefetch] if given.prefetch else []
-        prefetches = [edge.Prefetch(**self._stage(one)) for one in inner]
-        named_ids: set[int | str] = set()
-        query = self._scoring(given.query, given.using or UNNAMED, limit, len(inner), named_ids)
-        if isinstance(given.query, rest.FusionQuery | rest.RrfQuery) and not inner:
-            raise BadRequestError("Wrong input: a fusion needs at least one prefetch")
-        if given.query is None and inner:
-            raise BadRequestError("Wrong input: A query is needed to merge the prefetches")
-        return {
-            "limit": limit,
-            "query": query,
-            "prefetches": prefetches,
-            "filter": _stage_filter(given.filter, named_ids),
-            "params": _params(given.params),
-            "score_threshold": given.score_threshold,
-        }
 
-    def _scoring(self, given: Any, using: str, limit: int, prefetches: int, named_ids: set[int | str]) -> Any:
-        query: Any = None
-        match given:
-            case None:
-                pass
-            case rest.FusionQuery(fusion=rest.Fusion.RRF):
-                query = edge.Fusion.Rrf(k=_RRF_K)
-            case rest.FusionQuery(fusion=rest.Fusion.DBSF):
-                query = edge.Fusion.Dbsf()
-            case rest.RrfQuery():
-                query = _rrf(given.rrf, prefetches)
-            case rest.OrderByQuery():
-                query = engine_order(given.order_by)
-            case rest.SampleQuery():
-                query = edge.Sample.Random
-            case rest.NearestQuery(mmr=rest.Mmr() as mmr):
-                query = edge.Mmr(
-                    vector=self._vector(given.nearest, using, named_ids),
-                    lambda_=1 - (_MMR_DIVERSITY if mmr.diversity is None else mmr.diversity),
-                    candidates_limit=mmr.candidates_limit or limit,
-                    using=using,
-                )
-            case _:
-                near = given.nearest if isinstance(given, rest.NearestQuery) else given
-                query = edge.Query.Nearest(self._vector(near, using, named_ids), using=using)
-        return query
-
-    def _vector(self, given: Any, using: str, named_ids: set[int | str]) -> Any:
-        match given:
-            case int() | str():
-                asked = point_id(given)
-                named_ids.add(asked)
-                return self.vector_of(asked, using)
-            case rest.SparseVector():
-                return _named({"indices": given.indices, "values": given.values}, self.shape, using)
-            case list():
-                return _named(given, self.shape, using)
-            case _:
-                raise NotSupportedError(f"query {type(given).__name__}")
+def _asked(given: Any, shape: Shape, using: str) -> NamedVector:
+    match given:
+        case rest.NearestQuery(mmr=None):
+            return _asked(given.nearest, shape, using)
+        case rest.SparseVector():
+            return _named({"indices": given.indices, "values": given.values}, shape, using)
+        case list():
+            return _named(given, shape, using)
+        case _:
+            raise NotSupportedError(f"query {'without a vector' if given is None else type(given).__name__}")
 
 
 def limit_of(given: int | None) -> int:
@@ -518,20 +404,9 @@ def engine_order(given: str | rest.OrderBy) -> edge.OrderBy:
     """Translate an order; the engine wants a range index on the key and says so otherwise."""
     if isinstance(given, str):
         return edge.OrderBy(given)
-    start = given.start_from
-    return edge.OrderBy(
-        given.key,
-        direction=None if given.direction is None else _DIRECTIONS[given.direction],
-        start_from=start.isoformat() if isinstance(start, date) else start,
-    )
-
-
-def _rrf(given: rest.Rrf, prefetches: int) -> edge.Fusion.Rrf:
-    if given.weights is not None and len(given.weights) != prefetches:
-        raise BadRequestError("Wrong input: rrf.weights: as many weights as prefetches are expected")
-    if given.k is not None and given.k < 1:
-        raise BadRequestError("Wrong input: rrf.k must be 1 or more")
-    return edge.Fusion.Rrf(k=_RRF_K if given.k is None else given.k, weights=given.weights)
+    if given.start_from is not None:
+        raise NotSupportedError("order_by.start_from")
+    return edge.OrderBy(given.key, direction=None if given.direction is None else _DIRECTIONS[given.direction])
 
 
 def _params(given: rest.SearchParams | None) -> edge.SearchParams | None:

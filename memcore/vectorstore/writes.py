@@ -5,7 +5,8 @@ in chunks, because one engine call stops the whole process while it runs.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,7 +16,6 @@ from qdrant_client.http import models as rest
 
 from memcore.vectorstore.errors import BadRequestError, NotSupportedError
 from memcore.vectorstore.translation import (
-    UNNAMED,
     Shape,
     engine_errors,
     engine_filter,
@@ -23,9 +23,6 @@ from memcore.vectorstore.translation import (
     refuse_shard_key,
     vector_struct,
 )
-
-#: More points than a shard holds: a page of everything.
-_ALL = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,34 +37,11 @@ class PointRemoval:
         return shard.count(edge.CountRequest(exact=True, filter=self.where))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SparseRemoval:
-    """The work before some points lose sparse vectors, around a bug of the engine.
-
-    qdrant-edge-py 0.9.0 leaves the terms of a deleted sparse vector in its index; they come back to life when the point
-    gets another one, and a search then finds the point by words that it no longer has. Emptying a vector before
-    deleting it removes its terms (``test_a_sparse_vector_taken_away_is_not_found_by_its_old_terms`` holds it).
-    """
-
-    names: tuple[str, ...]
-    where: edge.Filter
-
-    def operations(self, shard: edge.EdgeShard) -> Iterator[edge.UpdateOperation]:
-        """Return the operations that empty these vectors of the points that have them now."""
-        for name in self.names:
-            holding = edge.Filter(must=[self.where, edge.HasVectorCondition(name)])
-            found, _ = shard.scroll(edge.ScrollRequest(limit=_ALL, filter=holding, with_payload=False))
-            if found:
-                empty: dict[str, list[float] | edge.SparseVector | list[list[float]]]
-                empty = {name: edge.SparseVector(indices=[], values=[])}
-                yield edge.UpdateOperation.update_vectors([edge.PointVectors(one.id, empty) for one in found])
-
-
 #: Points in one engine call: about 6 ms at 256 dimensions, which is how long a search may have to wait behind it.
 CHUNK_POINTS = 256
 
-#: One step of a change: an operation of the engine, or one that is worked out when its turn comes.
-Operation = edge.UpdateOperation | PointRemoval | SparseRemoval
+#: One step of a change.
+Operation = edge.UpdateOperation | PointRemoval
 
 #: Reads the body of a call; other requests are served between its chunks.
 Reader = Callable[[dict[str, Any], Shape], Awaitable[list[Operation]]]
@@ -81,35 +55,28 @@ _MODES = {
 
 T = TypeVar("T")
 
-_FILTER: TypeAdapter[rest.Filter | None] = TypeAdapter(rest.Filter | None)
 _SELECTOR: TypeAdapter[rest.FilterSelector | rest.PointIdsList] = TypeAdapter(rest.FilterSelector | rest.PointIdsList)
 
 
 async def upsert(body: dict[str, Any], shape: Shape) -> list[Operation]:
-    """Read ``PUT /points``: a list of points or a batch of columns, with an update mode and an update filter."""
-    _only(body, {"points", "batch", "shard_key", "update_filter", "update_mode"})
-    refuse_shard_key(body.get("shard_key"))
+    """Read ``PUT /points``: a list of points, with an update mode."""
+    _only(body, {"points", "shard_key", "update_mode"}, elsewhere={"batch", "update_filter"})
     mode = body.get("update_mode")
     if mode is not None and mode not in _MODES:
         raise BadRequestError("Format error in JSON body: update_mode: upsert, insert_only or update_only is expected")
-    if ("points" in body) == ("batch" in body):
-        raise BadRequestError("Format error in JSON body: either points or batch is expected")
-    condition = _FILTER.validate_python(body.get("update_filter"))
-    rows = _some(_list(body["points"], "points") if "points" in body else _rows(body["batch"]))
+    rows = _some(_list(body.get("points"), "points"))
     operations: list[Operation] = []
     for start in range(0, len(rows), CHUNK_POINTS):
         with engine_errors():
             points = [_point(row, shape) for row in rows[start : start + CHUNK_POINTS]]
-            operations.append(edge.UpdateOperation.upsert_points(points, engine_filter(condition), _MODES[mode]))
+            operations.append(edge.UpdateOperation.upsert_points(points, None, _MODES[mode]))
         await asyncio.sleep(0)
     return operations
 
 
 async def update_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
     """Read ``PUT /points/vectors``: new vectors for points that exist; those not named are kept."""
-    _only(body, {"points", "shard_key", "update_filter"})
-    refuse_shard_key(body.get("shard_key"))
-    condition = _FILTER.validate_python(body.get("update_filter"))
+    _only(body, {"points", "shard_key"}, elsewhere={"update_filter"})
     rows = _some(_list(body.get("points"), "points"))
     operations: list[Operation] = []
     for start in range(0, len(rows), CHUNK_POINTS):
@@ -118,35 +85,14 @@ async def update_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
             _only(row, {"id", "vector"})
             vectors.append(edge.PointVectors(point_id(row.get("id")), vector_struct(row.get("vector"), shape)))
         with engine_errors():
-            operations.append(edge.UpdateOperation.update_vectors(vectors, engine_filter(condition)))
+            operations.append(edge.UpdateOperation.update_vectors(vectors))
         await asyncio.sleep(0)
     return operations
-
-
-async def delete_vectors(body: dict[str, Any], shape: Shape) -> list[Operation]:
-    """Read ``POST /points/vectors/delete``: take named vectors from points."""
-    given = rest.DeleteVectors.model_validate(body)
-    refuse_shard_key(given.shard_key)
-    for name in given.vector:
-        if name not in shape.dense and name not in shape.sparse:
-            raise BadRequestError(f"Wrong input: Not existing vector name error: {name}")
-    sparse = tuple(name for name in given.vector if name in shape.sparse)
-    operations: list[Operation] = []
-    if given.points is not None:
-        ids = _ids(given.points)
-        operations.append(SparseRemoval(names=sparse, where=_with_ids(ids)))
-        operations.append(edge.UpdateOperation.delete_vectors(ids, given.vector))
-    if given.filter is not None:
-        where = engine_filter(given.filter) or edge.Filter()
-        operations.append(SparseRemoval(names=sparse, where=where))
-        operations.append(edge.UpdateOperation.delete_vectors_by_filter(where, given.vector))
-    return _some(operations)
 
 
 async def delete(body: dict[str, Any], _shape: Shape) -> list[Operation]:
     """Read ``POST /points/delete``: by ids or by filter; ids that name nothing are no error."""
     given = _SELECTOR.validate_python(body)
-    refuse_shard_key(given.shard_key)
     if isinstance(given, rest.PointIdsList):
         ids = _ids(given.points)
         return [PointRemoval(operation=edge.UpdateOperation.delete_points(ids), where=_with_ids(ids))]
@@ -161,9 +107,8 @@ async def set_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]:
 
 
 async def overwrite_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]:
-    """Read ``PUT /points/payload``: replace whole payloads."""
+    """Read an operation of a batch: replace whole payloads."""
     given, update = rest.SetPayload.model_validate(body), edge.UpdateOperation
-    refuse_shard_key(given.shard_key)
     if given.key is not None:
         # the engine would overwrite the whole payload and leave nothing but the part
         raise NotSupportedError("overwrite payload with key")
@@ -176,36 +121,29 @@ async def delete_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]
     return _selected(given, update.delete_payload, update.delete_payload_by_filter, given.keys)
 
 
-async def clear_payload(body: dict[str, Any], _shape: Shape) -> list[Operation]:
-    """Read ``POST /points/payload/clear``: empty payloads."""
-    given, update = _SELECTOR.validate_python(body), edge.UpdateOperation
-    return _selected(given, update.clear_payload, update.clear_payload_by_filter)
-
-
 def _selected(
     given: Any, by_ids: Callable[..., Operation], by_filter: Callable[..., Operation], *arguments: Any
 ) -> list[Operation]:
     """Return an operation for the points that a request names, and one for those that its filter matches."""
-    refuse_shard_key(given.shard_key)
     operations: list[Operation] = []
-    if (points := getattr(given, "points", None)) is not None:
-        operations.append(by_ids(_ids(points), *arguments))
-    if (where := getattr(given, "filter", None)) is not None:
-        operations.append(by_filter(engine_filter(where) or edge.Filter(), *arguments))
+    if given.points is not None:
+        operations.append(by_ids(_ids(given.points), *arguments))
+    if given.filter is not None:
+        operations.append(by_filter(engine_filter(given.filter) or edge.Filter(), *arguments))
     return _some(operations)
 
 
-#: The operations of a batch by name.
+#: The operations of a batch by name; Qdrant's others are not supported.
 _READERS: dict[str, Reader] = {
     "upsert": upsert,
     "update_vectors": update_vectors,
-    "delete_vectors": delete_vectors,
     "delete": delete,
     "set_payload": set_payload,
     "overwrite_payload": overwrite_payload,
     "delete_payload": delete_payload,
-    "clear_payload": clear_payload,
 }
+
+_ELSEWHERE = {"delete_vectors", "clear_payload"}
 
 
 async def batch(body: dict[str, Any], shape: Shape) -> list[list[Operation]]:
@@ -216,8 +154,12 @@ async def batch(body: dict[str, Any], shape: Shape) -> list[list[Operation]]:
         if type(one) is not dict or len(one) != 1:
             raise BadRequestError("Format error in JSON body: operations: objects with one operation are expected")
         ((kind, content),) = one.items()
+        if kind in _ELSEWHERE:
+            raise NotSupportedError(f"operation {kind}")
         if kind not in _READERS:
             raise BadRequestError(f"Format error in JSON body: operations: {kind} is unknown")
+        if type(content) is dict:
+            refuse_shard_key(content.get("shard_key"))
         operations.append(await _READERS[kind](content, shape))
     return operations
 
@@ -230,29 +172,12 @@ def _point(row: Any, shape: Shape) -> edge.Point:
     return edge.Point(id=point_id(row.get("id")), vector=vector_struct(row.get("vector"), shape), payload=payload)
 
 
-def _rows(given: Any) -> list[dict[str, Any]]:
-    """Turn a batch of columns into rows; columns of different lengths are refused."""
-    _only(given, {"ids", "vectors", "payloads"})
-    ids, vectors, payloads = _list(given.get("ids"), "ids"), given.get("vectors"), given.get("payloads")
-    columns: Mapping[str, Any] = vectors if type(vectors) is dict else {UNNAMED: vectors}
-    lengths = {len(_list(column, "vectors")) for column in columns.values()}
-    if payloads is not None:
-        lengths.add(len(_list(payloads, "payloads")))
-    if lengths - {len(ids)}:
-        raise BadRequestError("Format error in JSON body: batch: as many vectors and payloads as ids are expected")
-    return [
-        {
-            "id": one,
-            "vector": {name: column[row] for name, column in columns.items()},
-            "payload": None if payloads is None else payloads[row],
-        }
-        for row, one in enumerate(ids)
-    ]
-
-
-def _only(given: Any, known: set[str]) -> None:
+def _only(given: Any, known: set[str], *, elsewhere: AbstractSet[str] = frozenset()) -> None:
+    """Refuse a field that is not known, as not supported where a Qdrant server knows it."""
     if type(given) is not dict:
         raise BadRequestError("Format error in JSON body: an object is expected")
+    if unsupported := given.keys() & elsewhere:
+        raise NotSupportedError(min(unsupported))
     if unknown := given.keys() - known:
         raise BadRequestError(f"Format error in JSON body: unknown field `{min(unknown)}`")
 

@@ -130,22 +130,8 @@ class ReferenceStore:
             m.FieldCondition(key="data", match=m.MatchText(text=dice.choice(WORDS))),
             m.FieldCondition(key="deep.k", match=m.MatchValue(value=dice.randrange(3))),
             m.FieldCondition(key="deep.list[].n", match=m.MatchValue(value=dice.randrange(3))),
-            m.FieldCondition(key="tags", values_count=m.ValuesCount(gte=2)),
             m.IsEmptyCondition(is_empty=m.PayloadField(key=dice.choice(["tags", "note", "agent"]))),
-            m.IsNullCondition(is_null=m.PayloadField(key="note")),
             m.HasIdCondition(has_id=self.some_ids()),
-            m.HasVectorCondition(has_vector=dice.choice(["bm25", "image"])),
-            m.NestedCondition(
-                nested=m.Nested(
-                    key="deep.list",
-                    filter=m.Filter(
-                        must=[
-                            m.FieldCondition(key="n", match=m.MatchValue(value=dice.randrange(3))),
-                            m.FieldCondition(key="w", match=m.MatchValue(value=dice.choice(WORDS))),
-                        ]
-                    ),
-                )
-            ),
         ]
         if depth < 2:
             choices += [self.filter(depth + 1)] * 3
@@ -157,9 +143,6 @@ class ReferenceStore:
         for clause in ("must", "should", "must_not"):
             if dice.random() < 0.4:
                 built[clause] = [self.condition(depth) for _ in range(dice.randint(1, 2))]
-        if dice.random() < 0.1:
-            conditions = [self.condition(depth) for _ in range(3)]
-            built["min_should"] = m.MinShould(conditions=conditions, min_count=dice.randint(1, 2))
         return m.Filter(**built)
 
     def maybe_filter(self) -> m.Filter | None:
@@ -179,28 +162,20 @@ class ReferenceStore:
         mode = dice.choice([m.UpdateMode.INSERT_ONLY, m.UpdateMode.UPDATE_ONLY, m.UpdateMode.UPSERT])
         vectors = [m.PointVectors(id=one, vector={"": self.vector(), "bm25": self.sparse()}) for one in ids]
         keys = dice.sample(["agent", "tags", "deep.k", "deep.list[0]", "missing"], 2)
-        columns: Any = {"": [self.vector() for _ in ids], "bm25": [self.sparse() for _ in ids]}
-        batch = m.Batch(ids=ids, vectors=columns, payloads=[self.payload() for _ in ids])
         operations: list[Any] = [
             m.UpsertOperation(upsert=m.PointsList(points=points)),
             m.SetPayloadOperation(set_payload=m.SetPayload(payload={"rank": 5}, points=ids)),
-            m.DeleteVectorsOperation(delete_vectors=m.DeleteVectors(points=ids[:1], vector=["bm25"])),
+            m.OverwritePayloadOperation(overwrite_payload=m.SetPayload(payload=payload, points=ids[:1])),
             m.DeleteOperation(delete=m.PointIdsList(points=ids[1:3])),
-            m.ClearPayloadOperation(clear_payload=m.FilterSelector(filter=guard)),
         ]
         changes: list[Callable[[QdrantClient], Any]] = [
             lambda c: c.upsert(self.name, points),
             lambda c: c.upsert(self.name, points),
-            lambda c: c.upsert(self.name, batch),
             lambda c: c.upsert(self.name, points, update_mode=mode),
-            lambda c: c.upsert(self.name, points, update_filter=guard),
             lambda c: c.update_vectors(self.name, vectors),
-            lambda c: c.delete_vectors(self.name, ["bm25"], selector),
             lambda c: c.set_payload(self.name, payload, selector),
             lambda c: c.set_payload(self.name, {"n": 9}, selector, key="deep"),
-            lambda c: c.overwrite_payload(self.name, payload, selector),
             lambda c: c.delete_payload(self.name, keys, selector),
-            lambda c: c.clear_payload(self.name, selector),
             lambda c: c.delete(self.name, m.PointIdsList(points=[*ids[:3]])),
             lambda c: c.delete(self.name, m.Filter(must=[m.Filter(must=m.HasIdCondition(has_id=ids)), guard])),
             lambda c: c.batch_update_points(self.name, operations),

@@ -25,7 +25,7 @@ from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.durability import DamagedError, copy_tree, least_points
 from memcore.vectorstore.errors import UnavailableError
 from memcore.vectorstore.store import Store
-from memcore.vectorstore.translation import engine_params
+from memcore.vectorstore.translation import index_type
 from memcore.vectorstore.writes import delete, upsert
 
 CREATED = rest.CreateCollection(
@@ -48,7 +48,7 @@ async def _filled(folder: Path, *, checkpoints: bool) -> Store:
     store = Store(folder)
     await store.create(NAME, CREATED)
     collection = store.collection(NAME)
-    keyword = engine_params(rest.PayloadSchemaType.KEYWORD)
+    keyword = index_type(rest.PayloadSchemaType.KEYWORD)
     await collection.write([[edge.UpdateOperation.create_field_index("agent", keyword)]], wait=True)
     for start in range(0, WRITTEN, 100):
         rows = [_row(number) for number in range(start, start + 100)]

@@ -19,7 +19,7 @@ from memcore.vectorstore import store as store_module
 from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.durability import sync_log
 from memcore.vectorstore.errors import UnavailableError
-from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Aliases, Store
+from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Store
 from memcore.vectorstore.writes import CHUNK_POINTS, upsert
 
 CREATED = rest.CreateCollection(
@@ -247,7 +247,6 @@ STEPS = [
     (collection_module, "sync_tree"),
     (Path, "replace"),
     (store_module, "sync_folder"),
-    (Aliases, "drop_target"),
 ]
 
 
