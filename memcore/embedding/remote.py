@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from memcore.bounded_http import AnswerError, AnswerTooSlowError, HttpResponse, ask, open_client
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import masked
-from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder, ModelEmbedder, unit_rows
+from memcore.embedding.batching import CachedEmbedder, ModelEmbedder, unit_rows
 from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes
 from memcore.embedding.selection import SERVERS, EmbedderChoice, best_offered, tier_of
 from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
@@ -231,14 +231,15 @@ def _rows(answer: Any, *, expected: int) -> NDArray[np.float32]:
 
 
 def remote_embedder(choice: EmbedderChoice) -> Embedder:
-    """Return the embedder of a server, with a cache and micro-batches; raises what :func:`create_embedder` does."""
+    """Return the embedder of a server, with a cache; raises what :func:`create_embedder` does."""
     url = choice.url or SERVERS[choice.provider]
     if url is None:
         raise MemoryConfigError(f"embedder: {choice.provider!r} needs an address: set MEMTEND_EMBEDDER_URL")
     server = JsonPost(url, key=choice.api_key)
     model = choice.model or _chosen_model(choice, server)
-    asked = OpenAiCompatibleEmbedder(server, model=model, dims=choice.dims, prompt_prefixes=choice.prompt_prefixes)
-    return CachedEmbedder(MicroBatchedEmbedder(asked))
+    return CachedEmbedder(
+        OpenAiCompatibleEmbedder(server, model=model, dims=choice.dims, prompt_prefixes=choice.prompt_prefixes)
+    )
 
 
 def _chosen_model(choice: EmbedderChoice, server: JsonPost) -> str:

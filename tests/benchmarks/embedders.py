@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -13,7 +12,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.texts import Texts, questions  # noqa: E402
 
-from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder  # noqa: E402
+from memcore.embedding.batching import CachedEmbedder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.embedding.onnx import OnnxEmbedder, minilm_folder  # noqa: E402
 from memcore.embedding.protocol import Embedder  # noqa: E402
@@ -23,9 +22,6 @@ MEMORIES = 400
 
 #: Times that each figure is taken; the median counts.
 ROUNDS = 3
-
-#: Threads that ask at once where micro-batches are measured.
-THREADS = 16
 
 
 def main() -> None:
@@ -43,9 +39,6 @@ def main() -> None:
     cached = CachedEmbedder(minilm)
     cached.embed_documents(memories)
     show("minilm: found in the cache", cpu(lambda: cached.embed_documents(memories), texts=len(memories)))
-    batched = MicroBatchedEmbedder(minilm, max_texts=8)
-    show(f"minilm: {THREADS} threads, alone", cpu(lambda: at_once(minilm, memories), texts=len(memories)))
-    show(f"minilm: {THREADS} threads, micro-batches", cpu(lambda: at_once(batched, memories), texts=len(memories)))
 
 
 def plain_minilm() -> OnnxEmbedder:
@@ -57,12 +50,6 @@ def one_by_one(embedder: Embedder, texts: list[str]) -> None:
     """Embed each text as a question of its own."""
     for text in texts:
         embedder.embed_query(text)
-
-
-def at_once(embedder: Embedder, texts: list[str]) -> None:
-    """Embed each text as a question of its own, from many threads."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(embedder.embed_query, texts))
 
 
 def cpu(work: Callable[[], object], *, texts: int) -> float:

@@ -11,7 +11,7 @@ from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder
 
 from memcore.embedding import remote
-from memcore.embedding.batching import CachedEmbedder, MicroBatchedEmbedder
+from memcore.embedding.batching import CachedEmbedder
 from memcore.embedding.factory import EMBEDDER_NAMES, create_embedder
 from memcore.embedding.onnx import minilm_folder
 from memcore.embedding.protocol import Embedder
@@ -48,7 +48,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "openai-compatible",
         "server-from-the-factory",
         "cached",
-        "micro-batched",
         "hashing",
     ],
 )
@@ -71,8 +70,6 @@ def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
                 yield create_embedder(EmbedderChoice(provider="vllm", model="stub", dims=16, url=server.url))
         case "cached":
             yield CachedEmbedder(SentenceTransformersEmbedder(LoadedModel(), name="loaded"), max_texts=4)
-        case "micro-batched":
-            yield MicroBatchedEmbedder(SentenceTransformersEmbedder(LoadedModel(), name="loaded"), max_texts=4)
         case "hashing":
             yield HashingEmbedder()
         case name:
