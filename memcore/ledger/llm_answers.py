@@ -18,7 +18,6 @@ from memcore.ledger.work_items import (
     WorkRecord,
     WorkState,
     add_items,
-    claiming,
     is_item,
     move,
     move_leased,
@@ -75,7 +74,7 @@ class Answers(Work[Answer]):
                 move(connection, "replay", is_item(name), now=now)
             elif known.state in {WorkState.DONE, WorkState.FAILED}:
                 return known
-            return self._changed(connection, company, question_id, claiming(name, now=now, lease=lease), own=own)
+            return self._claimed(connection, company, question_id, lease=lease, own=own)
 
     def finish(self, company: str, question_id: str, token: str, text: str) -> Answer:
         """Keep the answer. Raises LeaseLostError: somebody else has taken the question since."""

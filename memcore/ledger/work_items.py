@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from pydantic import Field
@@ -13,9 +14,11 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Executable,
     Select,
     Update,
     and_,
+    bindparam,
     case,
     delete,
     func,
@@ -27,9 +30,11 @@ from sqlalchemy import (
 )
 
 from memcore import ids
+from memcore.clock import Clock, utc_now
 from memcore.errors import LeaseLostError, MemoryNotFoundError
 from memcore.jobs import Payload
 from memcore.ledger.database import (
+    Database,
     Row,
     UtcDateTime,
     add_new,
@@ -190,7 +195,7 @@ class WorkItem(WorkRecord):
     started_at: BoundedTime | None = None
     finished_at: BoundedTime | None = None
 
-    def is_stuck(self, now: datetime) -> bool:
+    def is_unclaimed(self, now: datetime) -> bool:
         """Whether nobody claims it although its message was sent again, or nobody sends that."""
         is_late = self.dispatch_after is not None and now - self.dispatch_after > STUCK_AFTER
         return is_late or self.dispatches > 1
@@ -240,7 +245,16 @@ def add_items(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:
     return insert_new(connection, work_items, sorted(rows, key=lambda row: str(row["key"])), key="key")
 
 
-def moving(event: WorkEvent, which: ColumnElement[bool], *, now: datetime, **values: Any) -> Update:
+def _given(name: str, of: Any = None) -> Any:
+    return bindparam(name, type_=of)
+
+
+#: What the statements are given when they are executed, so that each is built once: that takes longer than all else.
+_COMPANY, _KEY, _TOKEN, _FRESH_TOKEN = map(_given, ("of_company", "of_key", "of_token", "fresh_token"))
+_NOW, _NEXT_MESSAGE, _LEASE_UNTIL = (_given(at, UtcDateTime()) for at in ("now", "next_message", "lease_until"))
+
+
+def _moving(event: WorkEvent, which: ColumnElement[bool], **values: Any) -> Update:
     """Return the statement that moves the items that meet a condition, if the event leads from their states.
 
     The values are further columns to set. An item that becomes available counts as dispatched now.
@@ -250,22 +264,22 @@ def moving(event: WorkEvent, which: ColumnElement[bool], *, now: datetime, **val
     if transition.target is not WorkState.LEASED:
         row |= {"token": None, "lease_until": None}
     if transition.target in _ENDED:
-        row |= {"finished_at": now, "dispatch_after": None}
+        row |= {"finished_at": _NOW, "dispatch_after": None}
     elif transition.target is WorkState.AVAILABLE:
-        row |= {"finished_at": None, "dispatches": 0, "dispatch_after": _with_message(now + REDISPATCH_AFTER)}
+        row |= {"finished_at": None, "dispatches": 0, "dispatch_after": _with_message(_NEXT_MESSAGE)}
     return update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)
 
 
 def move(
     connection: Connection, event: WorkEvent, which: ColumnElement[bool], *, now: datetime, **values: Any
 ) -> tuple[str, ...]:
-    """Move the items as :func:`moving` says, and return their keys."""
-    query = moving(event, which, now=now, **values)
-    return tuple(connection.execute(query.returning(work_items.c.key)).scalars())
+    """Move the items as :func:`_moving` says, and return their keys."""
+    query = _moving(event, which, **values).returning(work_items.c.key)
+    return tuple(connection.execute(query, {"now": now, "next_message": now + REDISPATCH_AFTER}).scalars())
 
 
-def _with_message(at: datetime) -> ColumnElement[Any]:
-    return case((work_items.c.payload.is_not(None), literal(at, UtcDateTime())))
+def _with_message(at: ColumnElement[datetime]) -> ColumnElement[Any]:
+    return case((work_items.c.payload.is_not(None), at))
 
 
 def is_item(name: WorkKey, *, token: str | None = None) -> ColumnElement[bool]:
@@ -273,24 +287,22 @@ def is_item(name: WorkKey, *, token: str | None = None) -> ColumnElement[bool]:
     return equals(work_items, **name._asdict(), **({} if token is None else {"token": token}))
 
 
-def claiming(name: WorkKey, *, now: datetime, lease: timedelta) -> Update:
+def _claiming(its: ColumnElement[bool]) -> Update:
     """Return the statement that claims an item under a fresh token, unless another worker has it.
 
     If its worker dies, the first sweep after the end of the lease dispatches it.
     """
-    is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)
+    is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= _NOW)
     values: Row = {
         "attempt": work_items.c.attempt + 1,
-        "token": ids.new_id(),
+        "token": _FRESH_TOKEN,
+        "lease_until": _LEASE_UNTIL,
         "reason": None,
         "dispatches": 0,
-        "started_at": func.coalesce(work_items.c.started_at, literal(now, UtcDateTime())),
+        "dispatch_after": _with_message(_LEASE_UNTIL),
+        "started_at": func.coalesce(work_items.c.started_at, _NOW),
     }
-    return moving("claim", is_item(name) & is_free, now=now, **values, **_lease(now, lease))
-
-
-def _lease(now: datetime, lease: timedelta) -> Row:
-    return {"lease_until": now + lease, "dispatch_after": _with_message(now + lease)}
+    return _moving("claim", its & is_free, **values)
 
 
 def move_leased(
@@ -426,6 +438,10 @@ class Work(Records[_Record]):
 
     _kind: str
 
+    def __init__(self, database: Database, *, clock: Clock = utc_now) -> None:
+        super().__init__(database, clock=clock)
+        self._kept = cache(self._with_parameters)
+
     @classmethod
     def _name(cls, company: str, key: str) -> WorkKey:
         return WorkKey(company, cls._kind, key)
@@ -452,8 +468,11 @@ class Work(Records[_Record]):
     def claim(self, company: str, key: str, *, lease: timedelta) -> _Record | None:
         """Claim it under a fresh token; None when it has ended or is held, or another worker has it."""
         with self._changing() as connection:
-            query = claiming(self._name(company, key), now=self._clock(), lease=lease)
-            return self._changed(connection, company, key, query, own=self._at_claim())
+            return self._claimed(connection, company, key, lease=lease, own=self._at_claim())
+
+    def _claimed(self, connection: Connection, company: str, key: str, *, lease: timedelta, own: Row) -> _Record | None:
+        given = {"fresh_token": ids.new_id(), "lease_until": self._clock() + lease}
+        return self._changed(connection, "claim", company, key, own=own, given=given)
 
     def _at_claim(self) -> Row:
         """Return the values of its own row that a claim sets."""
@@ -462,8 +481,9 @@ class Work(Records[_Record]):
     def renew(self, company: str, key: str, token: str, *, lease: timedelta) -> None:
         """Renew the lease. Raises LeaseLostError: another worker holds it, or it has ended."""
         now = self._clock()
+        until: Row = {"lease_until": now + lease, "dispatch_after": _with_message(literal(now + lease, UtcDateTime()))}
         with self._database.statement(writes=True) as connection:
-            move_leased(connection, "renew", self._name(company, key), token, now=now, **_lease(now, lease))
+            move_leased(connection, "renew", self._name(company, key), token, now=now, **until)
 
     def release(
         self,
@@ -480,7 +500,7 @@ class Work(Records[_Record]):
         Raises LeaseLostError.
         """
         values: Row = {"reason": reason, "attempt": work_items.c.attempt - int(is_unused)}
-        values["dispatch_after"] = _with_message(self._clock() + after)
+        values["dispatch_after"] = _with_message(literal(self._clock() + after, UtcDateTime()))
         self._leased(company, key, token, "release", **values)
 
     def wait(
@@ -540,10 +560,8 @@ class Work(Records[_Record]):
         own: Row | None,
         **values: Any,
     ) -> _Record:
-        name = self._name(company, key)
-        query = moving(event, is_item(name, token=token), now=self._clock(), **values)
-        record = self._changed(connection, company, key, query, own=own)
-        return record or raise_lost(connection, name)
+        record = self._changed(connection, event, company, key, own=own, given={"of_token": token}, **values)
+        return record or raise_lost(connection, self._name(company, key))
 
     def _changing(self) -> AbstractContextManager[Connection]:
         """Open what :meth:`_changed` needs: on PostgreSQL, its one statement is a transaction by itself."""
@@ -551,28 +569,66 @@ class Work(Records[_Record]):
         return self._database.statement(writes=True) if is_one else self._database.write()
 
     def _changed(
-        self, connection: Connection, company: str, key: str, query: Update, *, own: Row | None = None
+        self,
+        connection: Connection,
+        event: WorkEvent,
+        company: str,
+        key: str,
+        *which: ColumnElement[bool],
+        own: Row | None = None,
+        given: Row,
+        **values: Any,
     ) -> _Record | None:
-        """Update an item, then its own row, and return the record; None when the first finds nothing to update."""
-        shown = [work_items.c[name] for name in _SHOWN if name not in self._table.c]
-        query, its = query.returning(*shown), self._is(company, key)
-        if connection.dialect.name != "postgresql":
-            item = connection.execute(query).mappings().one_or_none()
-            if item is None:
+        """Move an item, then change its own row, and return the record; None when the first finds nothing to update.
+
+        It is fenced if ``of_token`` is among what is given to the statement.
+        """
+        own, now = own or {}, self._clock()
+        given = given | {"of_company": company, "of_key": key, "now": now, "next_message": now + REDISPATCH_AFTER}
+        shape = connection.dialect.name, event, "of_token" in given
+        if which or any(isinstance(value, ColumnElement) for value in (*own.values(), *values.values())):
+            statements = self._statements(*shape, own, values, *which)
+        else:
+            statements = self._kept(*shape, tuple(own), tuple(values))
+            given |= {f"own_{name}": value for name, value in own.items()}
+            given |= {f"new_{name}": value for name, value in values.items()}
+        record: Row = {}
+        for statement in statements:
+            row = connection.execute(statement, given).mappings().one_or_none()
+            if row is None:
                 return None
+            record |= row
+        return self._record(record)
+
+    def _with_parameters(
+        self, dialect: str, event: WorkEvent, is_fenced: bool, own: tuple[str, ...], values: tuple[str, ...]
+    ) -> tuple[Executable, ...]:
+        """Return what :meth:`_statements` does, with parameters for the values of these names."""
+        own_row: Row = {name: bindparam(f"own_{name}") for name in own}
+        return self._statements(dialect, event, is_fenced, own_row, {name: bindparam(f"new_{name}") for name in values})
+
+    def _statements(
+        self, dialect: str, event: WorkEvent, is_fenced: bool, own: Row, values: Row, *which: ColumnElement[bool]
+    ) -> tuple[Executable, ...]:
+        """Return the statements that move an item and change its own row; together their rows are the record."""
+        its = and_(is_item(self._name(_COMPANY, _KEY), token=_TOKEN if is_fenced else None), *which)
+        query = _claiming(its) if event == "claim" else _moving(event, its, **values)
+        return self._with_own(dialect, query, own)
+
+    def _with_own(self, dialect: str, query: Update, own: Row) -> tuple[Executable, ...]:
+        query = query.returning(*(work_items.c[name] for name in _SHOWN if name not in self._table.c))
+        its = self._is(_COMPANY, _KEY)
+        if dialect != "postgresql":
             mine = update(self._table).values(own).returning(self._table) if own else select(self._table)
-            return self._record({**connection.execute(mine.where(its)).mappings().one(), **item})
+            return query, mine.where(its)
         moved = query.cte("moved")
         if own:
             row = update(self._table).where(its, select(moved).exists()).values(own).returning(self._table).cte("own")
-            both = select(row, moved).select_from(row.join(moved, true()))
-        else:
-            # Locked, so that it is as the worker before left it: one statement sees the other rows as they were when it
-            # began, although it waits for the item's row.
-            both = select(self._table, moved).select_from(self._table.join(moved, true())).where(its)
-            both = both.with_for_update(of=self._table)
-        found = connection.execute(both).mappings().one_or_none()
-        return None if found is None else self._record(found)
+            return (select(row, moved).select_from(row.join(moved, true())),)
+        # Locked, so that it is as the worker before left it: one statement sees the other rows as they were when it
+        # began, although it waits for the item's row.
+        both = select(self._table, moved).select_from(self._table.join(moved, true())).where(its)
+        return (both.with_for_update(of=self._table),)
 
     def _in(self, connection: Connection, company: str, key: str) -> _Record:
         return self._record(connection.execute(self._rows().where(self._is(company, key))).mappings().one())
@@ -588,8 +644,7 @@ class Work(Records[_Record]):
     ) -> _Record | None:
         """Move the item without a lease, and change its own row; None when the event does not lead from its state."""
         with self._changing() as connection:
-            query = moving(event, and_(is_item(self._name(company, key)), *which), now=self._clock(), **values)
-            return self._changed(connection, company, key, query, own=own)
+            return self._changed(connection, event, company, key, *which, own=own, given={}, **values)
 
     def _drop(self, *which: ColumnElement[bool]) -> int:
         """Delete rows of this kind with their items, and return how many there were."""
@@ -631,9 +686,6 @@ class PlainWork(Work[WorkItem]):
     def _is(self, company: str, key: str) -> ColumnElement[bool]:
         return is_item(self._name(company, key))
 
-    def _changed(
-        self, connection: Connection, company: str, key: str, query: Any, *, own: Row | None = None
-    ) -> WorkItem | None:
-        query = query.where(self._is(company, key)).values(own or {}).returning(work_items)
-        row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else self._record(row)
+    def _with_own(self, dialect: str, query: Update, own: Row) -> tuple[Executable, ...]:
+        del dialect
+        return (query.values(own).returning(work_items),)

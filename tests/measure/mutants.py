@@ -112,7 +112,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "leases",
         (
-            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)",
+            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= _NOW)",
             "is_free = work_items.c.company.is_not(None)",
         ),
         (
@@ -120,10 +120,10 @@ MUTANTS: tuple[Mutant, ...] = (
             "if not move(connection, event, is_item(name), now=now, **values):",
         ),
         (
-            "query = moving(event, is_item(name, token=token), now=self._clock(), **values)",
-            "query = moving(event, is_item(name), now=self._clock(), **values)",
+            "its = and_(is_item(self._name(_COMPANY, _KEY), token=_TOKEN if is_fenced else None), *which)",
+            "its = and_(is_item(self._name(_COMPANY, _KEY)), *which)",
         ),
-        ("both = both.with_for_update(of=self._table)", "pass"),
+        ("return (both.with_for_update(of=self._table),)", "return (both,)"),
         ("if self._lost or self._monotonic() >= self._ends:", "if self._lost:"),
         (
             "self._ends = asked + self._length.total_seconds()",
@@ -228,25 +228,25 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "work items",
         (
-            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)",
+            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= _NOW)",
             "is_free = work_items.c.key != ''",
         ),
         (
-            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= now)",
+            "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= _NOW)",
             "is_free = work_items.c.token.is_(None)",
         ),
-        ('"token": ids.new_id(),', '"token": "the token",'),
+        (
+            'given = {"fresh_token": ids.new_id(), "lease_until": self._clock() + lease}',
+            'given = {"fresh_token": "the token", "lease_until": self._clock() + lease}',
+        ),
         ('"attempt": work_items.c.attempt + 1,', '"attempt": work_items.c.attempt,'),
         (
             'return equals(work_items, **name._asdict(), **({} if token is None else {"token": token}))',
             "return equals(work_items, **name._asdict())",
         ),
         ("if transition.target is not WorkState.LEASED:", "if False:"),
-        ('row |= {"finished_at": now, "dispatch_after": None}', 'row |= {"finished_at": now}'),
-        (
-            'return {"lease_until": now + lease, "dispatch_after": _with_message(now + lease)}',
-            'return {"lease_until": now + lease}',
-        ),
+        ('row |= {"finished_at": _NOW, "dispatch_after": None}', 'row |= {"finished_at": _NOW}'),
+        ('"dispatch_after": _with_message(_LEASE_UNTIL),', ""),
         (
             "return update(work_items).where(which, work_items.c.state.in_(transition.sources)).values(row | values)",
             "return update(work_items).where(which).values(row | values)",

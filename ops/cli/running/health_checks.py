@@ -105,11 +105,11 @@ def finetune(settings: Settings) -> Iterator[CheckResult]:
         run = ledger.finetune_runs.active(settings.company)
         items = ledger.work.open(settings.company, FineTunePayload.task)
     if run is not None and items:
-        is_stuck = items[0].is_stuck(datetime.now(UTC))
+        is_unclaimed = items[0].is_unclaimed(datetime.now(UTC))
         yield CheckResult(
             check="fine-tune",
-            ok=not is_stuck,
-            seen=f"{run.stage}, {run.fraction:.0%} done" + (_nobody_has(items[0]) if is_stuck else ""),
+            ok=not is_unclaimed,
+            seen=f"{run.stage}, {run.fraction:.0%} done" + (_nobody_has(items[0]) if is_unclaimed else ""),
             mend="start a worker: `memtend worker --group finetune`; or `memtend finetune cancel --by YOU`",
         )
 
@@ -168,13 +168,13 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
         found, pointer = ledger.reindexes.last(settings.company), ledger.collection_pointers.get(settings.company)
         items = ledger.work.open(settings.company, ReindexPayload.task)
     if found is not None and items:
-        is_late = items[0].is_stuck(datetime.now(UTC))
+        is_unclaimed = items[0].is_unclaimed(datetime.now(UTC))
         yield CheckResult(
             check="reindex",
-            ok=not is_late and found.reason is None,
+            ok=not is_unclaimed and found.reason is None,
             seen=f"{found.stage}, {found.fraction:.0%}"
             + (f", {found.reason}" if found.reason else "")
-            + (_nobody_has(items[0]) if is_late else ""),
+            + (_nobody_has(items[0]) if is_unclaimed else ""),
             mend="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
         )
     elif pointer is not None and pointer.previous is not None:
