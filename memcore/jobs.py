@@ -247,10 +247,14 @@ class SweepPayload(BasePayload, task="memory.control.sweep", queue=Queue.CONTROL
     """What beat sends for a sweep: nothing; a sweep sends one for each other company in turn.
 
     Attributes:
-        company: whose rows to look after; None for all that can be done at once, and those of the installation's own.
+        company: whose open work to finish; None for all that can be done at once, and the installation's own.
     """
 
     company: Key | None = None
+
+
+class ExpirePayload(BasePayload, task="memory.control.expire", queue=Queue.CONTROL):
+    """What beat sends for an expiry: nothing."""
 
 
 # A newer worker reads older versions; an older worker requeues a newer version (SPEC Q3).

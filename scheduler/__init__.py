@@ -1,1 +1,1 @@
-"""The scheduler: the tick claims due agents, the sweep dispatches lost work again."""
+"""The scheduler: the tick claims due agents, the sweep dispatches lost work again, the expiry deletes old rows."""

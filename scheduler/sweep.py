@@ -1,8 +1,8 @@
-"""The sweep: dispatches lost work again, plans the skill evolver's cycles, and deletes what has expired."""
+"""The sweep: dispatches lost work again, plans the skill evolver's cycles, and finishes what others left open."""
 
 import hashlib
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from memcore import ids
 from memcore.config.policy import Policy
@@ -16,9 +16,6 @@ from memcore.org.sync import OrgSync
 from memcore.skills.publication import SkillApprovals
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
-
-#: Least time that a cycle's row is kept: a slot without its row would be planned again.
-KEPT_AT_LEAST = timedelta(weeks=2)
 
 
 def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Policy]]) -> None:
@@ -36,22 +33,6 @@ def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Poli
     job_context.dispatcher.dispatch(job_context.ledger.skill_cycles.plan_all(new))
 
 
-def expire_cycles(job_context: JobContext) -> None:
-    """Forget the cycles that are older than the policy keeps."""
-    keeps = timedelta(days=job_context.policy.memory.procedural.evolver.keep_days)
-    before = job_context.clock() - max(keeps, KEPT_AT_LEAST)
-    job_context.ledger.skill_cycles.expire(job_context.company, before=before)
-
-
-def expire_lessons(job_context: JobContext) -> None:
-    """Forget the lessons and their sources that are older than the policy keeps."""
-    company = job_context.company
-    over = job_context.clock() - timedelta(days=job_context.policy.memory.procedural.evolver.keep_days)
-    job_context.ledger.trajectories.expire(company, before=over)
-    job_context.ledger.lessons.expire(company, before=over)
-    job_context.ledger.skills.expire_applications(company, before=over)
-
-
 #: Kinds of work that nobody can do without a language model: their messages would only come back.
 ASK_A_MODEL = (CompressPayload.task, LessonPayload.task, SynthesisPayload.task)
 
@@ -60,13 +41,13 @@ ASK_A_MODEL = (CompressPayload.task, LessonPayload.task, SynthesisPayload.task)
 SWEEP_BATCH = 1_000
 
 
-#: Companies whose own rows one sweep looks after beside the installation's own; each opens connections to a store.
+#: Companies whose open work one sweep finishes beside the installation's own; each opens connections to a store.
 COMPANIES_AT_ONCE = 20
 
 
 @job(SweepPayload, CONTROL_LIMITS, is_repeated=True)
 def sweep(payload: SweepPayload, job_context: JobContext) -> Outcome:
-    """Dispatch all companies' lost work, then look after the rows of the payload's company or the installation's own.
+    """Dispatch all companies' lost work, then finish what the payload's company or the installation's own has open.
 
     The other companies get a sweep of their own, so that one whose store is away delays nobody.
     """
@@ -76,15 +57,15 @@ def sweep(payload: SweepPayload, job_context: JobContext) -> Outcome:
         plan_cycles(job_context, companies)
         due = job_context.ledger.work.take_due(limit=SWEEP_BATCH, without=() if job_context.model else ASK_A_MODEL)
         job_context.dispatcher.dispatch([*due, *_sweeps_of_others(job_context, companies)])
-    return Done(facts={"dispatched": len(due), **_look_after(job_context)})
+    # Last: a store that is away must not delay lost runs.
+    _finish_open(job_context)
+    return Done(facts={"dispatched": len(due)})
 
 
 def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company, Policy]]) -> list[WorkItem]:
     """Return messages, and no rows, for the companies whose turn it is."""
     now = job_context.clock()
-    others = [company.company for company, _ in companies if company.company != job_context.company]
-    # Any order that is another one each time: nobody has to remember who was last, however many sweeps run.
-    others.sort(key=lambda company: hashlib.blake2b(f"{now}{company}".encode()).digest())
+    others = [company.company for company, _ in shuffled(companies, now) if company.company != job_context.company]
     return [
         WorkItem(
             company=company,
@@ -98,23 +79,14 @@ def _sweeps_of_others(job_context: JobContext, companies: Iterable[tuple[Company
     ]
 
 
-def _look_after(job_context: JobContext) -> dict[str, int]:
-    """Delete the company's rows that have expired, and finish what others left open; return what was deleted."""
-    company, ledger = job_context.company, job_context.ledger
-    expire_cycles(job_context)
-    expire_lessons(job_context)
-    ledger.syntheses.forget(company)
-    consolidation, now = job_context.policy.memory.consolidation, job_context.clock()
-    over = now - timedelta(days=consolidation.journal_days)
-    ledger.answers.expire(company, before=over)
-    expired = ledger.journal.expire(company, before=over)
-    keep_days = consolidation.archival.keep_days
-    archived_before = None if keep_days is None else now - timedelta(days=keep_days)
-    # A restored memory's copy is kept as long as its restore can be undone.
-    unarchived = ledger.archive.expire(company, returned_before=over, before=archived_before)
-    # Last: it calls the store, and a failure there must not delay lost runs.
+def shuffled(companies: Iterable[tuple[Company, Policy]], now: datetime) -> list[tuple[Company, Policy]]:
+    """Return the companies in an order that is another one each time: nobody has to remember who was last."""
+    return sorted(companies, key=lambda each: hashlib.blake2b(f"{now}{each[0].company}".encode()).digest())
+
+
+def _finish_open(job_context: JobContext) -> None:
+    """Finish what others left open; it calls the store."""
     approvals = job_context.service(SkillApprovals)
     approvals.expire()
     job_context.run(approvals.finish())
     job_context.run(job_context.service(OrgSync).tend())
-    return {"expired": expired, "unarchived": unarchived}

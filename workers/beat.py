@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from celery.beat import Scheduler
@@ -9,7 +10,7 @@ from celery.schedules import schedule as every
 
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
-from memcore.jobs import SweepPayload, TickPayload
+from memcore.jobs import BasePayload, ExpirePayload, SweepPayload, TickPayload
 from memcore.operational import report_error
 from workers.broker import broker_app
 from workers.health import Heartbeat
@@ -19,16 +20,27 @@ from workers.logs import set_up_logs
 #: A control job that waited longer than this share of its interval is dropped: the next one does its work.
 _EXPIRY_SHARE = 1.5
 
+#: Seconds between two deletions of old rows, which are kept for days.
+EXPIRE_SECONDS = 3600.0
+
+#: When the expiry ran last: beat keeps no state, so it is due at each start, however short a stack's days are.
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
 
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return beat's entries: a tick and a sweep, each with an expiry, so that a stopped worker finds no backlog."""
+    """Return beat's entries, each with an expiry, so that a stopped worker finds no backlog."""
     return {
-        payload.task: {
-            "task": payload.task,
-            "schedule": every(run_every=seconds),
-            "options": {"queue": str(payload.queue), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
-        }
-        for payload, seconds in ((TickPayload, settings.tick_seconds), (SweepPayload, settings.sweep_seconds))
+        TickPayload.task: _entry(TickPayload, settings.tick_seconds),
+        SweepPayload.task: _entry(SweepPayload, settings.sweep_seconds),
+        ExpirePayload.task: {**_entry(ExpirePayload, EXPIRE_SECONDS), "last_run_at": _LONG_AGO},
+    }
+
+
+def _entry(payload: type[BasePayload], seconds: float) -> dict[str, Any]:
+    return {
+        "task": payload.task,
+        "schedule": every(run_every=seconds),
+        "options": {"queue": str(payload.queue), "expires": seconds * _EXPIRY_SHARE, "ignore_result": True},
     }
 
 

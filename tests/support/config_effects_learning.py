@@ -22,7 +22,8 @@ from memcore.procedural.service import LearningService
 from memcore.records import Where
 from memcore.skills.evolver import CycleService
 from memcore.skills.publication import SkillApprovals
-from scheduler.sweep import plan_cycles, sweep
+from scheduler.expire import expire
+from scheduler.sweep import plan_cycles
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.config_effects_maintenance import Teacher
 from support.embedding_server import embedding_server
@@ -110,12 +111,12 @@ def evolution(place: Place, policy: Policy) -> object:
 
 
 def old_trajectories(place: Place, policy: Policy) -> object:
-    """How many trajectories a sweep leaves."""
+    """How many trajectories an expiry leaves."""
     with context_fixture(place, policy, model=Teacher()) as made:
         for days in (1, 40, 80, 120):
             one = trajectory(f"t-{days}").model_copy(update={"ended_at": START - timedelta(days=days)})
             made.ledger.trajectories.append(COMPANY, one)
-        perform(sweep, "{}", made.job_context)
+        perform(expire, "{}", made.job_context)
         return made.ledger.trajectories.count(COMPANY)
 
 

@@ -16,7 +16,7 @@ from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
 from memcore.wiki import WikiExporter
-from scheduler.sweep import sweep
+from scheduler.expire import expire
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.experiences import experience
 from support.fake_summarizer import FakeSummarizer
@@ -173,13 +173,13 @@ def first_memory(place: Place, policy: Policy) -> object:
 
 
 def later(place: Place, policy: Policy) -> object:
-    """What a sweep drops after some weeks: what runs removed, and what the archive holds."""
+    """What an expiry deletes after some weeks: what runs removed, and what the archive holds."""
     with context_fixture(place, policy, model=Asked()) as made:
         asyncio.run(made.keep(*month()))
         _run(made)
         made.clock.turn(timedelta(days=20))
-        swept = perform(sweep, "{}", made.job_context)
-        return getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
+        expired = perform(expire, "{}", made.job_context)
+        return getattr(expired, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
 
 
 def compression(place: Place, policy: Policy) -> object:

@@ -13,7 +13,8 @@ from memcore.config.policy import Policy
 from memcore.jobs import Done
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.work_items import REDISPATCH_AFTER
-from scheduler.sweep import KEPT_AT_LEAST, plan_cycles, sweep
+from scheduler.expire import KEPT_AT_LEAST, expire
+from scheduler.sweep import plan_cycles, sweep
 from workers.celery_task import perform
 
 
@@ -111,12 +112,12 @@ def test_a_cycle_whose_message_was_lost_is_dispatched_for_until_it_is_finished(
     assert cycles(job_context) == [], "its row is there, and the sweep has it"
     for dispatched, wait in enumerate((REDISPATCH_AFTER, REDISPATCH_AFTER, 2 * REDISPATCH_AFTER), start=1):
         clock.advance(wait)
-        assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 1, "expired": 0, "unarchived": 0})
-        assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+        assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 1})
+        assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0})
         assert len(cycles(job_context)) == dispatched
     finish_cycle(job_context.ledger, "acme", cycles(job_context)[0].cycle_id, {})
     clock.advance(8 * REDISPATCH_AFTER)
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0})
 
 
 def test_an_old_cycle_goes_and_its_slot_is_not_planned_again(job_context: ScriptedContext, clock: StoppedClock) -> None:
@@ -132,9 +133,9 @@ def test_an_old_cycle_goes_and_its_slot_is_not_planned_again(job_context: Script
     (first,) = cycles(job_context)
     finish_cycle(job_context.ledger, "acme", first.cycle_id, {})
     clock.advance(timedelta(days=6))
-    perform(sweep, "{}", job_context)
+    perform(expire, "{}", job_context)
     plan_cycles(job_context, job_context.policies.served(job_context.ledger.companies))
     assert job_context.ledger.skill_cycles.get("acme", first.cycle_id) is not None
     clock.advance(KEPT_AT_LEAST)
-    perform(sweep, "{}", job_context)
+    perform(expire, "{}", job_context)
     assert job_context.ledger.skill_cycles.get("acme", first.cycle_id) is None

@@ -3,17 +3,16 @@ from datetime import timedelta
 import pytest
 from support.fake_summarizer import FakeSummarizer
 from support.job_contexts import ScriptedContext
-from support.ledger_records import StoppedClock, make_record
+from support.ledger_records import StoppedClock
 
-from memcore.config.policy import Policy
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
 from memcore.jobs import Done, Queue, SweepPayload, company_of
 from memcore.ledger.agents import AgentSpec, Tick
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
-from memcore.models.archival import ArchivalMode
 from memcore.models.memory import ConsolidationInterval, MemoryCategory
 from scheduler import tick as ticking
+from scheduler.expire import expire
 from scheduler.sweep import sweep
 from scheduler.tick import tick
 from tasks.maintain import maintain
@@ -72,7 +71,7 @@ def test_a_company_that_is_paused_removed_or_wrongly_configured_delays_no_other(
     assert perform(tick, "{}", job_context) == Done(facts={"sent": 2})
     assert [run.company for run in job_context.dispatcher.items] == ["acme", "globex"]
     assert [vars(each)["company"] for each in caplog.records] == ["broken"]
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0})
 
 
 def test_agents_follow_the_interval_of_their_companys_own_policy(
@@ -124,12 +123,12 @@ def test_a_dispatcher_that_breaks_loses_no_run(job_context: ScriptedContext, clo
     with pytest.raises(OSError, match="away"):
         perform(tick, "{}", job_context)
     job_context.dispatcher.error = None
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0})
     clock.advance(REDISPATCH_AFTER)
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 3, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 3})
     assert sorted(str(run.agent_id) for run in job_context.dispatcher.items) == names
     # those dispatched are left alone for a while
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0})
 
 
 def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext, clock: StoppedClock) -> None:
@@ -139,15 +138,15 @@ def test_a_sweep_dispatches_a_run_whose_worker_died(job_context: ScriptedContext
     lease = timedelta(seconds=45)
     assert job_context.ledger.runs.claim("acme", run.key, lease=lease) is not None
     clock.advance(lease - timedelta(seconds=1))
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0})
     clock.advance(timedelta(seconds=1))
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 1, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 1})
     assert [each.key for each in job_context.dispatcher.items] == [run.key, run.key]
     assert job_context.dispatcher.items[-1].state is WorkState.LEASED
 
 
-def test_the_scheduler_is_two_entries_that_do_not_pile_up() -> None:
-    assert tick.queue is sweep.queue is Queue.CONTROL
+def test_the_scheduler_is_three_entries_that_do_not_pile_up() -> None:
+    assert tick.queue is sweep.queue is expire.queue is Queue.CONTROL
     assert timedelta(seconds=TICK_SECONDS) < tick.limits.hard
     assert timedelta(seconds=SWEEP_SECONDS) < sweep.limits.hard
 
@@ -163,7 +162,7 @@ def test_a_sweep_dispatches_all_companies_lost_runs_and_a_sweep_for_each_of_the_
     perform(tick, "{}", job_context)
     job_context.dispatcher.items.clear()
     clock.advance(REDISPATCH_AFTER)
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 4, "expired": 0, "unarchived": 0})
+    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 4})
     runs = [item for item in job_context.dispatcher.items if item.kind == maintain.name]
     assert {run.company for run in runs} == {"acme", *names}
     seen = set[str]()
@@ -193,22 +192,7 @@ def test_a_sweep_tends_approvals_and_facts(job_context: ScriptedContext) -> None
     assert (job_context.swept, job_context.swept_organization) == (2, 1)
 
 
-@pytest.mark.parametrize(("keep_days", "unarchived"), [(None, 0), (30, 1)])
-def test_a_sweep_lets_go_of_what_the_archive_has_kept_long_enough(
-    job_context: ScriptedContext, clock: StoppedClock, keep_days: int | None, unarchived: int
-) -> None:
-    archival = {"enabled": True, "keep_days": keep_days}
-    job_context.policy = Policy.model_validate({"memory": {"consolidation": {"archival": archival}}})
-    job_context.ledger.archive.put("acme", make_record("old"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
-    clock.advance(timedelta(days=29))
-    job_context.ledger.archive.put("acme", make_record("new"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
-    clock.advance(timedelta(days=2))
-    assert perform(sweep, "{}", job_context) == Done(facts={"dispatched": 0, "expired": 0, "unarchived": unarchived})
-    assert job_context.ledger.archive.find("acme", "ada", "new") is not None
-    assert (job_context.ledger.archive.find("acme", "ada", "old") is None) == bool(unarchived)
-
-
-def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_over(
+def test_a_dead_asker_is_followed_and_answers_and_parts_that_are_over_are_forgotten(
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
     due(job_context, 1)
@@ -240,11 +224,12 @@ def test_a_sweep_follows_a_dead_asker_and_forgets_answers_and_parts_that_are_ove
 
     clock.advance(lease)
     perform(sweep, "{}", job_context)
+    perform(expire, "{}", job_context)
 
     assert wanted.key in {each.key for each in job_context.dispatcher.items}
     assert job_context.ledger.syntheses.of_run("acme", run.key)
     assert not job_context.ledger.syntheses.of_run("acme", "long over")
     assert job_context.ledger.answers.get("acme", "old") is not None
     clock.advance(timedelta(days=job_context.policy.memory.consolidation.journal_days))
-    perform(sweep, "{}", job_context)
+    perform(expire, "{}", job_context)
     assert job_context.ledger.answers.get("acme", "old") is None

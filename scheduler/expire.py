@@ -1,0 +1,43 @@
+"""Expiry: deletes what is older than its company's policy keeps."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+from memcore.config.policy import Policy
+from memcore.jobs import Done, ExpirePayload, Outcome
+from memcore.ledger.ledger import Ledger
+from scheduler.sweep import shuffled
+from tasks.context import JobContext
+from tasks.job import CONTROL_LIMITS, job
+
+#: Least time that a cycle's row is kept: a slot without its row would be planned again.
+KEPT_AT_LEAST = timedelta(weeks=2)
+
+
+@job(ExpirePayload, CONTROL_LIMITS, is_repeated=True)
+def expire(_payload: ExpirePayload, job_context: JobContext) -> Outcome:
+    """Delete the old rows of all companies; what a failure leaves, the next job deletes."""
+    ledger, now, expired = job_context.ledger, job_context.clock(), Counter[str]()
+    # Where the time is too short for all, each company has its turn.
+    for company, policy in shuffled(job_context.policies.served(ledger.companies), now):
+        expired.update(expire_company(ledger, company.company, policy, now=now))
+    return Done(facts=dict(expired))
+
+
+def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetime) -> dict[str, int]:
+    """Delete a company's old rows, and return how many entries of journal and archive went."""
+    consolidation, learned = policy.memory.consolidation, timedelta(days=policy.memory.procedural.evolver.keep_days)
+    ledger.skill_cycles.expire(company, before=now - max(learned, KEPT_AT_LEAST))
+    ledger.trajectories.expire(company, before=now - learned)
+    ledger.lessons.expire(company, before=now - learned)
+    ledger.skills.expire_applications(company, before=now - learned)
+    ledger.syntheses.forget(company)
+    undoable = now - timedelta(days=consolidation.journal_days)
+    ledger.answers.expire(company, before=undoable)
+    keep_days = consolidation.archival.keep_days
+    archived = None if keep_days is None else now - timedelta(days=keep_days)
+    return {
+        "expired": ledger.journal.expire(company, before=undoable),
+        # A restored memory's copy is kept as long as its restore can be undone.
+        "unarchived": ledger.archive.expire(company, returned_before=undoable, before=archived),
+    }

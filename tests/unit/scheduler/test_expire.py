@@ -1,0 +1,72 @@
+"""The expiry: each company keeps what its own policy says, and no longer."""
+
+from datetime import timedelta
+
+import pytest
+from support.execution_traces import trace
+from support.job_contexts import ScriptedContext
+from support.ledger_records import StoppedClock, make_record
+
+from memcore.config.policy import Policy
+from memcore.jobs import AppliedPayload, Done
+from memcore.ledger.learning.trajectories import Trajectory
+from memcore.models.archival import ArchivalMode
+from scheduler.expire import expire
+from workers.celery_task import perform
+
+
+def test_what_is_older_than_the_policy_keeps_goes(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    job_context.policy = Policy.model_validate({"memory": {"procedural": {"evolver": {"keep_days": 40}}}})
+
+    def learned(name: str) -> None:
+        made = Trajectory.of(trace(ended_at=clock()), trace_id=name, agent_id="ada")
+        job_context.ledger.trajectories.append("acme", made, lesson_at=clock())
+        applied = AppliedPayload(
+            company="acme", agent_id="ada", application_id=name, skill_id="s", outcome="success", applied_at=clock()
+        )
+        assert job_context.ledger.skills.apply(applied, skill_id="s")
+
+    learned("old")
+    clock.advance(timedelta(days=1))
+    learned("new")
+    clock.advance(timedelta(days=39, seconds=1))
+    perform(expire, "{}", job_context)
+    assert job_context.ledger.trajectories.get("acme", "old") is None
+    assert job_context.ledger.lessons.get("acme", "old") is None
+    assert job_context.ledger.trajectories.get("acme", "new") is not None
+    assert job_context.ledger.lessons.get("acme", "new") is not None
+    # The single application is forgotten, and stays counted.
+    assert job_context.ledger.skills.expire_applications("acme", before=clock()) == 1
+    assert job_context.ledger.skills.applications("acme", ["s"])["s"].applications == 2
+
+
+@pytest.mark.parametrize(("keep_days", "unarchived"), [(None, 0), (30, 1)])
+def test_it_lets_go_of_what_the_archive_has_kept_long_enough(
+    job_context: ScriptedContext, clock: StoppedClock, keep_days: int | None, unarchived: int
+) -> None:
+    archival = {"enabled": True, "keep_days": keep_days}
+    job_context.policy = Policy.model_validate({"memory": {"consolidation": {"archival": archival}}})
+    job_context.ledger.archive.put("acme", make_record("old"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
+    clock.advance(timedelta(days=29))
+    job_context.ledger.archive.put("acme", make_record("new"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
+    clock.advance(timedelta(days=2))
+    assert perform(expire, "{}", job_context) == Done(facts={"expired": 0, "unarchived": unarchived})
+    assert job_context.ledger.archive.find("acme", "ada", "new") is not None
+    assert (job_context.ledger.archive.find("acme", "ada", "old") is None) == bool(unarchived)
+
+
+def test_each_company_keeps_its_rows_as_long_as_its_own_policy_says(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    for company, keep_days in (("bolt", 40), ("cog", 80), ("gone", 40)):
+        evolver = {"memory": {"procedural": {"evolver": {"keep_days": keep_days}}}}
+        job_context.ledger.companies.add(company, policy=evolver)
+    names = ("acme", "bolt", "cog", "gone")
+    for company in names:
+        made = Trajectory.of(trace(ended_at=clock()), trace_id="t", agent_id="ada")
+        job_context.ledger.trajectories.append(company, made)
+    job_context.ledger.companies.remove("gone")
+    clock.advance(timedelta(days=60))
+    perform(expire, "{}", job_context)
+    kept = [company for company in names if job_context.ledger.trajectories.get(company, "t")]
+    assert kept == ["acme", "cog", "gone"], "a removed company's rows wait until it is erased, or comes back"
