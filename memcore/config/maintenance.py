@@ -77,11 +77,11 @@ class DualModeConfig(Frozen):
 
 
 class ArchivalConfig(Frozen):
-    """Archive what leaves the store; what a summary replaces is always archived.
+    """Bound the archive, where everything goes that a summary replaces or the limit removes.
 
     Attributes:
-        enabled: whether the memories that the limit removes are archived too.
-        age_threshold_days: the least age of a memory that the limit archives and that ``dual_mode`` consolidates.
+        enabled: no effect: such memories are always archived; a file of the reference may name it.
+        age_threshold_days: the least age of a memory that ``dual_mode`` consolidates.
         keep_days: days for which the archive keeps a memory; None keeps it for ever.
         dual_mode: how dense and sparse texts are treated.
     """
@@ -203,7 +203,7 @@ class ConsolidationConfig(Frozen):
         max_memories_per_agent: the most memories of an agent; maintenance removes those above it. Wins over
             ``options.max_memories_per_agent``.
         retention: how long memories are kept.
-        archival: which removed memories are archived, and how dense and sparse texts are treated.
+        archival: how long the archive keeps memories, and how dense and sparse texts are treated.
         experience_compressor: how raw experience becomes compressed experience.
         wiki_export: how experience is exported as files.
         strategy: how a group of memories becomes a summary; also the name of a strategy that an installed package

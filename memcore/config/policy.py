@@ -96,6 +96,14 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
         yield from _idle(consolidation, "consolidation", "llm", because=f"strategy is {strategy}")
     if strategy is ConsolidationStrategyType.NONE:
         yield from _idle(consolidation, "consolidation", "categories", because="strategy is none")
+    if "enabled" in consolidation.archival.model_fields_set and not consolidation.archival.enabled:
+        yield (
+            "memory.consolidation.archival.enabled has no effect: "
+            "what the limit removes and what consolidation replaces is always archived"
+        )
+    if strategy is not ConsolidationStrategyType.DUAL_MODE:
+        because = f"strategy is {strategy}, and dual_mode alone waits until memories are so old"
+        yield from _idle(consolidation.archival, "consolidation.archival", "age_threshold_days", because=because)
     if strategy is not ConsolidationStrategyType.CONDENSE:
         yield from _idle(consolidation, "consolidation", "condense", because=f"strategy is {strategy}")
 

@@ -38,7 +38,7 @@ QUESTION_FRAMES = frozenset({"kind", "kinds", "sort", "sorts", "type", "types"})
 
 #: Letters of scripts written without spaces, one word per character: CJK iteration mark and numerals, Hiragana,
 #: Katakana, Han with its extensions, Hangul (spaced, but endings are glued to stems), Thai, Lao, Myanmar, Khmer.
-_LONE_LETTERS = (
+LONE_LETTERS = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003fffd\uac00-\ud7a3\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u0edf"
     "\u1000-\u1049\u1050-\u109d\u1780-\u17d3\u17dc\u17e0-\u17e9"
@@ -46,10 +46,10 @@ _LONE_LETTERS = (
 
 #: Marks that stay inside a word although they are no word characters to `re`: combining accents, Hebrew and Arabic
 #: points, the vowel signs of the Indic scripts, and the joiners between them. Without these, Hindi falls to pieces.
-_INNER_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0903\u093a-\u0963\u0971-\u0dff\u200c\u200d"
+INNER_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0903\u093a-\u0963\u0971-\u0dff\u200c\u200d"
 
 #: A lone letter, or a run of letters and digits with inner marks. The underscore joins the words of names: it splits.
-_WORD = re.compile(f"[{_LONE_LETTERS}]|[^\\W_{_LONE_LETTERS}]+(?:[{_INNER_MARKS}]+[^\\W_{_LONE_LETTERS}]*)*")
+_WORD = re.compile(f"[{LONE_LETTERS}]|[^\\W_{LONE_LETTERS}]+(?:[{INNER_MARKS}]+[^\\W_{LONE_LETTERS}]*)*")
 
 #: The same words in folded ASCII text, found in less than half the time.
 _ASCII_WORD = re.compile("[a-z0-9]+")

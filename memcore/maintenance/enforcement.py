@@ -1,4 +1,4 @@
-"""The enforcement step: removes the least valuable memories over an agent's limit, near duplicates among them.
+"""The enforcement step: removes the memories over an agent's limit, repetitions first, then the least valuable.
 
 A package can replace the rule that values a memory.
 """
@@ -6,23 +6,20 @@ A package can replace the rule that values a memory.
 import builtins
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import entry_points
-from itertools import pairwise
 from typing import Protocol, Self
 
-import mmh3
-import numpy as np
-from numpy.typing import NDArray
-
 from memcore.backends.protocol import pages
-from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConfigError
+from memcore.jobs import Use
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore
+from memcore.maintenance.repetitions import Repetitions
 from memcore.maintenance.rules import AgentSnapshot
+from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord, Where
 
@@ -35,13 +32,16 @@ MANY_USES = 8
 #: Weight of use beside recency: use shows that a memory was wanted, age only that it may not be any more.
 USE_WEIGHT = 3.0
 
-#: Share of its value that is left to a memory which a newer one repeats.
+#: Share of its value that is left to a memory which another one repeats.
 REPEATED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A memory to be valued, how often the agent was shown it, and whether a newer memory says nearly the same."""
+    """A memory to be valued, how often the agent was shown it, and whether another memory says all that it says.
+
+    The uses of a memory that repeats others include theirs.
+    """
 
     entry: MemoryEntry
     uses: int = 0
@@ -52,8 +52,8 @@ class Candidate:
 class MemoryValue(Protocol):
     """Values a memory; the least valuable is removed first, of equals the oldest.
 
-    Core and pinned memories go last, whatever their value. An answer that is no finite number, or an exception, ends
-    the run before anything is removed.
+    Core and pinned memories go last, and what another memory repeats goes first, whatever their value. An answer that
+    is no finite number, or an exception, ends the run before anything is removed.
     """
 
     def __call__(self, candidate: Candidate, now: datetime) -> float:
@@ -62,7 +62,7 @@ class MemoryValue(Protocol):
 
 
 def usual_value(candidate: Candidate, now: datetime) -> float:
-    """Return confidence x (recency + 3 x use), a tenth of it where a newer memory says nearly the same.
+    """Return confidence x (recency + 3 x use), a tenth of it where another memory says all that this one says.
 
     Recency halves every 90 days since the memory was made. Use grows with the logarithm of the uses, up to 8, and
     halves every 90 days since the last one.
@@ -105,96 +105,40 @@ def installed_value() -> MemoryValue:
     return value
 
 
-# MinHash with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, section 3): of each memory's
-# words, and of the pairs of neighbours among them, the least of 64 hashes are taken, eight to a band. Two memories that
-# agree in a band count as near duplicates: nearly all pairs that share nine in ten, one in thirty that shares half.
-
-#: Bands, and hashes in each.
-_BANDS, _ROWS = 8, 8
-
-#: Fewer terms than this say too little to be compared: "thanks, bye" is no repetition of "bye".
-_LEAST_TERMS = 4
-
-
-class NearDuplicates:
-    """Finds the memories of one agent that a newer one repeats; they are added oldest first.
-
-    It holds about 200 bytes a memory: its id and eight numbers.
-    """
-
-    def __init__(self) -> None:
-        # Stems and stop words are English; other texts are compared word by word, which is what is wanted here.
-        self._tokenizer = Tokenizer()
-        dice = np.random.Generator(np.random.PCG64(20_260_301))
-        # Multiplied modulo 2**64: an odd factor is a permutation, and its high bits, which decide the least, are mixed.
-        self._factors = dice.integers(0, 1 << 63, size=(_BANDS * _ROWS, 1), dtype=np.uint64) * np.uint64(2) + np.uint64(
-            1
-        )
-        self._ids: list[str] = []
-        self._bands: list[NDArray[np.uint64]] = []
-
-    def add(self, records: Iterable[MemoryRecord]) -> None:
-        """Add memories; they are newer than all before them."""
-        for record in records:
-            bands = self._of(record.entry.content)
-            if bands is not None:
-                self._ids.append(record.entry.id)
-                self._bands.append(bands)
-
-    def found(self) -> frozenset[str]:
-        """Return the ids of memories that a newer one repeats."""
-        if not self._bands:
-            return frozenset()
-        repeated = np.zeros(len(self._ids), dtype=bool)
-        for band in np.stack(self._bands, axis=1):
-            order = np.argsort(band, kind="stable")
-            again = band[order[:-1]] == band[order[1:]]
-            # The sort is stable: of equals, all but the last have a newer one after them.
-            repeated[order[:-1][again]] = True
-        return frozenset(memory_id for memory_id, is_repeated in zip(self._ids, repeated, strict=True) if is_repeated)
-
-    def _of(self, text: str) -> NDArray[np.uint64] | None:
-        terms = self._tokenizer.terms(text)
-        if len(set(terms)) < _LEAST_TERMS:
-            return None
-        shingles = {*terms, *(f"{first} {second}" for first, second in pairwise(terms))}
-        hashes = np.array([mmh3.hash64(shingle, signed=False)[0] for shingle in sorted(shingles)], dtype=np.uint64)
-        least = (hashes * self._factors).min(axis=1)
-        return np.array(
-            [mmh3.hash64(row.tobytes(), signed=False)[0] for row in least.reshape(_BANDS, _ROWS)], dtype=np.uint64
-        )
-
-
 class MemoryScorer:
-    """Scores one agent's memories by the rule; the first call looks for near duplicates."""
+    """Scores one agent's memories by the rule; the first call looks for repetitions."""
 
     def __init__(self, snapshot: AgentSnapshot, value: MemoryValue) -> None:
         self._snapshot = snapshot
         self._value = value
-        self._repeated: frozenset[str] | None = None
+        self._copies: Mapping[str, tuple[str, ...]] | None = None
+        self._repeated = frozenset[str]()
 
     async def values(self, records: Sequence[MemoryRecord]) -> list[float]:
         """Return the value of each memory. Raises MemoryConfigError when the rule fails, or gives no finite number."""
         snapshot = self._snapshot
-        if self._repeated is None:
-            repeats = NearDuplicates()
-            # Pages come oldest first.
+        if self._copies is None:
+            repetitions = Repetitions()
             async for page in pages(snapshot.backend, snapshot.free):
-                repeats.add(page)
-            self._repeated = repeats.found()
-        ids = [record.entry.id for record in records]
-        uses = snapshot.ledger.uses.of(snapshot.company, snapshot.agent_id, ids)
+                repetitions.add(page)
+            self._copies = {group.kept: group.repeated for group in repetitions.groups()}
+            self._repeated = frozenset().union(*self._copies.values())
+        ids = {record.entry.id: (record.entry.id, *self._copies.get(record.entry.id, ())) for record in records}
+        uses = snapshot.ledger.uses.of(
+            snapshot.company, snapshot.agent_id, {each for copies in ids.values() for each in copies}
+        )
         worth: list[float] = []
         for record in records:
-            use = uses.get(record.entry.id)
+            count, last_used_at = total_use(uses[each] for each in ids[record.entry.id] if each in uses)
             candidate = Candidate(
-                entry=record.entry,
-                uses=use.uses if use else 0,
-                last_used_at=use.last_used_at if use else None,
-                is_repeated=record.entry.id in self._repeated,
+                entry=record.entry, uses=count, last_used_at=last_used_at, is_repeated=self.is_repeated(record)
             )
             worth.append(self._asked(candidate))
         return worth
+
+    def is_repeated(self, record: MemoryRecord) -> bool:
+        """Return whether another memory says all that this one says; known once values were asked for."""
+        return record.entry.id in self._repeated
 
     def _asked(self, candidate: Candidate) -> float:
         try:
@@ -210,25 +154,36 @@ class MemoryScorer:
         return worth
 
 
+def total_use(uses: Iterable[Use]) -> tuple[int, datetime | None]:
+    """Return how often memories were shown together, and when one of them was last; 0 and None for no use."""
+    found = tuple(uses)
+    return sum(use.uses for use in found), max((use.last_used_at for use in found), default=None)
+
+
 #: Memories with these tags are removed last.
 PROTECTED_FROM_ENFORCEMENT = ("core", "pinned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class EvictionCandidate:
-    """A memory in the order of removal: unprotected first, then by value, then oldest first, then by id."""
+    """A memory in the order of removal: unprotected first, then what another repeats, then by value, age and id.
+
+    So the last copy of a fact never goes while another fact is there twice.
+    """
 
     is_protected: bool
+    is_last_copy: bool
     value: float
     created_at: datetime
     id: str
 
     @classmethod
-    def of(cls, record: MemoryRecord, value: float) -> Self:
+    def of(cls, record: MemoryRecord, value: float, *, is_repeated: bool = False) -> Self:
         """Return the candidate of a memory of this value."""
         entry = record.entry
         return cls(
             is_protected=not set(PROTECTED_FROM_ENFORCEMENT).isdisjoint(entry.metadata.tags),
+            is_last_copy=not is_repeated,
             value=value,
             created_at=entry.created_at,
             id=entry.id,
@@ -247,7 +202,10 @@ async def lowest(
     async for page in found:
         counted = [record for record in page if counts(record)]
         worth = await value.values(counted)
-        kept += [EvictionCandidate.of(record, each) for record, each in zip(counted, worth, strict=True)]
+        kept += [
+            EvictionCandidate.of(record, each, is_repeated=value.is_repeated(record))
+            for record, each in zip(counted, worth, strict=True)
+        ]
         if len(kept) > 2 * size:
             kept = sorted(kept)[:size]
     return tuple(sorted(kept)[:size])
@@ -259,8 +217,13 @@ ROUND_SIZE = 4096
 _log = logging.getLogger(__name__)
 
 
+def _as_it_is(_record: MemoryRecord) -> ArchivalMode:
+    # The limit is no wish that something be forgotten: whoever needs it finds it in the archive.
+    return ArchivalMode.EXTRACTIVE
+
+
 async def apply_enforcement(store: JournaledStore, value: MemoryScorer) -> None:
-    """Remove exactly the excess over the agent's limit, by the store's count.
+    """Remove exactly the excess over the agent's limit, by the store's count; all of it is archived.
 
     Memories under a hold are neither counted nor removed: else others, that nobody restored, would go instead.
     """
@@ -272,7 +235,7 @@ async def apply_enforcement(store: JournaledStore, value: MemoryScorer) -> None:
             # A memory that was pinned after it was chosen stays; the next round finds another.
             where = Where(agent_id=snapshot.agent_id, without_tags=() if is_protected else PROTECTED_FROM_ENFORCEMENT)
             ids = [each.id for each in found if each.is_protected is is_protected]
-            taken += await store.remove(where, ids, reason="enforced", archive_as=snapshot.archive_mode)
+            taken += await store.remove(where, ids, reason="enforced", archive_as=_as_it_is)
         if not taken:
             break
         removed += taken

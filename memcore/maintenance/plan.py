@@ -244,7 +244,7 @@ async def with_details(
     members = [member.id for part in merged for member in part.members]
     more = {
         RunStep.CONSOLIDATION: {**_archived(members), "questions": answers.asked, "tokens": tokens},
-        RunStep.ENFORCEMENT: _archived(await _evicted_to_archive(plan, snapshot, value, frozenset(members), summaries)),
+        RunStep.ENFORCEMENT: _archived(await _evicted(plan, snapshot, value, frozenset(members), summaries)),
     }
     steps = tuple([step.model_copy(update=more.get(step.step)) for step in plan.steps])
     return plan.model_copy(update={"steps": steps, "groups": _groups(merged)})
@@ -254,7 +254,7 @@ def _archived(ids: Sequence[str]) -> dict[str, object]:
     return {"archived": len(ids), "archived_examples": tuple(ids[:MAX_EXAMPLES])}
 
 
-async def _evicted_to_archive(
+async def _evicted(
     plan: MaintenancePlan,
     snapshot: AgentSnapshot,
     value: MemoryScorer,
@@ -262,7 +262,7 @@ async def _evicted_to_archive(
     summaries: Sequence[MemoryRecord],
 ) -> list[str]:
     excess = sum(step.removed for step in plan.steps if step.step is RunStep.ENFORCEMENT)
-    if not excess or not snapshot.policy.archival.enabled:
+    if not excess:
         return []
 
     async def then() -> AsyncIterator[tuple[MemoryRecord, ...]]:
@@ -276,7 +276,7 @@ async def _evicted_to_archive(
         value=value,
         counts=lambda record: record.entry.id not in gone and snapshot.survives_retention(record),
     )
-    return [each.id for each in found if snapshot.archives(each.created_at)]
+    return [each.id for each in found]
 
 
 def _groups(merged: Sequence[SummaryGroup]) -> tuple[PlannedGroup, ...]:

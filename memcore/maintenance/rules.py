@@ -21,7 +21,6 @@ from memcore.ledger.agents import Agent
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind
-from memcore.models.archival import ArchivalMode
 from memcore.models.memory import PROTECTED_FROM_CONSOLIDATION, MemoryCategory, MemoryEntry, MemoryLevel
 from memcore.records import MemoryRecord, Scope, Where
 
@@ -248,18 +247,6 @@ class AgentSnapshot:
         if (expires_at is not None and expires_at <= self.now) or self.ended_scopes.takes(record):
             return False
         return self.terms.level is not MemoryLevel.SESSION or record.lineage.session_id is None
-
-    def archives(self, created_at: datetime) -> bool:
-        """Return whether enforcement archives a memory of that time; the sources of a summary are always archived.
-
-        Memories that retention, an expiry or an end removes are not archived: they were to be deleted.
-        """
-        config = self.policy.archival
-        return config.enabled and created_at <= self.now - timedelta(days=config.age_threshold_days)
-
-    def archive_mode(self, record: MemoryRecord) -> ArchivalMode | None:
-        """Return the mode under which a memory over the limit is archived, or None when it is not."""
-        return ArchivalMode.EXTRACTIVE if self.archives(record.entry.created_at) else None
 
 
 async def find_ended_scopes(snapshot: AgentSnapshot) -> EndedScopes:

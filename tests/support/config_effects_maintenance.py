@@ -219,7 +219,6 @@ _DUAL = {
     "memory.consolidation.archival.dual_mode.summarization_model": "small",
 }
 _LLM = {"memory.consolidation.strategy": "llm"}
-_ARCHIVE = {"memory.consolidation.archival.enabled": True, "memory.consolidation.archival.age_threshold_days": 20}
 _FEW = {"memory.consolidation.max_memories_per_agent": 9}
 _CAP = {"memory.consolidation.max_memories_per_agent": 20}
 _WIKI = {
@@ -279,9 +278,8 @@ EFFECTS = {
     ),
     **_under(
         "memory.consolidation.archival",
-        enabled=Effect(maintenance_run, value=False, given={**_ARCHIVE, **_FEW}),
-        age_threshold_days=Effect(maintenance_run, 300, {**_ARCHIVE, **_FEW}),
-        keep_days=Effect(later, 1, _ARCHIVE),
+        age_threshold_days=Effect(maintenance_run, 300, _DUAL),
+        keep_days=Effect(later, 1, _FEW),
     ),
     **_under(
         "memory.consolidation.archival.dual_mode",

@@ -44,6 +44,7 @@ INERT: dict[str, object] = {
     "memory.retrieval.max_retry_count": 1,
     "memory.retrieval.rerank_cache_ttl_seconds": 60,
     "memory.retrieval.max_reformulation_rounds": 1,
+    "memory.consolidation.archival.enabled": False,
     "memory.embedder.fine_tune.training_data_dir": "documents",
 }
 

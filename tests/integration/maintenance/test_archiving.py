@@ -18,7 +18,7 @@ from support.maintenance_fixture import (
     uid,
 )
 
-from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
 from memcore.jobs import Dead, Done, Outcome, Skipped
 from memcore.ledger.archive import Archived
 from memcore.ledger.runs import Run
@@ -33,12 +33,9 @@ from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage, MemoryRecord
 
-THRESHOLD = 40
-
 
 def policy(**changes: Any) -> ConsolidationConfig:
-    archival = ArchivalConfig(enabled=True, age_threshold_days=THRESHOLD)
-    return ConsolidationConfig(archival=archival, max_removed_fraction=1.0, **changes)
+    return ConsolidationConfig(max_removed_fraction=1.0, **changes)
 
 
 def archived(world: MaintenanceFixture, agent_id: str = AGENT) -> dict[str, Archived]:
@@ -63,13 +60,13 @@ def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixtur
     return make_maintenance_fixture(policy(max_memories_per_agent=1, strategy=ConsolidationStrategyType.NONE))
 
 
-async def test_what_a_summary_replaced_is_archived_always_and_what_the_limit_took_from_an_age(
+async def test_what_a_summary_replaced_and_what_the_limit_took_is_archived(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
-    world = make_maintenance_fixture(policy(max_memories_per_agent=5))
+    world = make_maintenance_fixture(policy(max_memories_per_agent=5, strategy=ConsolidationStrategyType.CONDENSE))
     old = [memory(n, days_old=60, category=MemoryCategory.SOCIAL, with_vectors=n % 2 == 0) for n in range(1, 5)]
-    young = [memory(n, days_old=THRESHOLD - 0.001 * n, category=MemoryCategory.SOCIAL) for n in range(5, 8)]
-    merged = [memory(n, days_old=THRESHOLD - n) for n in range(11, 16)]
+    young = [memory(n, days_old=0.001 * n, category=MemoryCategory.SOCIAL) for n in range(5, 8)]
+    merged = [memory(n, days_old=40 - n) for n in range(11, 16)]
     await world.store([*old, *young, *merged])
     maintenance_run = await world.maintenance_run()
 
@@ -84,9 +81,9 @@ async def test_what_a_summary_replaced_is_archived_always_and_what_the_limit_too
     assert {line.original_id for line in archived_by(world.ledger, maintenance_run.run_id)} == set(kept)
 
 
-async def test_a_memory_that_reaches_the_threshold_this_instant_is_archived(world: MaintenanceFixture) -> None:
-    await removed_by_enforcement(world, memory(1, days_old=THRESHOLD - 1), memory(2, days_old=THRESHOLD))
-    assert set(archived(world)) == {uid(2)}
+async def test_what_the_limit_takes_is_archived_however_young_it_is(world: MaintenanceFixture) -> None:
+    await removed_by_enforcement(world, memory(1, days_old=1), memory(2, days_old=300))
+    assert set(archived(world)) == {uid(1), uid(2)}
 
 
 async def test_what_retention_an_expiry_or_an_end_removes_was_to_be_deleted(
@@ -106,16 +103,6 @@ async def test_what_retention_an_expiry_or_an_end_removes_was_to_be_deleted(
     await world.end("end_session", "s")
     assert await world.live() == {}
     assert archived(world) == {}
-
-
-async def test_what_the_limit_takes_is_not_archived_unless_somebody_turned_it_on(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=1.0, max_memories_per_agent=1))
-    await world.store(memory(n, days_old=200, category=MemoryCategory.SOCIAL) for n in range(1, 6))
-    await world.maintenance_run()
-    assert len(await world.live()) == 1
-    assert world.ledger.archive.count(COMPANY, AGENT) == 0
 
 
 async def test_the_op_says_how_its_sources_are_archived(make_maintenance_fixture: MakeMaintenanceFixture) -> None:

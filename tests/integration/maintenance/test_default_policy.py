@@ -157,4 +157,4 @@ async def test_texts_behind_a_summary_over_the_limit_stay_in_the_archive(
     forget(world)
 
     assert summary.entry.id not in await world.live()
-    assert world.ledger.archive.count(COMPANY, AGENT) == 4
+    assert world.ledger.archive.count(COMPANY, AGENT) == 5

@@ -1,6 +1,7 @@
 """Which memories a full agent loses: by the shipped rule, by a company's own, and by one that fails."""
 
 import math
+import random
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,6 +13,11 @@ from memcore.jobs import Dead, Done, Use
 from memcore.maintenance.enforcement import Candidate
 
 FULL = ConsolidationConfig(strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=3, max_removed_fraction=1.0)
+
+ONES = [
+    f"{one}{other}" for one in ("red", "tall", "glass", "quiet") for other in ("wood", "stone", "field", "gate", "mill")
+]
+COLOURS = ("Red", "Blue", "Green", "Gold", "Grey", "Pink", "White")
 
 REPEATED = "The deploy of the billing service failed on Tuesday because the migration timed out"
 
@@ -43,6 +49,54 @@ async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(
     assert await left(world) == {uid(1), uid(3), uid(5)}
     assert world.ledger.uses.of(COMPANY, AGENT, [uid(1)]).keys() == {uid(1)}
     await world.check_balance()
+
+
+def facts(count: int) -> list[str]:
+    """Facts of one form, each another."""
+    return [f"The {ONES[n % 20]} dashboard of floor {n // 20} is owned by team {COLOURS[n % 7]}" for n in range(count)]
+
+
+async def test_what_is_stored_twice_goes_first_and_never_both_copies_while_another_is_there_twice(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    dice = random.Random(5)  # the same each time
+    world = make_maintenance_fixture(FULL.model_copy(update={"max_memories_per_agent": 300}))
+    texts = facts(350)
+    texts += [f"Reminder: {text}." for text in texts[:50]]
+    ages = dice.sample(range(8, 408), 400)
+    await world.store(
+        memory(n, content=text, days_old=age) for n, (text, age) in enumerate(zip(texts, ages, strict=True), start=1)
+    )
+    at = world.clock.at
+    uses = [Use(agent_id=AGENT, memory_id=uid(n), uses=9, last_used_at=at) for n in dice.sample(range(1, 401), 150)]
+    world.ledger.uses.count(COMPANY, ids.new_id(), uses)
+
+    run = await world.maintenance_run()
+
+    assert run.counts["enforced"] == 100
+    live = await left(world)
+    copies = [{uid(n), uid(350 + n)} & live for n in range(1, 51)]
+    # A hundred go: the fifty copies, then fifty facts by their value alone.
+    assert all(len(each) < 2 for each in copies)
+    used = {each.memory_id for each in uses}
+    single = {uid(n) for n in range(51, 351)}
+    assert used & single <= live
+    assert not any(used & {uid(n), uid(350 + n)} and not copies[n - 1] for n in range(1, 51))
+    assert world.ledger.archive.count(COMPANY, AGENT) == 100
+    await world.check_balance()
+
+
+@pytest.mark.parametrize("limit", [50, 60, 99])
+async def test_with_little_excess_only_copies_go(make_maintenance_fixture: MakeMaintenanceFixture, limit: int) -> None:
+    world = make_maintenance_fixture(FULL.model_copy(update={"max_memories_per_agent": limit}))
+    texts = facts(50) * 2
+    await world.store(memory(n, content=text, days_old=300 - n) for n, text in enumerate(texts, start=1))
+
+    await world.maintenance_run()
+
+    live = [record.entry.content for record in (await world.live()).values()]
+    assert len(live) == limit
+    assert set(live) == set(texts)
 
 
 async def test_uses_by_another_agent_say_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:

@@ -95,6 +95,20 @@ def test_a_retrieval_setting_without_effect_is_named(text: str, warnings: list[s
         ("strategy: dual_mode, archival: {dual_mode: {enabled: true, summarization_model: m}}", []),
         ("llm: {temperature: 0.1}", ["llm has no effect: strategy is condense"]),
         ("condense: {keep_share: 0.4}", []),
+        ("archival: {enabled: true}", []),
+        (
+            "archival: {enabled: false, age_threshold_days: 30}",
+            [
+                (
+                    "archival.enabled has no effect: "
+                    "what the limit removes and what consolidation replaces is always archived"
+                ),
+                (
+                    "archival.age_threshold_days has no effect: "
+                    "strategy is condense, and dual_mode alone waits until memories are so old"
+                ),
+            ],
+        ),
         ("categories: [social]", []),
         ("categories: [social], strategy: none", ["categories has no effect: strategy is none"]),
         ("condense: {keep_share: 0.4}, strategy: simple", ["condense has no effect: strategy is simple"]),

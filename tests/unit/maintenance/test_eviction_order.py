@@ -21,13 +21,16 @@ class ByConfidence:
     async def values(self, records: Sequence[MemoryRecord]) -> list[float]:
         return [record.entry.metadata.confidence for record in records]
 
+    def is_repeated(self, record: MemoryRecord) -> bool:
+        return "twice" in record.entry.metadata.tags
+
 
 async def _pages(*records: MemoryRecord) -> AsyncIterator[tuple[MemoryRecord, ...]]:
     for record in records:
         yield (record,)
 
 
-async def test_protected_last_then_value_then_age_then_id() -> None:
+async def test_protected_last_then_last_copies_then_value_then_age_then_id() -> None:
     order = await lowest(
         _pages(
             memory(1, days_old=90, tags=["core"]),
@@ -36,12 +39,14 @@ async def test_protected_last_then_value_then_age_then_id() -> None:
             memory(4, days_old=20, confidence=0.0),
             memory(6, days_old=30, confidence=0.0),
             memory(5, days_old=30, confidence=0.0),
+            memory(7, days_old=1, tags=["twice"]),
+            memory(8, days_old=1, tags=["twice", "pinned"]),
         ),
         size=10,
         value=cast("MemoryScorer", ByConfidence()),
     )
 
-    assert [eviction_candidate.id for eviction_candidate in order] == [uid(n) for n in (5, 6, 4, 3, 2, 1)]
+    assert [eviction_candidate.id for eviction_candidate in order] == [uid(n) for n in (7, 5, 6, 4, 3, 2, 8, 1)]
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(0, 12))
