@@ -17,6 +17,7 @@ from memcore.client.envelopes import (
     UNNAMED,
     ExperienceFields,
     ImportRecord,
+    LevelChecker,
     OutgoingJob,
     Scope,
     build_application_payload,
@@ -26,7 +27,6 @@ from memcore.client.envelopes import (
     checked,
     store_jobs,
 )
-from memcore.client.levels import LevelChecker
 from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,

@@ -8,8 +8,7 @@ import pytest
 from support.memories import NOW
 
 from memcore import AsyncMemoryClient, MemoryClient, Scope
-from memcore.client.envelopes import OutgoingJob
-from memcore.client.levels import LevelChecker
+from memcore.client.envelopes import LevelChecker, OutgoingJob
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneRunActiveError, MemoryInputError

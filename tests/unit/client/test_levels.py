@@ -6,8 +6,7 @@ from support.memories import NOW
 from support.store_items import item
 
 from memcore import AsyncMemoryClient, MemoryClient
-from memcore.client.envelopes import Scope, build_payload
-from memcore.client.levels import REMEMBERED_SECONDS, LevelChecker
+from memcore.client.envelopes import REMEMBERED_SECONDS, LevelChecker, Scope, build_payload
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
