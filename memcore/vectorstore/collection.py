@@ -1,10 +1,26 @@
-"""One collection: an engine shard, the request that created it, its serialised writes and its upkeep."""
+"""One collection: an engine shard, its serialised writes and its upkeep, and what keeps its folder whole.
+
+The engine writes its log through a memory map and never syncs it: a write survives ``kill -9`` at once, a power cut
+only after the log's pages were synced. Syncing the log costs one fsync a file, outside of the interpreter's lock, while
+the engine's own ``flush()`` syncs about thirty files with everything else standing still.
+
+The engine opens a shard with cut files without an error, and serves what is left of it. So the store keeps two files
+of its own in the collection's folder, and compares at every start:
+
+- ``points.count``: the least number of points. It is raised after the log is synced, and lowered before points are
+  removed, so that whatever ends the process, a whole shard holds at least as many.
+- ``checkpoint.json``: the sizes of the shard's files at the last checkpoint. Between two checkpoints they only grow.
+"""
 
 import asyncio
+import errno
+import fcntl
 import logging
-from collections.abc import Callable, Sequence
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +28,26 @@ import orjson
 import qdrant_edge as edge
 from qdrant_client.http import models as rest
 
-from memcore.vectorstore.durability import (
-    LOG,
-    SHARD,
-    DamagedError,
-    GroupCommit,
-    PointCount,
-    forget_sizes,
-    refuse_cut_files,
-    sync_log,
-    sync_tree,
-    write_checkpoint,
-    write_file,
-)
-from memcore.vectorstore.errors import ApiError, NotFoundError
+from memcore.errors import MemoryConfigError
+from memcore.vectorstore.errors import ApiError, EngineFailedError, NotFoundError
 from memcore.vectorstore.translation import Shape, engine_errors
 from memcore.vectorstore.writes import Operation, PointRemoval
+
+#: Name of the lock file; the kernel drops the lock with the process, however that ends: a left-over file is harmless.
+_LOCK_FILE = "store.lock"
+
+#: The engine's own folder in a collection's folder, its log's in that, and the folder of its segments.
+SHARD, LOG, SEGMENTS = "shard", "wal", "segments"
+
+_COUNT, _CHECKPOINT = "points.count", "checkpoint.json"
+
+#: Digits of a count: always as many, so that a write never changes the file's size and stays in one sector.
+_DIGITS = 20
+
+#: Files of a segment that the engine makes anew, shrinks or removes between two checkpoints (seen in 0.9.0). Without
+#: one of them it refuses to load, or builds it again; the indexes of payloads are among them.
+_CHANGING = frozenset({"segment.json", "tracker_journal.dat"})
+_INDEXES = "payload_index"
 
 #: The file in a collection's folder that holds its name and the request that created it.
 _RECORD = "collection.json"
@@ -39,6 +59,248 @@ _PASSES = 4
 _FORMAT = 1
 
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def owned(folder: Path) -> Generator[None]:
+    """Own a data folder, made when missing, while the context is open; MemoryConfigError names another owner."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(handle, 20, 0).decode(errors="replace").strip() or "unknown"
+            message = f"{folder} is owned by another store server (pid {owner}): use that one, or stop it first."
+            raise MemoryConfigError(message) from None
+        # For people alone: on a full disk there may be no room for it.
+        with suppress(OSError):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder (creations, renames, removals) survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Make every file and name below a folder survive a power cut."""
+    for path, _, files in os.walk(folder):
+        for name in files:
+            sync_file(Path(path) / name)
+        sync_folder(Path(path))
+
+
+def sync_file(path: Path) -> None:
+    """Write a file's dirty pages to disk, those written through a memory map included."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        # fdatasync leaves the time stamps out, which saves a journal commit; macOS has only fsync.
+        getattr(os, "fdatasync", os.fsync)(handle)
+    finally:
+        os.close(handle)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace a file in one step: after a crash it holds either the old content or the new, never a part."""
+    aside = path.with_name(path.name + ".new")
+    with aside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    sync_folder(path.parent)
+
+
+def copy_tree(source: Path, target: Path, *, without: Iterable[str] = ()) -> None:
+    """Copy a folder without what has one of these names; holes stay holes, and the engine's files are mostly holes."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*without), copy_function=_copy_sparse)
+
+
+def _copy_sparse(source: str, target: str) -> str:
+    with Path(source).open("rb") as read, Path(target).open("wb") as write:
+        size, at = os.fstat(read.fileno()).st_size, 0
+        write.truncate(size)
+        while at < size:
+            try:
+                start = os.lseek(read.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # a hole to the end
+                    break
+                raise
+            at = os.lseek(read.fileno(), start, os.SEEK_HOLE)
+            read.seek(start)
+            write.seek(start)
+            write.write(read.read(at - start))
+    return target
+
+
+def sync_log(folder: Path) -> None:
+    """Sync every file of a log folder, and the folder's names. It blocks: call it in a thread."""
+    for path in folder.iterdir():
+        try:
+            sync_file(path)
+        except FileNotFoundError:
+            # a checkpoint on the loop's thread has just dropped a segment that the shard no longer needs
+            continue
+    sync_folder(folder)
+
+
+class GroupCommit:
+    """Makes writes survive a power cut: several writers share one sync, which blocks a thread of the executor."""
+
+    def __init__(self, *, sync: Callable[[], None], executor: Executor) -> None:
+        self._sync = sync
+        self._executor = executor
+        self._written = 0
+        self._synced = 0
+        self._running: asyncio.Task[None] | None = None
+        self._failure: OSError | None = None
+
+    @property
+    def pending(self) -> int:
+        """How many writes are not yet on disk."""
+        return self._written - self._synced
+
+    def wrote(self) -> None:
+        """Note one write to the log."""
+        self.refuse_if_failed()
+        self._written += 1
+
+    def refuse_if_failed(self) -> None:
+        """Refuse when a sync has failed: the kernel drops the dirty pages then, and a second sync would lie."""
+        if self._failure is not None:
+            raise EngineFailedError(f"the disk failed to sync ({self._failure.strerror}): restart the store server")
+
+    async def settle(self) -> None:
+        """Return when every write noted before this call is on disk; raises EngineFailedError when the disk fails."""
+        mark = self._written
+        while self._synced < mark:
+            self.refuse_if_failed()
+            if self._running is None:
+                self._running = asyncio.create_task(self._commit())
+            await asyncio.shield(self._running)
+
+    async def _commit(self) -> None:
+        mark = self._written
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._sync)
+            self._synced = mark
+        except OSError as error:
+            self._failure = error
+        finally:
+            self._running = None
+
+
+class DamagedError(Exception):
+    """A collection's folder does not hold what it should; the message says which file, or how many points."""
+
+
+class PointCount:
+    """The least number of points that the shard in a collection's folder must hold, on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _COUNT
+        self.least = least_points(folder)
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._is_lowered = False
+
+    def keep(self, points: int) -> None:
+        """Note how many points are on disk; raises OSError."""
+        if points != self.least:
+            os.pwrite(self._handle, b"%0*d\n" % (_DIGITS, points), 0)
+            self.least = points
+
+    def lower(self, points: int) -> None:
+        """Note before a removal how few points may be left after it; raises OSError."""
+        if self.least is None or points < self.least:
+            self.keep(max(0, points))
+            self._is_lowered = True
+
+    def sync(self) -> None:
+        """Make a lowered count survive a power cut, as the removal will that follows it; called in a thread."""
+        if self._is_lowered:
+            self._is_lowered = False
+            sync_file(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._handle)
+
+
+def least_points(folder: Path) -> int | None:
+    """Return the least number of points that a collection's shard must hold, None where it is not recorded."""
+    try:
+        content = (folder / _COUNT).read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(content) != _DIGITS + 1 or not content.strip().isdigit():
+        _log.warning("store.count.unreadable path=%s", folder / _COUNT)
+        return None
+    return int(content)
+
+
+def write_checkpoint(folder: Path) -> None:
+    """Note the sizes of the shard's files and its last operation, right after a checkpoint; raises OSError."""
+    shard = folder / SHARD
+    sizes = {
+        str(path.relative_to(shard)): path.stat().st_size
+        for path in (shard / SEGMENTS).rglob("*")
+        if path.name not in _CHANGING and _INDEXES not in path.parts and path.is_file()
+    }
+    _note(folder, {"files": sizes, "operation": last_operation(shard)})
+
+
+def forget_sizes(folder: Path) -> None:
+    """Note that the next checkpoint removes files, so that a crash in it is not taken for damage; raises OSError."""
+    _note(folder, {"files": {}, "operation": noted_operation(folder)})
+
+
+def _note(folder: Path, noted: dict[str, Any]) -> None:
+    if noted != _noted(folder):
+        write_file(folder / _CHECKPOINT, orjson.dumps(noted))
+
+
+def noted_operation(folder: Path) -> int | None:
+    """Return the number of the last operation before the last checkpoint, None where it is not known."""
+    found: int | None = _noted(folder).get("operation")
+    return found
+
+
+def last_operation(shard: Path) -> int | None:
+    """Return the number of the last operation that the segments of a flushed shard hold."""
+    states = [orjson.loads(path.read_bytes()) for path in (shard / SEGMENTS).glob("*/segment.json")]
+    return max((state["version"] for state in states if state.get("version") is not None), default=None)
+
+
+def refuse_cut_files(folder: Path) -> None:
+    """Raise DamagedError where a file is missing or shorter than noted; asked before the engine touches them."""
+    for name, size in sorted(_noted(folder).get("files", {}).items()):
+        try:
+            found = (folder / SHARD / name).stat().st_size
+        except FileNotFoundError:
+            raise DamagedError(f"{SHARD}/{name} is missing") from None
+        if found < size:
+            raise DamagedError(f"{SHARD}/{name} is cut: it has {found} of {size} bytes")
+
+
+def _noted(folder: Path) -> dict[str, Any]:
+    try:
+        noted: dict[str, Any] = orjson.loads((folder / _CHECKPOINT).read_bytes())
+    except FileNotFoundError:
+        return {}
+    except orjson.JSONDecodeError:
+        _log.warning("store.checkpoint.unreadable path=%s", folder / _CHECKPOINT)
+        return {}
+    return noted
 
 
 class Collection:

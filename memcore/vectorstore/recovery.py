@@ -4,7 +4,7 @@ A damaged shard is moved aside within its collection's folder and never deleted:
 
     collections/NAME/
     ├── collection.json
-    ├── points.count, checkpoint.json    what the shard must hold (see ``durability``)
+    ├── points.count, checkpoint.json    what the shard must hold (see ``collection``)
     ├── shard/                           missing while the collection is refused
     ├── damaged-TIME/                    a shard that was set aside
     └── refused.json                     why the collection is refused; none while it is served
@@ -26,16 +26,18 @@ import qdrant_edge as edge
 
 from memcore.errors import MemoryConfigError
 from memcore.free_space import FOR_WRITES, refuse_when_low
-from memcore.vectorstore.collection import Collection, created_as, load_shard
-from memcore.vectorstore.durability import (
+from memcore.vectorstore.collection import (
     LOG,
     SEGMENTS,
     SHARD,
+    Collection,
     DamagedError,
     PointCount,
     copy_tree,
+    created_as,
     last_operation,
     least_points,
+    load_shard,
     noted_operation,
     owned,
     refuse_cut_files,

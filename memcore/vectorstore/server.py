@@ -26,7 +26,7 @@ import uvloop
 
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore.app import build_app
-from memcore.vectorstore.durability import owned
+from memcore.vectorstore.collection import owned
 from memcore.vectorstore.store import Store
 
 #: Exit code of a server that could not start.

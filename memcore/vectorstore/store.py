@@ -24,8 +24,7 @@ from qdrant_client.http import models as rest
 
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_WRITES, refuse_when_low
-from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.durability import DamagedError, sync_folder
+from memcore.vectorstore.collection import Collection, DamagedError, sync_folder
 from memcore.vectorstore.errors import (
     ApiError,
     BadRequestError,
@@ -70,7 +69,7 @@ _SYNC_THREADS = 4
 
 
 class Store:
-    """The open data folder, which this process owns (see ``durability.owned``).
+    """The open data folder, which this process owns (see ``collection.owned``).
 
     A collection that is damaged and cannot be rebuilt is refused; the others are served. Raises MemoryDiskFullError
     when the disk is too full to tell whether a collection is damaged.

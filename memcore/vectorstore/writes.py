@@ -27,7 +27,7 @@ from memcore.vectorstore.translation import (
 
 @dataclass(frozen=True, kw_only=True)
 class PointRemoval:
-    """An operation that removes the points of a filter; how many can go is asked before (``durability.PointCount``)."""
+    """An operation that removes the points of a filter; how many can go is asked before (``collection.PointCount``)."""
 
     operation: edge.UpdateOperation
     where: edge.Filter

@@ -21,8 +21,7 @@ from memcore import free_space
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore import recovery
 from memcore.vectorstore.app import build_app
-from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.durability import DamagedError, copy_tree, least_points
+from memcore.vectorstore.collection import Collection, DamagedError, copy_tree, least_points
 from memcore.vectorstore.errors import UnavailableError
 from memcore.vectorstore.store import Store
 from memcore.vectorstore.translation import index_type

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memcore.vectorstore.durability import GroupCommit
+from memcore.vectorstore.collection import GroupCommit
 from memcore.vectorstore.errors import EngineFailedError
 
 

@@ -16,8 +16,7 @@ from support.running_stack import wait_until
 
 from memcore.vectorstore import collection as collection_module
 from memcore.vectorstore import store as store_module
-from memcore.vectorstore.collection import Collection
-from memcore.vectorstore.durability import sync_log
+from memcore.vectorstore.collection import Collection, sync_log
 from memcore.vectorstore.errors import UnavailableError
 from memcore.vectorstore.store import IDLE, OLDEST_CHECKPOINT, QUIET, Store
 from memcore.vectorstore.writes import CHUNK_POINTS, upsert
