@@ -18,8 +18,6 @@ from memcore.models.memory import (
     MemoryQuery,
     MemoryStoreRequest,
     memory_ids,
-    require_agent_id,
-    require_memory_id,
     require_new_agent_id,
 )
 from memcore.records import MemoryRecord, Where
@@ -51,15 +49,6 @@ def fresh_record(
     except ValidationError as error:
         raise MemoryInputError.of(error) from error
     return MemoryRecord(entry=entry)
-
-
-def unique_records(records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    """Check the ids, and return the first record of each in order, as if those of one id came one after the other."""
-    first: dict[str, MemoryRecord] = {}
-    for record in records:
-        require_agent_id(record.entry.agent_id)
-        first.setdefault(require_memory_id(record.entry.id), record)
-    return list(first.values())
 
 
 #: The age of a memory: its creation time, and its id among those of one time.

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from memcore import errors
-from memcore.backends.base import Age, RecordBackend, age, age_at, cursor_after, unique_records
+from memcore.backends.base import Age, RecordBackend, age, age_at, cursor_after
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import best_first
 from memcore.backends.protocol import (
@@ -34,6 +34,7 @@ from memcore.models.memory import (
     MemoryMetadata,
     MemoryQuery,
     require_agent_id,
+    require_ids,
 )
 from memcore.records import MemoryRecord, Page, Scope, Where
 
@@ -234,12 +235,14 @@ class CompositeBackend(RecordBackend):
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record that no child has yet to the child of its namespace; a failure may leave some written."""
-        unique = unique_records(records)
+        unique: dict[str, MemoryRecord] = {}
+        for record in records:
+            unique.setdefault(require_ids(record.entry), record)
         self._require_connected()
-        misplaced = await self._misplaced(unique)
+        misplaced = await self._misplaced(list(unique.values()))
         shares: dict[str, list[MemoryRecord]] = {}
-        for record in unique:
-            if record.entry.id not in misplaced:
+        for key, record in unique.items():
+            if key not in misplaced:
                 shares.setdefault(self._child_of(record.entry.namespace), []).append(record)
         placed = {name: (self._children[name], share) for name, share in shares.items()}
         await all_answers(placed, lambda each: each[0].store_many(each[1]))

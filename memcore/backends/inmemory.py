@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from memcore import ids
-from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fresh_record, unique_records
+from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fresh_record
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import best_first
 from memcore.backends.protocol import MAX_PAGE
@@ -24,6 +24,7 @@ from memcore.models.memory import (
     excluded_agents,
     memory_ids,
     require_agent_id,
+    require_ids,
 )
 from memcore.records import MemoryRecord, Page, Scope, Where
 
@@ -229,10 +230,12 @@ class InMemoryBackend(RecordBackend):
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Keep every record whose id is new. Raises MemoryStoreError at the cap, and then keeps none of them."""
-        unique = unique_records(records)
+        unique: dict[str, MemoryRecord] = {}
+        for each in records:
+            unique.setdefault(require_ids(each.entry), each)
         with self._lock:
             self._require_connected()
-            fresh = {r.entry.id: r for r in unique if r.entry.id not in self._owners}
+            fresh = {key: each for key, each in unique.items() if key not in self._owners}
             self._evict_for(fresh.values())
             for memory_id, record in fresh.items():
                 agent_id = record.entry.agent_id

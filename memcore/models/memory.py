@@ -337,6 +337,12 @@ def require_memory_id(memory_id: str) -> str:
     return memory_id
 
 
+def require_ids(entry: MemoryEntry) -> str:
+    """Return the id of a memory to be written, or raise MemoryInputError when it or its agent's cannot be one."""
+    require_agent_id(entry.agent_id)
+    return require_memory_id(entry.id)
+
+
 # Working memories end with their task whatever the level, so they need no other id.
 
 

@@ -12,7 +12,6 @@ from qdrant_client.models import Filter, FilterSelector, UpdateMode
 from sqlalchemy import Connection, delete, select, update
 
 from memcore import ids
-from memcore.backends.base import unique_records
 from memcore.backends.mem0.filters import narrower, of_where, owned, shared, with_ids, without
 from memcore.backends.mem0.points import Key, encode, encode_shared, iso, metadata_payload, to_records, to_upsert
 from memcore.backends.protocol import MAX_PAGE
@@ -23,7 +22,7 @@ from memcore.ledger.collections import EmbedderIdentity, ServedCollection
 from memcore.ledger.database import Database, add_new, id_chunks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
-from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids
+from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_ids
 from memcore.records import MemoryRecord, Vectors, Where
 
 #: mem0's words for what happened.
@@ -280,16 +279,16 @@ class Writer:
         self._takes_unlabelled_vectors = takes_unlabelled_vectors
 
     def store(self, records: Sequence[MemoryRecord]) -> None:
-        """Embed records without vectors, write the new ones, and record them in the history."""
-        unique = unique_records(records)
-        for at in range(0, len(unique), MAX_PAGE):
-            chunk = unique[at : at + MAX_PAGE]
-            self.insert(chunk)
-            # After the write: a crash between the two leaves a memory without its ADD row, and the redelivery adds it.
-            again = self._history.added([record.entry for record in chunk])
-            if again:
-                # Stored anew, or removed by a run between the two writes: then its text would stay in the history.
-                self._history.taken_back(set(again) - set(self._staying(again)))
+        """Embed records without vectors, write the new ones, and record them in the history; at most a page of them."""
+        unique: dict[str, MemoryRecord] = {}
+        for record in records:
+            unique.setdefault(require_ids(record.entry), record)
+        self.insert(list(unique.values()))
+        # After the write: a crash between the two leaves a memory without its ADD row, and the redelivery adds it.
+        again = self._history.added([record.entry for record in unique.values()])
+        if again:
+            # Stored anew, or removed by a run between the two writes: then its text would stay in the history.
+            self._history.taken_back(set(again) - set(self._staying(again)))
 
     def insert(
         self, records: Sequence[MemoryRecord], *, payload_of: Callable[[MemoryRecord], dict[str, Any]] = encode
