@@ -1,4 +1,4 @@
-"""An unmodified mem0.Memory works through the store server: adds, lists, searches, gets, updates, deletes."""
+"""An unmodified mem0 works through the store server: its Memory, and each call and filter of its Qdrant store."""
 
 import json
 import os
@@ -52,12 +52,45 @@ listed = memory.get_all(filters={"agent_id": "a"})["results"]
 noted = memory.get_all(filters={"agent_id": "b", "category": {"in": ["note"]}})["results"]
 memory.delete(ids[0])
 left = memory.get_all(filters={"agent_id": "a"})["results"]
+got, history = memory.get(ids[1])["memory"], memory.history(ids[1])
 memory.delete_all(agent_id="b")
+
+from qdrant_client.models import SparseVector
+from mem0.vector_stores.qdrant import Qdrant
+store = Qdrant("bare", 2, url=os.environ["STORE_URL"], api_key=os.environ["STORE_KEY"])
+store._encode_bm25 = lambda text: SparseVector(indices=[5], values=[1.0])
+store._get_bm25_encoder = lambda: None
+rows = [{"data": "red", "n": 1, "at": "2026-01-01T00:00:00Z"},
+        {"data": "green tea", "n": 2, "at": "2026-02-01T00:00:00Z"},
+        {"data": "blue whale", "n": 3, "at": "2026-03-01T00:00:00Z"}]
+store.insert([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], rows, [1, 2, 3])
+store.update(2, [0.9, 0.5], rows[1])
+store.update(3, vector=[0.1, 1.0])
+store.update(3, payload={"mood": "calm"})
+def of(points): return [one.id for one in points]
+def kept_by(given): return sorted(of(store.list(given)[0]))
+kept = {
+    "searched": of(store.search("", [1.0, 0.0], 2)),
+    "batch": [of(each) for each in store.search_batch(["", ""], [[1.0, 0.0], [0.0, 1.0]], 1)],
+    "words": of(store.keyword_search("words", 3, {"n": 2})), "got": store.get(3).payload["mood"],
+    "filters": [kept_by(each) for each in (
+        {"n": 1}, {"n": [1, 2]}, {"n": {"eq": 2}}, {"n": {"ne": 2}},
+        {"n": {"gte": 2, "lt": 3}}, {"n": {"in": [3]}}, {"n": {"nin": [3]}},
+        {"at": {"gt": "2026-01-15T00:00:00Z"}}, {"data": {"contains": "whale"}},
+        {"data": {"icontains": "tea"}}, {"n": "*"},
+        {"OR": [{"n": 1}, {"n": 3}]}, {"NOT": [{"n": 1}]}, {"AND": [{"n": 1}, {"NOT": [{"data": "red"}]}]})],
+    "collection": [store.col_info().points_count, "bare" in {one.name for one in store.list_cols().collections}],
+}
+store.delete(1)
+kept["left"] = kept_by(None)
+store.reset()
+kept["reset"] = kept_by(None)
+store.delete_col()
 print(json.dumps({
-    "got": memory.get(ids[1])["memory"], "found": [one["memory"] for one in found],
+    "got": got, "found": [one["memory"] for one in found],
     "listed": sorted(one["memory"] for one in listed), "noted": [one["memory"] for one in noted],
     "left": [one["memory"] for one in left], "b": memory.get_all(filters={"agent_id": "b"})["results"],
-    "history": [one["event"] for one in memory.history(ids[1])],
+    "history": [one["event"] for one in history], "store": kept,
 }))
 '''
 
@@ -90,4 +123,18 @@ def test_an_unmodified_mem0_lives_on_the_store_server(tmp_path: Path) -> None:
         "left": ["the build failed on monday"],
         "b": [],
         "history": ["ADD", "UPDATE"],
+        "store": {
+            "searched": [1, 2],
+            "batch": [[1], [3]],
+            "words": [2],
+            "got": "calm",
+            "filters": [
+                *([1], [1, 2], [2], [1, 3], [2], [3], [1, 2]),
+                *([2, 3], [3], [2], [1, 2, 3]),
+                *([1, 3], [2, 3], []),
+            ],
+            "collection": [3, True],
+            "left": [2, 3],
+            "reset": [],
+        },
     }
