@@ -165,11 +165,8 @@ class FineTuneEvent(StrEnum):
     CHECKPOINT_SAVED = "memory.fine_tune.checkpoint_saved"
     #: The checkpoint did not beat the embedder in use.
     CHECKPOINT_REJECTED = "memory.fine_tune.checkpoint_rejected"
-    EVAL_COMPLETED = "memory.fine_tune.eval_completed"
     #: The health endpoint's port is taken; the stage goes on without it.
     HEALTH_BIND_FAILED = "fine_tune.health_server.bind_failed"
-    #: A line looked like a marker and was none.
-    MARKER_DISCARDED = "fine_tune.container.marker_discarded"
     #: A container has ended and could not be removed; the next attempt at its stage tries again.
     CONTAINER_LEFT = "fine_tune.container.left"
     #: The Docker engine did not answer; it is asked again.
