@@ -4,6 +4,7 @@ A package can replace the rule that values a memory.
 """
 
 import builtins
+import heapq
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Protocol, Self
 from memcore.backends.protocol import pages
 from memcore.errors import MemoryConfigError
 from memcore.jobs import Use
+from memcore.maintenance.consolidation.condense import Vocabulary
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.repetitions import Repetitions
@@ -32,21 +34,28 @@ MANY_USES = 8
 #: Weight of use beside recency: use shows that a memory was wanted, age only that it may not be any more.
 USE_WEIGHT = 3.0
 
+#: Words of a memory by which it is told how much it says. More would make a long text worth more than any short fact.
+RAREST_WORDS = 4
+
 #: Share of its value that is left to a memory which another one repeats.
 REPEATED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A memory to be valued, how often the agent was shown it, and whether another memory says all that it says.
+    """A memory to be valued.
 
-    The uses of a memory that repeats others include theirs.
+    Attributes:
+        uses: how often the agent was shown it, or a memory that it repeats.
+        is_repeated: whether another memory says all that it says.
+        information: how much it says: the rarity (idf) of its four rarest words among the agent's memories, added up.
     """
 
     entry: MemoryEntry
     uses: int = 0
     last_used_at: datetime | None = None
     is_repeated: bool = False
+    information: float = 1.0
 
 
 class MemoryValue(Protocol):
@@ -62,17 +71,18 @@ class MemoryValue(Protocol):
 
 
 def usual_value(candidate: Candidate, now: datetime) -> float:
-    """Return confidence x (recency + 3 x use), a tenth of it where another memory says all that this one says.
+    """Return confidence x information x (1 + recency + 3 x use).
 
-    Recency halves every 90 days since the memory was made. Use grows with the logarithm of the uses, up to 8, and
-    halves every 90 days since the last one.
+    A tenth of it is left where another memory says all that this one says. Recency halves every 90 days since the
+    memory was made. Use grows with the logarithm of the uses, up to 8, and halves every 90 days since the last one.
     """
     entry = candidate.entry
-    worth = _halved(now - entry.created_at)
+    worth = 1.0 + _halved(now - entry.created_at)
     if candidate.last_used_at is not None:
         often = min(1.0, math.log1p(candidate.uses) / math.log1p(MANY_USES))
         worth += USE_WEIGHT * often * _halved(now - candidate.last_used_at)
-    return entry.metadata.confidence * worth * (REPEATED_SHARE if candidate.is_repeated else 1.0)
+    repeated = REPEATED_SHARE if candidate.is_repeated else 1.0
+    return entry.metadata.confidence * candidate.information * worth * repeated
 
 
 def _halved(since: timedelta) -> float:
@@ -106,13 +116,14 @@ def installed_value() -> MemoryValue:
 
 
 class MemoryScorer:
-    """Scores one agent's memories by the rule; the first call looks for repetitions."""
+    """Scores one agent's memories by the rule; the first call reads them all: repetitions, and how rare words are."""
 
     def __init__(self, snapshot: AgentSnapshot, value: MemoryValue) -> None:
         self._snapshot = snapshot
         self._value = value
         self._copies: Mapping[str, tuple[str, ...]] | None = None
         self._repeated = frozenset[str]()
+        self._words = Vocabulary()
 
     async def values(self, records: Sequence[MemoryRecord]) -> list[float]:
         """Return the value of each memory. Raises MemoryConfigError when the rule fails, or gives no finite number."""
@@ -121,17 +132,23 @@ class MemoryScorer:
             repetitions = Repetitions()
             async for page in pages(snapshot.backend, snapshot.free):
                 repetitions.add(page)
+                self._words.add([record.entry.content for record in page])
             self._copies = {group.kept: group.repeated for group in repetitions.groups()}
             self._repeated = frozenset().union(*self._copies.values())
         ids = {record.entry.id: (record.entry.id, *self._copies.get(record.entry.id, ())) for record in records}
         uses = snapshot.ledger.uses.of(
             snapshot.company, snapshot.agent_id, {each for copies in ids.values() for each in copies}
         )
+        terms = self._words.terms_of([record.entry.content for record in records])
         worth: list[float] = []
-        for record in records:
+        for record, words in zip(records, terms, strict=True):
             count, last_used_at = total_use(uses[each] for each in ids[record.entry.id] if each in uses)
             candidate = Candidate(
-                entry=record.entry, uses=count, last_used_at=last_used_at, is_repeated=self.is_repeated(record)
+                entry=record.entry,
+                uses=count,
+                last_used_at=last_used_at,
+                is_repeated=self.is_repeated(record),
+                information=sum(heapq.nlargest(RAREST_WORDS, map(self._words.rarity, words))),
             )
             worth.append(self._asked(candidate))
         return worth

@@ -1,7 +1,7 @@
 """Repetitions: which memories another one says again, word by word.
 
 Memory A is repeated by memory B when all words of A stand in B in the same order, and what B says more is little and
-harmless. So whoever keeps B loses nothing of A. A word in place of another is always another fact.
+harmless. With B alone nothing of A is lost. A word in place of another is always another fact.
 """
 
 import hashlib

@@ -180,8 +180,14 @@ class Vocabulary:
 
     def __init__(self, texts: Sequence[str] = ()) -> None:
         self._tokenizer = Tokenizer()
-        self._texts = len(texts)
-        self._texts_with = Counter(term for terms in self.terms_of(texts) for term in terms)
+        self._texts = 0
+        self._texts_with = Counter[str]()
+        self.add(texts)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Count further texts."""
+        self._texts += len(texts)
+        self._texts_with.update(term for terms in self.terms_of(texts) for term in terms)
 
     @property
     def is_empty(self) -> bool:

@@ -51,6 +51,25 @@ async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(
     await world.check_balance()
 
 
+async def test_of_memories_of_one_age_those_that_say_least_go(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(FULL)
+    said = [
+        "Thanks, that sounds great, talk to you soon",
+        "Ines is allergic to hazelnuts",
+        "That sounds great, thanks",
+        "Invoices of ACME go to billing@acme.example as PDF",
+        "Great, talk to you soon, thanks a lot for that",
+        "The backup runs on host kestrel at 03:15",
+    ]
+    await world.store([memory(n, days_old=100, content=text) for n, text in enumerate(said)])
+
+    await world.maintenance_run()
+
+    assert await left(world) == {uid(1), uid(3), uid(5)}
+
+
 def facts(count: int) -> list[str]:
     """Facts of one form, each another."""
     return [f"The {ONES[n % 20]} dashboard of floor {n // 20} is owned by team {COLOURS[n % 7]}" for n in range(count)]
