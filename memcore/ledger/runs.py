@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, update
@@ -23,7 +23,9 @@ from memcore.ledger.work_items import (
     WorkRecord,
     WorkState,
     add_items,
+    is_item,
     move,
+    moving,
     new_item,
 )
 from memcore.models.base import NotBlankStr, ValidatedModel
@@ -53,6 +55,17 @@ class RunStep(StrEnum):
     RESTORE = "restore"
     REMOVE = "remove"
     FINISHED = "finished"
+
+
+#: Counts of a held run: what its plan said that consolidation and enforcement would remove.
+PLANNED_MERGED, PLANNED_ENFORCED = "planned_consolidated", "planned_enforced"
+
+
+class ApprovedPlan(NamedTuple):
+    """What a released run may remove at most: the figures that its held plan showed."""
+
+    merged: int
+    enforced: int
 
 
 def _run_id(fields: dict[str, Any]) -> str:
@@ -128,6 +141,19 @@ class Run(WorkRecord):
     scope_id: str | None = None
 
     @property
+    def is_unbounded(self) -> bool:
+        """Whether a person allowed a large removal before there was a plan."""
+        return self.allow_large and "planned" not in self.counts
+
+    @property
+    def approved(self) -> ApprovedPlan | None:
+        """What a person was shown when they released the run; None of a run that was not released."""
+        if not self.allow_large or self.is_unbounded:
+            return None
+        # A run that an earlier release held has no figures of its steps: it is held once more, with them.
+        return ApprovedPlan(self.counts.get(PLANNED_MERGED, 0), self.counts.get(PLANNED_ENFORCED, 0))
+
+    @property
     def is_preemptible(self) -> bool:
         """Whether it is a maintenance run that waits, or was woken: a run of another kind preempts it."""
         is_ready = self.state in {WorkState.AVAILABLE, WorkState.WAITING}
@@ -159,7 +185,7 @@ def add_runs(connection: Connection, new: Iterable[NewRun], *, now: datetime, **
     return tuple(record_of(WorkItem, row) for run_id, row in items.items() if run_id in added)
 
 
-#: How a claimed run may end, or stop; a held one can be released later.
+#: How a claimed run may end, or stop; a held one can be released or dismissed later.
 _ENDS: dict[WorkState, WorkEvent] = {
     WorkState.DONE: "finish",
     WorkState.SKIPPED: "skip",
@@ -233,16 +259,30 @@ class Runs(Work[Run]):
         counts: dict[str, int],
         reason: str | None = None,
     ) -> Run:
-        """End the run as done, skipped, failed or held, and release it; LeaseLostError when another worker holds it."""
+        """End the run as done, skipped, failed or held, and release it; LeaseLostError when another worker holds it.
+
+        A run that is held takes the place of the agent's other held run, which is dismissed.
+        """
         if state not in _ENDS:
             raise MemoryInputError("state", f"{state} does not end a run; use done, skipped, failed or held")
-        own = {"step": RunStep.FINISHED.value} if state is WorkState.DONE else {}
+        own: Row = {"step": RunStep.FINISHED.value} if state is WorkState.DONE else {}
+        if state is WorkState.HELD:
+            own = {"step": RunStep.CONSOLIDATION.value, "allow_large": False}
         with self._database.write() as connection:
             run = self._counted(connection, company, run_id, token, _ENDS[state], counts, own=own, reason=reason)
             if state in {WorkState.DONE, WorkState.SKIPPED} and run.kind == "maintenance":
                 agent = equals(agents, company=run.company, agent_id=run.agent_id)
                 connection.execute(update(agents).where(agent).values(last_run_at=self._clock()))
+            if state is WorkState.HELD:
+                self._replace_held(connection, run)
         return run
+
+    def _replace_held(self, connection: Connection, run: Run) -> None:
+        """Dismiss the other held runs of a run's agent: a person decides about the newest figures."""
+        mine = equals(runs, company=run.company, agent_id=run.agent_id) & (runs.c.run_id != run.run_id)
+        held = equals(work_items, company=run.company, kind=self._kind, state=WorkState.HELD.value)
+        held &= work_items.c.key.in_(select(runs.c.run_id).where(mine))
+        move(connection, "dismiss", held, now=self._clock(), reason=f"replaced by {run.run_id}, which looked again")
 
     def _counted(
         self,
@@ -269,30 +309,57 @@ class Runs(Work[Run]):
         run = self._move(company, run_id, "wake", work_items.c.dispatch_after > now, dispatch_after=now)
         return None if run is None else self.item(company, run_id)
 
-    def approve_held(self, company: str, run_id: str) -> WorkItem:
-        """Approve a held run: queue it again, past the removal guard, and return its item to be dispatched.
+    def approve_held(self, company: str, run_id: str, *, note: AuditNote | None = None) -> WorkItem:
+        """Approve what a held run's plan showed: queue it again, and return its item to be dispatched.
+
+        It begins anew with retention. The line for the audit is written with it, or neither is.
 
         Raises:
             MemoryNotFoundError: the id names no run.
             MemoryInputError: the run is not held, or its agent has another open run.
         """
+        own: Row = {"allow_large": True, "step": RunStep.RETENTION.value}
         try:
-            run = self._move(company, run_id, "approve", own={"allow_large": True}, reason=None)
+            self._decide(company, run_id, "approve", note, own=own, reason=None)
         except MemoryStoreError as error:
             if not isinstance(error.__cause__, IntegrityError):
                 raise
             raise MemoryInputError("run_id", "its agent has an active run; wait until that has ended") from None
-        if run is None:
-            found = self.get(company, run_id)
-            if found is None:
-                raise MemoryNotFoundError(f"run_id: {run_id!r} names no run")
-            raise MemoryInputError("run_id", f"the run is {found.state}; only a held run can be released")
         return self.item(company, run_id)
 
+    def dismiss(self, company: str, run_id: str, *, reason: str, note: AuditNote | None = None) -> Run:
+        """Decide against a held run: it removes nothing more. Raises as :meth:`approve_held`."""
+        return self._decide(company, run_id, "dismiss", note, reason=reason)
+
+    def _decide(
+        self,
+        company: str,
+        run_id: str,
+        event: Literal["approve", "dismiss"],
+        note: AuditNote | None,
+        *,
+        own: Row | None = None,
+        reason: str | None,
+    ) -> Run:
+        """Move a held run as a person decided, and write the line for the audit."""
+        now = self._clock()
+        with self._database.write() as connection:
+            held = is_item(self._name(company, run_id)) & (work_items.c.state == WorkState.HELD)
+            query = moving(event, held, now=now, reason=reason)
+            run = self._changed(connection, company, run_id, query, own=own)
+            if run is not None:
+                if note is not None:
+                    append(connection, company, note, at=now)
+                return run
+        found = self.get(company, run_id)
+        if found is None:
+            raise MemoryNotFoundError(f"run_id: {run_id!r} names no run")
+        raise MemoryInputError("run_id", f"the run is {found.state}; only a held run can be released or dismissed")
+
     def list(
-        self, company: str, *, agent_id: str | None = None, state: WorkState | None = None, limit: int = 50
+        self, company: str, *, agent_id: str | None = None, state: WorkState | None = None, limit: int | None = 50
     ) -> tuple[Run, ...]:
-        """Return a company's runs, the newest first."""
+        """Return a company's runs, the newest first; with None as the limit all of them."""
         wanted = [runs.c.company == company]
         wanted += [] if agent_id is None else [runs.c.agent_id == agent_id]
         wanted += [] if state is None else [work_items.c.state == state]
@@ -338,5 +405,5 @@ class Runs(Work[Run]):
         )
         return {row["scope_id"]: row["at"] for row in self._database.rows_with(query, runs.c.scope_id, scope_ids)}
 
-    def _newest(self, *wanted: ColumnElement[bool], limit: int) -> "tuple[Run, ...]":
+    def _newest(self, *wanted: ColumnElement[bool], limit: int | None) -> "tuple[Run, ...]":
         return self._all(self._rows().where(*wanted).order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit))

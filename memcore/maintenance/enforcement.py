@@ -239,13 +239,17 @@ def _as_it_is(_record: MemoryRecord) -> ArchivalMode:
     return ArchivalMode.EXTRACTIVE
 
 
-async def apply_enforcement(store: JournaledStore, value: MemoryScorer) -> None:
+async def apply_enforcement(store: JournaledStore, value: MemoryScorer, *, most: int | None = None) -> None:
     """Remove exactly the excess over the agent's limit, by the store's count; all of it is archived.
+
+    A released run removes at most as many as a person was shown (``most``).
 
     Memories under a hold are neither counted nor removed: else others, that nobody restored, would go instead.
     """
     snapshot, removed = store.snapshot, 0
     while (excess := await snapshot.backend.count_where(snapshot.free) - snapshot.terms.max_memories) > 0:
+        if most is not None and (excess := min(excess, most - removed)) <= 0:
+            break
         found = await lowest(pages(snapshot.backend, snapshot.free), size=min(excess, ROUND_SIZE), value=value)
         taken = 0
         for is_protected in (False, True):

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -45,6 +45,10 @@ class PlannedStep(Frozen):
     tokens: int = 0
 
 
+#: Retention that finds nothing, or is done.
+NOTHING_DUE = PlannedStep(step=RunStep.RETENTION, removed=0, examples=())
+
+
 class PlannedGroup(Frozen):
     """The memories of one category and namespace that consolidation would merge."""
 
@@ -60,7 +64,8 @@ class MaintenancePlan(Frozen):
     """What a run would do to an agent's memories.
 
     Attributes:
-        is_held: whether the removal guard would hold a run, because it would remove too large a share.
+        is_held: whether the removal guard would hold a run after retention, because consolidation and enforcement
+            would remove too large a share of what is left.
         waits: what a run would wait for before it consolidates, in one sentence; its merges are not counted.
         groups: the memories to merge; empty, like all figures of archive and models, unless details were asked for.
     """
@@ -99,12 +104,36 @@ class MaintenancePlan(Frozen):
         return sum(step.tokens for step in self.steps)
 
     @property
+    def left(self) -> int:
+        """Memories that retention would leave: the removal guard judges a share of these."""
+        return self.live - self.removed_by(RunStep.RETENTION)
+
+    @property
+    def guarded(self) -> int:
+        """Memories that consolidation and enforcement together would remove: the removal guard counts only these."""
+        return self.removed_by(RunStep.CONSOLIDATION) + self.removed_by(RunStep.ENFORCEMENT)
+
+    def removed_by(self, name: RunStep) -> int:
+        """Return how many memories a step would remove."""
+        return sum(step.removed for step in self.steps if step.step is name)
+
+    @property
     def reason(self) -> str:
         """One sentence: why the run is held, and how to approve it."""
-        share = self.removed / self.live if self.live else 0.0
+        share = self.guarded / self.left if self.left else 0.0
         return (
-            f"would remove {self.removed} of {self.live} memories ({share:.0%}), over "
+            f"would remove {self.guarded} of {self.left} memories ({share:.0%}), over "
             "consolidation.max_removed_fraction; look at the plan and release the run to let it"
+        )
+
+    def grown(self, *, merged: int, enforced: int) -> str | None:
+        """Return one sentence when the plan goes beyond these figures, which a person has approved; else None."""
+        now = self.removed_by(RunStep.CONSOLIDATION), self.removed_by(RunStep.ENFORCEMENT)
+        if now[0] <= merged and now[1] <= enforced:
+            return None
+        return (
+            f"its plan has grown since it was shown: merged memories from {merged} to {now[0]}, memories over the "
+            f"limit from {enforced} to {now[1]}; look at the plan and release the run again to let it"
         )
 
 
@@ -113,9 +142,20 @@ async def make_plan(
 ) -> MaintenancePlan:
     """Count what each step would remove after the steps before it; nothing is written or claimed."""
     snapshot = await with_gone(snapshot)
+    retention = await plan_retention(snapshot)
+    return await plan_after_retention(snapshot, strategy, value, retention=retention, waits=waits)
+
+
+async def plan_after_retention(
+    snapshot: AgentSnapshot,
+    strategy: ConsolidationStrategy | None,
+    value: MemoryScorer,
+    *,
+    retention: PlannedStep = NOTHING_DUE,
+    waits: str | None = None,
+) -> MaintenancePlan:
+    """Count what consolidation and enforcement would remove, after retention or before it."""
     live = await snapshot.backend.count_where(Where(agent_id=snapshot.agent_id))
-    due = await _due(snapshot)
-    retention = await _retention(snapshot, due)
     merged: dict[str, None] = {}
     summaries = 0
     if strategy is not None:
@@ -126,15 +166,13 @@ async def make_plan(
     free = await snapshot.backend.count_where(snapshot.free) if snapshot.protected_by_undo else live
     excess = free - retention.removed - len(merged) + summaries - snapshot.terms.max_memories
     enforcement = await _enforcement(snapshot, value, excess, summaries=summaries, gone=frozenset(merged))
-    steps = (retention, consolidation, enforcement)
-    # Memories that end with their session, project or task do not count for the removal guard.
-    removed, policy = sum(step.removed for step in steps) - due.timely, snapshot.policy
+    guarded, policy = consolidation.removed + enforcement.removed, snapshot.policy
     return MaintenancePlan(
         agent_id=snapshot.agent_id,
         live=live,
-        steps=steps,
+        steps=(retention, consolidation, enforcement),
         summaries=summaries,
-        is_held=removed > max(policy.max_removed_floor, policy.max_removed_fraction * (live - due.timely)),
+        is_held=guarded > max(policy.max_removed_floor, policy.max_removed_fraction * (live - retention.removed)),
         waits=waits,
     )
 
@@ -145,37 +183,21 @@ async def with_gone(snapshot: AgentSnapshot) -> AgentSnapshot:
     return replace(snapshot, pruned=frozenset(await find_pruned(snapshot)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """The memories that end with their session or project: ``only`` those that go for no other reason.
-
-    ``timely`` are all of them, and the working memories of tasks that are over.
-    """
-
-    only: int
-    timely: int
-
-
-async def _due(snapshot: AgentSnapshot) -> _Due:
-    too_old = snapshot.retention_cutoffs
-    silent = too_old.get(MemoryCategory.WORKING) if snapshot.terms.working_timeout is not None else None
-    only, timely, seen = 0, 0, set[str]()
-    if silent is not None:
-        working = {"categories": frozenset({MemoryCategory.WORKING}), "created_before": silent}
-        timely = await snapshot.backend.count_where(snapshot.free.model_copy(update=working))
+async def _ended(snapshot: AgentSnapshot) -> int:
+    """Count the memories that end with their session or project, and go for no other reason."""
+    count, too_old, seen = 0, snapshot.retention_cutoffs, set[str]()
     for where in snapshot.ended_scopes.filters(snapshot.free):
         async for page in pages(snapshot.backend, where):
             # A session and its project may both have ended.
             for record in (record for record in page if record.entry.id not in seen):
                 seen.add(record.entry.id)
-                only += not is_old(record.entry, too_old, snapshot.now)
-                is_working = record.entry.category is MemoryCategory.WORKING
-                timely += not (silent is not None and is_working and record.entry.created_at < silent)
-    return _Due(only, timely)
+                count += not is_old(record.entry, too_old, snapshot.now)
+    return count
 
 
-async def _retention(snapshot: AgentSnapshot, due: _Due) -> PlannedStep:
-    removed = due.only + len(snapshot.pruned) + await snapshot.backend.count_where(snapshot.expired)
+async def plan_retention(snapshot: AgentSnapshot) -> PlannedStep:
+    """Count what retention and pruning would remove; the snapshot is one of :func:`with_gone`."""
+    removed = await _ended(snapshot) + len(snapshot.pruned) + await snapshot.backend.count_where(snapshot.expired)
     for where in snapshot.aged_together:
         if too_old := await snapshot.backend.count_where(where):
             # A memory that is too old and has expired is counted once.

@@ -19,7 +19,7 @@ from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import Run, RunStep
+from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary
@@ -29,7 +29,14 @@ from memcore.maintenance.consolidation.step import apply_consolidation
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.plan import MaintenancePlan, make_plan, with_details
+from memcore.maintenance.plan import (
+    MaintenancePlan,
+    make_plan,
+    plan_after_retention,
+    plan_retention,
+    with_details,
+    with_gone,
+)
 from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.retention import apply_end, apply_pruning, apply_removal, apply_retention
 from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
@@ -102,7 +109,7 @@ class MaintenanceService:
     async def plan(self, agent_id: str, *, in_detail: bool = True) -> MaintenancePlan:
         """Return what a run would do to the agent now, held or not; nothing is written, and no model is asked.
 
-        Without details (groups, archive and model figures) it is as cheap as the plan of a run's removal guard.
+        Without details (groups, archive and model figures) it costs little more than counting.
         """
         answers = NoAnswers()
         snapshot = self._snapshot(agent_id)
@@ -173,28 +180,45 @@ class MaintenanceService:
         run, token = store.run, attempt.token
         strategy, missing = self._strategy(CachedAnswers(self.ledger.answers, run) if self.has_model else None)
         if run.step is RunStep.RETENTION:
-            if not (run.allow_large or "planned" in run.counts):
-                plan = await make_plan(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
-                if plan.is_held:
-                    return self._hold(run, token, plan)
-                if missing is None and not plan.removed:
+            await self._retention(store, token)
+            if missing is not None:
+                # Not judged yet: without its strategy nobody knows what the run would merge.
+                return _wait(run, attempt, missing, MODEL_DELAY)
+            if run.is_unbounded:
+                self._advance(run, token, RunStep.CONSOLIDATION)
+            else:
+                plan = await plan_after_retention(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
+                reason = plan.reason if plan.is_held else None
+                if run.approved is not None:
+                    reason = plan.grown(merged=run.approved.merged, enforced=run.approved.enforced)
+                if reason is not None:
+                    return self._hold(run, token, plan, reason)
+                planned = run.counts.get("planned", plan.guarded)
+                if not plan.guarded:
                     # The steps would find nothing either; what becomes due in between waits for the next run.
-                    self._advance(run, token, RunStep.ENFORCEMENT, planned=0)
+                    self._advance(run, token, RunStep.ENFORCEMENT, planned=planned)
                     return None
-                # Saved before the first removal: a later attempt sees less and would judge another share.
-                self._advance(run, token, RunStep.RETENTION, planned=plan.removed)
-            await apply_retention(store)
-            await apply_pruning(store)
-            self._advance(run, token, RunStep.CONSOLIDATION)
+                # Saved before the first of them is removed: a later attempt sees less and would judge another share.
+                self._advance(run, token, RunStep.CONSOLIDATION, planned=planned)
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
                 return _wait(run, attempt, missing, MODEL_DELAY)
-            wait = await apply_consolidation(store, strategy, self.ledger.syntheses) if strategy else None
+            most = run.approved and run.approved.merged - run_counts(self.ledger.journal, run)["consolidated"]
+            wait = await apply_consolidation(store, strategy, self.ledger.syntheses, most=most) if strategy else None
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
             self._advance(run, token, RunStep.ENFORCEMENT)
-        await apply_enforcement(store, MemoryScorer(store.snapshot, self.value))
+        most = run.approved and run.approved.enforced - run_counts(self.ledger.journal, run)["enforced"]
+        await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
         return None
+
+    async def _retention(self, store: JournaledStore, token: str) -> None:
+        """Remove what ended, expired or is too old, and the pruned lessons; where nothing is due, the store counts."""
+        if not (await plan_retention(await with_gone(store.snapshot))).removed:
+            return
+        await apply_retention(store)
+        await apply_pruning(store)
+        self._advance(store.run, token, RunStep.RETENTION)
 
     def _strategy(self, answers: AnswerSource | None) -> tuple[ConsolidationStrategy | None, str | None]:
         """Return the strategy, or one sentence why it cannot be built; neither when nothing is consolidated."""
@@ -231,13 +255,13 @@ class MaintenanceService:
         self.ledger.runs.finish(self.company, run.run_id, token, state=state, counts=counts, reason=reason)
         return counts
 
-    def _hold(self, run: Run, token: str, plan: MaintenancePlan) -> Outcome:
-        counts = {"planned": plan.removed}
-        self.ledger.runs.finish(
-            self.company, run.run_id, token, state=WorkState.HELD, counts=counts, reason=plan.reason
-        )
-        _log.warning(MaintenanceEvent.HELD, extra={**_about(run), **counts, "live": plan.live})
-        return Skipped(reason=plan.reason)
+    def _hold(self, run: Run, token: str, plan: MaintenancePlan, reason: str) -> Outcome:
+        merged, enforced = plan.removed_by(RunStep.CONSOLIDATION), plan.removed_by(RunStep.ENFORCEMENT)
+        shown = {"planned": plan.guarded, PLANNED_MERGED: merged, PLANNED_ENFORCED: enforced}
+        counts = run_counts(self.ledger.journal, run) | shown
+        self.ledger.runs.finish(self.company, run.run_id, token, state=WorkState.HELD, counts=counts, reason=reason)
+        _log.warning(MaintenanceEvent.HELD, extra={**_about(run), "planned": plan.guarded, "live": plan.left})
+        return Skipped(reason=reason)
 
     def _snapshot(self, agent_id: str) -> AgentSnapshot:
         agent = self.ledger.agents.get(self.company, agent_id)

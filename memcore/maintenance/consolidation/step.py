@@ -70,9 +70,11 @@ async def groups_by_filter(
 
 
 async def apply_consolidation(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses
+    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None = None
 ) -> PendingAnswers | None:
     """Replace each part by its summary; return the answers that the run waits for, or None when it is done.
+
+    Of a released run at most so many memories are replaced as a person was shown (``most``).
 
     A part whose model answer is missing is recorded, and a later attempt replaces it: no lease is held while a model
     thinks. A part that has shrunk to one memory since it was chosen stays as it is.
@@ -81,7 +83,10 @@ async def apply_consolidation(
     """
     run = store.run
     planned = syntheses.of_run(run.company, run.run_id)
-    moved = await _finish(store, strategy, syntheses, planned) if planned else await _begin(store, strategy, syntheses)
+    if planned:
+        moved = await _finish(store, strategy, syntheses, planned)
+    else:
+        moved = await _begin(store, strategy, syntheses, most=most)
     counts = {
         "removed": sum(each.counts.outgoing for each in moved),
         "summaries": sum(each.counts.incoming for each in moved),
@@ -93,11 +98,16 @@ async def apply_consolidation(
     return _pending(syntheses.of_run(run.company, run.run_id), now=store.snapshot.now)
 
 
-async def _begin(store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses) -> list[_Part]:
+async def _begin(
+    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None
+) -> list[_Part]:
     """Replace the parts that need no model, and record those that do."""
     moved: list[_Part] = []
     async for where, groups in groups_by_filter(store.snapshot, strategy):
         for batch in _batches(groups):
+            if most is not None and (most := most - sum(len(each.members) for each in batch)) < 0:
+                # Stored while the run planned, so nobody was shown them: the next run judges these.
+                break
             found = [
                 _Part(ids=each.ids, kept_id=each.kept.id if each.kept else None, category=each.members[0].category)
                 for each in batch

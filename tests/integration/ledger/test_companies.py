@@ -185,6 +185,7 @@ WRITES: dict[str, Call] = {
     ),
     "runs.wake": lambda ledger, _, c: ledger.runs.wake(c, _held(ledger, "runs")[0]),
     "runs.approve_held": lambda ledger, _, c: _heard(lambda: ledger.runs.approve_held(c, _held(ledger, "runs")[0])),
+    "runs.dismiss": lambda ledger, _, c: _heard(lambda: ledger.runs.dismiss(c, _held(ledger, "runs")[0], reason="no")),
     "companies.pause": lambda ledger, _, c: _heard(lambda: ledger.companies.pause(c)),
     "companies.resume": lambda ledger, _, c: _heard(lambda: ledger.companies.resume(c)),
     "companies.register": lambda ledger, _, c: ledger.companies.register(c),

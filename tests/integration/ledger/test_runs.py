@@ -1,13 +1,17 @@
 """Runs: planned once, held by one worker, taken over when that one dies."""
 
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import pytest
+from support.fault_injection import Crash, crashing
 from support.ledger_records import StoppedClock
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.jobs import MaintenancePayload
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import AuditNote, AuditVerdict
 from memcore.ledger.runs import NewRun, Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.models.memory import ConsolidationInterval
@@ -155,13 +159,84 @@ def test_a_held_run_waits_for_a_person(ledger: Ledger, clock: StoppedClock) -> N
         WorkState.HELD,
         "too much",
         None,
-        RunStep.RETENTION,
+        RunStep.CONSOLIDATION,
     )
     assert ledger.runs.claim(run.company, run.run_id, lease=LEASE) is None
     assert ledger.runs.active("acme", "ada") is None
     released = ledger.runs.approve_held("acme", run.run_id)
     assert (released.state, released.key) == (WorkState.AVAILABLE, run.run_id)
-    assert _claim(ledger, run)[0].allow_large
+    claimed, token = _claim(ledger, run)
+    assert (claimed.allow_large, claimed.step) == (True, RunStep.RETENTION)
+    again = ledger.runs.finish("acme", run.run_id, token, state=WorkState.HELD, counts={}, reason="has grown")
+    assert not again.allow_large
+
+
+def _held(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada", company: str = "acme") -> Run:
+    clock.advance(timedelta(hours=1))
+    run = ledger.runs.create(NewRun(company=company, agent_id=agent_id, planned_at=clock()))
+    assert run is not None
+    _, token = _claim(ledger, run)
+    return ledger.runs.finish(company, run.run_id, token, state=WorkState.HELD, counts={}, reason="too much")
+
+
+def test_an_agent_has_one_held_run_the_newest(ledger: Ledger, clock: StoppedClock) -> None:
+    others = [_held(ledger, clock, agent_id="bob"), _held(ledger, clock, company="globex")]
+    waiting = ledger.runs.create(NewRun(company="acme", agent_id="eve", planned_at=clock()))
+    first, second, third = (_held(ledger, clock) for _ in range(3))
+
+    assert waiting is not None
+    assert [run.run_id for run in ledger.runs.list("acme", agent_id="ada", state=WorkState.HELD)] == [third.run_id]
+    for old, new in ((first, second), (second, third)):
+        found = ledger.runs.get("acme", old.run_id)
+        assert found is not None
+        assert (found.state, found.reason) == (
+            WorkState.DISMISSED,
+            f"replaced by {new.run_id}, which looked again",
+        )
+    assert all(ledger.runs.get(each.company, each.run_id) == each for each in (*others, waiting))
+    with pytest.raises(MemoryInputError, match="dismissed"):
+        ledger.runs.approve_held("acme", first.run_id)
+
+
+@pytest.mark.parametrize("statement", range(8))
+def test_a_crash_while_a_run_becomes_held_leaves_the_old_one_or_the_new_one(
+    ledger: Ledger, clock: StoppedClock, statement: int
+) -> None:
+    old = _held(ledger, clock)
+    clock.advance(timedelta(hours=1))
+    run = _create(ledger, clock)
+    _, token = _claim(ledger, run)
+    with crashing(ledger) as crashes, crashes.at(statement), suppress(Crash):
+        ledger.runs.finish("acme", run.run_id, token, state=WorkState.HELD, counts={}, reason="too much")
+    (held,) = ledger.runs.list("acme", state=WorkState.HELD)
+    first, second = (ledger.runs.item("acme", each.run_id).state for each in (old, run))
+    assert (held.run_id, first, second) in {
+        (old.run_id, WorkState.HELD, WorkState.LEASED),
+        (run.run_id, WorkState.DISMISSED, WorkState.HELD),
+    }
+
+
+def test_a_held_run_is_dismissed_and_the_audit_says_by_whom(ledger: Ledger, clock: StoppedClock) -> None:
+    run, note = _held(ledger, clock), AuditNote(actor="person:Grace", action="runs.dismiss", verdict=AuditVerdict.DONE)
+    dismissed = ledger.runs.dismiss("acme", run.run_id, reason="dismissed by person:Grace", note=note)
+    assert (dismissed.state, dismissed.reason) == (WorkState.DISMISSED, "dismissed by person:Grace")
+    assert dismissed.finished_at == clock()
+    assert [line.action for line in ledger.audit.page("acme")] == ["runs.dismiss"]
+    for decide in (ledger.runs.approve_held, partial(ledger.runs.dismiss, reason="again")):
+        with pytest.raises(MemoryInputError, match="the run is dismissed; only a held run"):
+            decide("acme", run.run_id, note=note)
+        with pytest.raises(MemoryNotFoundError):
+            decide("globex", run.run_id, note=note)
+    assert len(ledger.audit.page("acme")) == 1
+
+
+def test_a_run_that_is_ready_or_leased_is_not_dismissed(ledger: Ledger, clock: StoppedClock) -> None:
+    run = _create(ledger, clock)
+    with pytest.raises(MemoryInputError, match="available"):
+        ledger.runs.dismiss("acme", run.run_id, reason="no")
+    _claim(ledger, run)
+    with pytest.raises(MemoryInputError, match="leased"):
+        ledger.runs.dismiss("acme", run.run_id, reason="no")
 
 
 def test_a_held_run_is_not_released_beside_an_active_one(ledger: Ledger, clock: StoppedClock) -> None:
