@@ -375,7 +375,7 @@ class MaintenancePayload(Payload, task="memory.maintenance.run", queue=Queue.MAI
         origin: who asked for the run.
         planned_at: the slot for which the run was planned; of an end, the time of the request, and later memories stay.
         undo_of: the run to undo, for kind "undo".
-        allow_large: whether a person has approved a run that the removal guard stopped.
+        allow_large: whether a person has approved a large removal before there was a plan.
         scope_id: the session, project or task that ends, the archived memory that returns, or the memory that is
             removed.
     """

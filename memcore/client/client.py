@@ -228,7 +228,7 @@ class MemoryClient:
     def maintain_now(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
         """Ask for one agent's maintenance now, beside its schedule; the job's id is the run's id.
 
-        ``allow_large`` releases the removal guard on runs that would remove a large share of the memories.
+        ``allow_large`` lets the run merge and remove a large share of the memories without asking a person.
         """
         return self._run(agent_id, allow_large=allow_large)
 

@@ -214,8 +214,9 @@ class ConsolidationConfig(Frozen):
         group_threshold: the fewest memories of a category that are merged; ``llm`` has a threshold of its own.
         group_max_entries: the most memories behind one summary.
         group_max_tokens: the most tokens behind one summary.
-        max_removed_fraction: the share of an agent's memories above which a run waits for the approval of a person.
-        max_removed_floor: a run that removes at most this many memories never waits for approval.
+        max_removed_fraction: the share of what retention leaves of an agent's memories: a run that would merge and
+            evict more waits for the approval of a person. Retention never waits.
+        max_removed_floor: a run that would merge and evict at most this many memories never waits for approval.
         journal_days: days in which a run can be undone.
         restored_hold_days: days in which restored memories are not removed again.
         condense: limits of the ``condense`` strategy.

@@ -23,9 +23,7 @@ from memcore.ledger.work_items import (
     WorkRecord,
     WorkState,
     add_items,
-    is_item,
     move,
-    moving,
     new_item,
 )
 from memcore.models.base import NotBlankStr, ValidatedModel
@@ -80,7 +78,7 @@ class NewRun(ValidatedModel):
     Attributes:
         planned_at: the slot, or the time a person asked.
         undo_of: the run to undo; needed for kind "undo", refused otherwise.
-        allow_large: a person has approved a large removal.
+        allow_large: a person has approved a large removal before there was a plan.
         scope_id: the session, project or task that ends, the archived memory that returns, or the memory that goes;
             needed for these kinds, refused otherwise.
         run_id: left out, it is made from company, agent, kind and slot (memcore.ids.run_id).
@@ -115,6 +113,7 @@ class Run(WorkRecord):
 
     Attributes:
         step: what it does next; what lies before is done and saved.
+        allow_large: a person has approved a large removal, or released the run.
         lease_until: when another worker may take it over.
         dispatch_after: when the sweep sends its next message: of a waiting run, until when it waits.
         counts: small figures per step.
@@ -342,14 +341,12 @@ class Runs(Work[Run]):
         reason: str | None,
     ) -> Run:
         """Move a held run as a person decided, and write the line for the audit."""
-        now = self._clock()
+        is_held = work_items.c.state == WorkState.HELD
         with self._database.write() as connection:
-            held = is_item(self._name(company, run_id)) & (work_items.c.state == WorkState.HELD)
-            query = moving(event, held, now=now, reason=reason)
-            run = self._changed(connection, company, run_id, query, own=own)
+            run = self._changed(connection, event, company, run_id, is_held, own=own, given={}, reason=reason)
             if run is not None:
                 if note is not None:
-                    append(connection, company, note, at=now)
+                    append(connection, company, note, at=self._clock())
                 return run
         found = self.get(company, run_id)
         if found is None:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    distinct,
     func,
     literal,
     or_,
@@ -208,6 +209,7 @@ class WorkCounts(Frozen):
         open: on their way.
         stuck: of those, the ones whose message nobody sends, or nobody has taken for an hour.
         waiting: of those, the ones that wait for a time, an answer or a person.
+        held: held for a person; one for each agent.
     """
 
     open: int = 0
@@ -392,10 +394,11 @@ class WorkItems(Records[WorkItem]):
             # A message that comes again and again means no more than a long queue, until an hour has passed.
             "stuck": and_(OPEN_WORK, or_(of.dispatch_after < stuck_at, of.dispatches > _REDISPATCH_DOUBLINGS)),
             "waiting": of.state == WorkState.WAITING,
-            "held": of.state == WorkState.HELD,
             "failed": of.state == WorkState.FAILED,
         }
         columns = [func.count(case((which, 1))).label(name) for name, which in counted.items()]
+        # An earlier release left one for each maintenance run.
+        columns.append(func.count(distinct(case((of.state == WorkState.HELD, of.agent_id)))).label("held"))
         is_counted = or_(OPEN_WORK, of.state.in_((WorkState.HELD, WorkState.FAILED)))
         query = select(of.company, *columns).where(is_counted, of.kind.not_in(without)).group_by(of.company)
         return {row["company"]: record_of(WorkCounts, row) for row in self._database.rows(query)}

@@ -14,7 +14,7 @@ app = Commands()
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the run has ended.")]
 
-#: Exit code when the removal guard holds the run: nothing was removed, and a person must decide.
+#: Exit code when the removal guard holds the run: only retention removed anything, and a person must decide.
 EXIT_HELD = 3
 
 
@@ -24,11 +24,11 @@ def maintain(
     agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the run would remove.")] = False,
     allow_large: Annotated[
-        bool, typer.Option("--allow-large", help="Allow runs that remove a large share of the memories.")
+        bool, typer.Option("--allow-large", help="Let the run merge and remove a large share of the memories.")
     ] = False,
     wait: Wait = True,
 ) -> None:
-    """Run an agent's maintenance now: retention, consolidation, then the memory limit. Exit 3 when the run is held."""
+    """Run an agent's maintenance now: retention, consolidation, the memory limit. Exit 3 when held after retention."""
     if dry_run:
         _show_plan(command, agent_id, allow_large=allow_large)
         return
@@ -36,7 +36,8 @@ def maintain(
         receipt = client.maintain_now(agent_id, allow_large=allow_large)
         run = show_ended(command, client, receipt.job_id, wait=wait and not is_paused(command, agent_id))
     if run is not None and run.state is WorkState.HELD:
-        warn(f"held: see it with --dry-run, let it go on with `memtend runs release {run.run_id}`")
+        warn(f"held: {run.reason}")
+        warn(f"see it with --dry-run, then `memtend runs release {run.run_id}` or `memtend runs dismiss {run.run_id}`")
         raise typer.Exit(EXIT_HELD)
 
 
@@ -63,7 +64,7 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
     if plan.waits:
         say(f"it would wait before it consolidates: {plan.waits}")
     if plan.is_held:
-        say(f"it would be held: {plan.reason}")
+        say(f"it would be held after retention: {plan.reason}")
     command.show_rows(plan.steps, "step", "removed", "archived", "examples")
     if plan.groups:
         say("")

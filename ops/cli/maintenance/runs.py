@@ -1,30 +1,36 @@
-"""``memtend runs``: list maintenance runs, undo one, release a held one."""
+"""``memtend runs``: list maintenance runs, undo one, release or dismiss held ones."""
 
+import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from memcore.client.client import MemoryClient
-from memcore.errors import MemoryNotFoundError
-from memcore.ledger.runs import Run
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger.organization import audit
+from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run
+from memcore.ledger.work_items import WorkState
 from memcore.maintenance.undo import plan_undo
 from ops.cli.console import say, show_json, warn
 from ops.cli.session import Command, Commands, JsonCommand, await_run
 
-app = Commands("runs", "Runs: list, show, undo, release.")
+app = Commands("runs", "Runs: list, show, undo, release, dismiss.")
 
 RunArgument = Annotated[str, typer.Argument(help="The run's id.")]
+By = Annotated[str | None, typer.Option("--by", help="Your name; it is kept in the audit.")]
 
 
 @app.command("list")
 def list_runs(
     command: JsonCommand,
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
+    state: Annotated[WorkState | None, typer.Option(help="Only those of this state.")] = None,
     limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show runs, newest first."""
     with command.ledger() as ledger:
-        found = ledger.runs.list(command.company, agent_id=agent, limit=limit)
+        found = ledger.runs.list(command.company, agent_id=agent, state=state, limit=limit)
     columns = ("run_id", "agent_id", "kind", "origin", "state", "planned_at", "finished_at", "counts")
     command.show_rows(found, *columns)
 
@@ -80,12 +86,65 @@ def undo(
 
 
 @app.command("release")
-def release(command: Command, run_id: RunArgument) -> None:
-    """Approve a run that was held because it would remove more than half of an agent's memories."""
+def release(
+    command: JsonCommand,
+    run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All held runs, one for each agent.")] = False,
+    by: By = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
+) -> None:
+    """Approve what a held run's plan showed, or all of them; a run whose plan has grown since is held again."""
+    if (run_id is not None) == every:
+        raise MemoryInputError("run_id", "name the run, or say --all")
     with command.ledger() as ledger:
-        item = ledger.runs.approve_held(command.company, run_id)
-    command.dispatch([item])
-    say(f"{run_id}: released")
+        if run_id is not None:
+            held: Sequence[Run] = [_found(ledger.runs.get(command.company, run_id))]
+        else:
+            held = ledger.runs.list(command.company, state=WorkState.HELD, limit=None)
+            if not yes and held:
+                _ask(command, held)
+        rows, items = [], []
+        for run in held:
+            note = _note(by, "runs.release", run)
+            try:
+                items.append(ledger.runs.approve_held(command.company, run.run_id, note=note))
+                rows.append({**_shown(run), "released": True, "reason": None})
+            except MemoryInputError as error:
+                # Its agent is at work, or somebody has decided about it meanwhile: the others are released.
+                if not every:
+                    raise
+                rows.append({**_shown(run), "released": False, "reason": str(error)})
+    command.dispatch(items)
+    command.show_rows(rows, "run_id", "agent_id", "consolidated", "enforced", "released", "reason")
+
+
+@app.command("dismiss")
+def dismiss(command: JsonCommand, run_id: RunArgument, by: By = None) -> None:
+    """Decide against a held run: it removes nothing more. The agent's next run looks again."""
+    with command.ledger() as ledger:
+        run = _found(ledger.runs.get(command.company, run_id))
+        note = _note(by, "runs.dismiss", run)
+        run = ledger.runs.dismiss(command.company, run_id, reason=f"dismissed by {note.actor}", note=note)
+    command.show_facts({"run_id": run.run_id, "agent_id": run.agent_id, "state": str(run.state), "reason": run.reason})
+
+
+def _ask(command: JsonCommand, held: Sequence[Run]) -> None:
+    if not command.as_json:
+        command.show_rows(map(_shown, held), "run_id", "agent_id", "consolidated", "enforced")
+    if command.as_json or not sys.stdin.isatty():
+        raise MemoryInputError("yes", f"would release {len(held)} runs; say --yes")
+    typer.confirm(f"Release {len(held)} runs?", abort=True, err=True)
+
+
+def _shown(run: Run) -> dict[str, Any]:
+    """Return what a held run's plan said; without figures where an earlier release held it."""
+    consolidated, enforced = (run.counts.get(name) for name in (PLANNED_MERGED, PLANNED_ENFORCED))
+    return {"run_id": run.run_id, "agent_id": run.agent_id, "consolidated": consolidated, "enforced": enforced}
+
+
+def _note(by: str | None, action: str, run: Run) -> audit.AuditNote:
+    done = audit.AuditVerdict.DONE
+    return audit.AuditNote(actor=audit.person(by), action=action, subject=run.run_id, verdict=done)
 
 
 def _show_undo_plan(command: JsonCommand, run_id: str) -> None:

@@ -210,7 +210,8 @@ def _runs(settings: Settings) -> Iterator[CheckResult]:
         check="held runs",
         ok=not held,
         seen=f"{held.total()} held by the removal guard{_whose(held, settings)}" if held else "none",
-        mend="`memtend runs list`, then `memtend runs release RUN` or change the policy" + _of_another(held, settings),
+        mend="`memtend runs list --state held`, then `memtend runs release RUN`, `memtend runs dismiss RUN`, or change"
+        " the policy" + _of_another(held, settings),
     )
     whose = Counter(run.company for run in failed)
     yield CheckResult(

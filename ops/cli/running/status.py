@@ -9,6 +9,7 @@ import typer
 from memcore.config import home_folder
 from memcore.config.explain import explain
 from memcore.config.loader import effective_policy
+from memcore.ledger.work_items import WorkCounts
 from ops.cli.console import say, show_json
 from ops.cli.session import Command, Commands, CompanyCommand, JsonCommand
 from workers.broker import waiting
@@ -33,11 +34,15 @@ def status(command: CompanyCommand) -> None:
         paused = ledger.companies.paused(company)
         agents = ledger.agents.count(company)
         dead = ledger.dead_letters.count(company)
+        held = ledger.work.counts().get(company, WorkCounts()).held
         runs = [run.model_dump(mode="json") for run in ledger.runs.list(company, limit=_RUNS)]
     if command.as_json:
-        show_json({"parts": parts, "queues": queues, "paused": paused, "agents": agents, "dead": dead, "runs": runs})
+        counts = {"agents": agents, "dead": dead, "held": held}
+        show_json({"parts": parts, "queues": queues, "paused": paused, **counts, "runs": runs})
         return
     say(_headline(state, agents=agents, paused=paused, dead=dead))
+    if held:
+        say(f"held runs: {held}; see `memtend runs list --state held`, then `memtend runs release` or `dismiss`\n")
     in_mib = ({**part, "resident_mib": part["resident_bytes"] // 2**20} for part in parts)
     command.show_rows(in_mib, "name", "pid", "ready", "restarts", "resident_mib")
     say("")

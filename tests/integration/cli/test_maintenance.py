@@ -9,6 +9,8 @@ from support.command_line import CommandLine
 from support.memories import new_agent
 from support.running_stack import wait_until
 
+from memcore.ledger.work_items import WorkState
+
 #: Long before any retention ends; the tests' agents keep working memories for one day.
 OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()
 
@@ -125,38 +127,95 @@ def test_a_run_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undone(
     assert agent in memtend.ok("runs", "list").out
 
 
+def fill_over_the_limit(memtend: CommandLine, agent: str, *, memories: int) -> None:
+    """Bring in memories of an agent that may keep ten, and one that is past its retention."""
+    memtend.ok("agents", "add", agent, "--interval", "never", "--max-memories", "10", "--retain", "working=1")
+    lines = [{"agent_id": agent, "category": "semantic", "content": f"{agent} fact {n}"} for n in range(memories)]
+    lines.append({"agent_id": agent, "category": "working", "content": f"{agent} old note", "created_at": OLD})
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+
+
 def test_a_run_that_would_take_most_is_held_until_a_person_releases_it(memtend: CommandLine) -> None:
     agent = new_agent()
-    fill(memtend, agent, old=150, new=1)
+    fill_over_the_limit(memtend, agent, memories=60)
     plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
+    assert (plan["live"], plan["removed"], plan["is_held"]) == (61, 51, True)
+    assert f"it would be held after retention: {plan['reason']}" in memtend.ok("maintain", agent, "--dry-run").out
+    assert not memtend.ok("maintain", agent, "--dry-run", "--allow-large", "--json").value["is_held"]
     answer = memtend("maintain", agent, "--json")
     held = answer.value
     assert answer.code == 3
-    assert held["state"] == "held"
-    assert held["counts"] == {"planned": plan["removed"]} == {"planned": 150}
-    assert (plan["is_held"], plan["reason"]) == (True, held["reason"])
-    assert len(plan["steps"][0]["examples"]) == 5
-    again = memtend.ok("maintain", agent, "--dry-run").out
-    assert f"it would be held: {held['reason']}" in again
-    assert plan["steps"][0]["examples"][0] in again
-    assert not memtend.ok("maintain", agent, "--dry-run", "--allow-large", "--json").value["is_held"]
-    assert live(memtend, agent) == 151
-    assert "held" in memtend("doctor").out
-    memtend.ok("runs", "release", held["run_id"])
+    assert (held["state"], held["step"], held["reason"]) == ("held", "consolidation", plan["reason"])
+    assert (held["counts"]["planned"], held["counts"]["retention"]) == (50, 1)
+    assert f"memtend runs release {held['run_id']}" in answer.err
+    assert live(memtend, agent) == 60
+    assert memtend.ok("status", "--json").value["held"] >= 1
+    assert "memtend runs list --state held" in memtend.ok("status").out
+    mend = next(each["mend"] for each in memtend("doctor", "--json").value if each["check"] == "held runs")
+    assert all(f"`memtend runs {each}" in mend for each in ("list --state held`", "release RUN`", "dismiss RUN`"))
 
-    def state() -> str:
-        return str(memtend.ok("runs", "show", held["run_id"], "--json").value["state"])
-
+    again = memtend("maintain", agent, "--json").value
+    assert [each["run_id"] for each in held_runs(memtend, agent)] == [again["run_id"]]
+    refused = memtend("runs", "release", held["run_id"])
+    assert (refused.code, "the run is dismissed; only a held run" in refused.err) == (2, True)
+    (released,) = memtend.ok("runs", "release", again["run_id"], "--by", "ada", "--json").value
+    assert (released["consolidated"], released["enforced"], released["released"]) == (0, 50, True)
     # far sooner than the sweep, which leaves a queued run alone for two minutes
-    wait_until(lambda: state() == "done", seconds=60, what="the released run")
-    assert live(memtend, agent) == 1
+    wait_until(lambda: state_of(memtend, again["run_id"]) == "done", seconds=60, what="the released run")
+    assert live(memtend, agent) == 10
+
+
+def held_runs(memtend: CommandLine, agent: str) -> list[dict[str, object]]:
+    return list(memtend.ok("runs", "list", "--state", "held", "--agent", agent, "--json").value)
+
+
+def state_of(memtend: CommandLine, run_id: str) -> str:
+    return str(memtend.ok("runs", "show", run_id, "--json").value["state"])
+
+
+def test_a_held_run_is_dismissed_and_says_by_whom(memtend: CommandLine) -> None:
+    agent = new_agent()
+    fill_over_the_limit(memtend, agent, memories=40)
+    run_id = memtend("maintain", agent, "--json").value["run_id"]
+    dismissed = memtend.ok("runs", "dismiss", run_id, "--by", "ada", "--json").value
+    assert (dismissed["state"], dismissed["reason"]) == ("dismissed", "dismissed by person:ada")
+    assert held_runs(memtend, agent) == []
+    assert live(memtend, agent) == 40
+    again = memtend("runs", "dismiss", run_id)
+    assert (again.code, "the run is dismissed" in again.err) == (2, True)
+    assert memtend("runs", "dismiss", "nothing").code == 1
+
+
+def test_all_held_runs_are_released_once_a_person_says_yes(memtend: CommandLine) -> None:
+    agents = [new_agent(), new_agent()]
+    for agent in agents:
+        fill_over_the_limit(memtend, agent, memories=40)
+        assert memtend("maintain", agent).code == 3
+    asked = memtend("runs", "release", "--all")
+    assert (asked.code, "say --yes" in asked.err) == (2, True)
+    assert all(agent in asked.out for agent in agents)
+    assert all(len(held_runs(memtend, agent)) == 1 for agent in agents)
+    rows = {each["agent_id"]: each for each in memtend.ok("runs", "release", "--all", "--yes", "--json").value}
+    assert all((rows[agent]["enforced"], rows[agent]["released"]) == (30, True) for agent in agents)
+    for agent in agents:
+        wait_until(lambda agent=agent: live(memtend, agent) == 10, seconds=60, what="the released run")
+    assert memtend.ok("runs", "release", "--all", "--yes", "--json").value == []
+    for both in ((), ("some-run", "--all")):
+        answer = memtend("runs", "release", *both)
+        assert (answer.code, "name the run, or say --all" in answer.err) == (2, True)
+
+
+def test_a_state_that_no_run_has_is_refused_with_those_that_there_are(memtend: CommandLine) -> None:
+    answer = memtend("runs", "list", "--state", "asleep")
+    assert answer.code == 2
+    assert all(f"'{state}'" in answer.err for state in WorkState)
 
 
 def test_a_large_run_can_be_allowed_beforehand(memtend: CommandLine) -> None:
     agent = new_agent()
-    fill(memtend, agent, old=150, new=1)
+    fill_over_the_limit(memtend, agent, memories=60)
     assert memtend.ok("maintain", agent, "--allow-large", "--json").value["state"] == "done"
-    assert live(memtend, agent) == 1
+    assert live(memtend, agent) == 10
 
 
 def test_a_paused_agent_rests_and_a_resumed_one_goes_on_at_once(memtend: CommandLine) -> None:

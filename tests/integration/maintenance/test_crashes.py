@@ -43,7 +43,7 @@ class FaultFreeRun:
         run = world.plan_run()
         await _watched(world, seen.maintenance_run).run(run.run_id)
         assert world.run(run.run_id).counts == {
-            "planned": 11,
+            "planned": 8,
             "ended": 0,
             "retention": 2,
             "pruned": 0,

@@ -148,25 +148,25 @@ async def test_a_few_removals_are_never_held_whatever_their_share(
     assert (world.run(planned.run_id).state is WorkState.HELD) is is_held
 
 
-async def test_ten_nights_over_the_guard_leave_one_held_run_and_every_expiry_went_on(
+async def test_ten_days_over_the_guard_leave_one_held_run_and_every_expiry_went_on(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
     world = make_maintenance_fixture(over_its_limit(10))
     await world.store(memory(n) for n in range(100, 160))
     await world.store(memory(n, expires_in_days=n + 0.5) for n in range(10))
-    nights: list[Run] = []
-    for night in range(10):
+    runs_of_days: list[Run] = []
+    for day in range(10):
         world.clock.turn(timedelta(days=1))
-        await world.store([memory(200 + night)])
-        nights.append(await held(world))
-        assert len([n for n in range(10) if uid(n) in await world.live()]) == 9 - night
+        await world.store([memory(200 + day)])
+        runs_of_days.append(await held(world))
+        assert len([n for n in range(10) if uid(n) in await world.live()]) == 9 - day
 
     runs = world.ledger.runs.list(COMPANY, agent_id=AGENT)
-    assert [run.run_id for run in runs] == [run.run_id for run in reversed(nights)]
+    assert [run.run_id for run in runs] == [run.run_id for run in reversed(runs_of_days)]
     assert [run.state for run in runs] == [WorkState.HELD, *[WorkState.DISMISSED] * 9]
-    # Sixty, one more each night, and what has not expired yet, over the limit of ten.
-    assert [run.counts["planned_enforced"] for run in nights] == [60 + (n + 1) + (9 - n) - 10 for n in range(10)]
-    assert all(run.counts["expired"] == 1 for run in nights)
+    # Sixty, one more each day, and what has not expired yet, over the limit of ten.
+    assert [run.counts["planned_enforced"] for run in runs_of_days] == [60 + (n + 1) + (9 - n) - 10 for n in range(10)]
+    assert all(run.counts["expired"] == 1 for run in runs_of_days)
     await world.check_balance()
 
 
