@@ -197,8 +197,7 @@ def test_all_held_runs_are_released_once_a_person_says_yes(memtend: CommandLine)
     assert all(len(held_runs(memtend, agent)) == 1 for agent in agents)
     rows = {each["agent_id"]: each for each in memtend.ok("runs", "release", "--all", "--yes", "--json").value}
     assert all((rows[agent]["enforced"], rows[agent]["released"]) == (30, True) for agent in agents)
-    for agent in agents:
-        wait_until(lambda agent=agent: live(memtend, agent) == 10, seconds=60, what="the released run")
+    wait_until(lambda: [live(memtend, agent) for agent in agents] == [10, 10], seconds=60, what="the released runs")
     assert memtend.ok("runs", "release", "--all", "--yes", "--json").value == []
     for both in ((), ("some-run", "--all")):
         answer = memtend("runs", "release", *both)
