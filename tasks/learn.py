@@ -26,9 +26,9 @@ from memcore.procedural.service import LearningService
 from memcore.reindex import ReindexService
 from memcore.skills.evolver import CycleService
 from memcore.skills.publication import count_application
-from memcore.wiki import WikiExporter
 from tasks.context import JobContext
 from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, LONG_LIMITS, WRITE_LIMITS, Limits, job
+from tasks.maintain import export_wiki
 
 
 @job(ExperiencePayload, WRITE_LIMITS)
@@ -60,7 +60,7 @@ def compress(payload: CompressPayload, service: CompressionService, job_context:
         key = ids.compression_id(company=payload.company, agent_id=agent_id)
         job_context.dispatcher.dispatch([ledger.compressions.item(payload.company, key)])
     if isinstance(step.outcome, Done) and step.outcome.facts.get("compressed"):
-        job_context.run(job_context.service(WikiExporter).export_after_run(agent_id))
+        export_wiki(agent_id, job_context)
     return step.outcome
 
 

@@ -36,7 +36,14 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
     except MemoryError as error:
         # They stay unmarked, and the agent's next run propagates them.
         _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
-    job_context.run(job_context.service(WikiExporter).export_after_run(agent_id))
+    export_wiki(agent_id, job_context)
+
+
+def export_wiki(agent_id: str, job_context: JobContext) -> None:
+    """Export the wiki of an agent whose run or compression has just ended, if the policy says so."""
+    wiki = job_context.policy.memory.consolidation.wiki_export
+    if wiki.enabled and wiki.trigger == "on_consolidation":
+        job_context.run(job_context.service(WikiExporter).export_after_run(agent_id))
 
 
 #: Delay of an end or a restore while another run of its agent is active.

@@ -94,13 +94,11 @@ class WikiExporter:
             clock=context.clock,
         )
 
-    async def export_after_run(self, agent_id: str) -> WikiExport | None:
-        """Export the agent whose run has just ended, if the policy says ``trigger: on_consolidation``; None otherwise.
+    async def export_after_run(self, agent_id: str) -> WikiExport:
+        """Export the agent whose run has just ended.
 
         It raises no memory error: the run is over, and a failed export must not make it look undone.
         """
-        if not self._config.enabled or self._config.trigger != "on_consolidation":
-            return None
         try:
             (export,) = await self.export([agent_id])
         except MemoryError as error:

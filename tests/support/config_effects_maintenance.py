@@ -15,7 +15,6 @@ from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
-from memcore.wiki import WikiExporter
 from scheduler.expire import expire
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.experiences import experience
@@ -24,6 +23,7 @@ from support.fake_teacher import FakeTeacher
 from support.ledger_records import places_due
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
+from tasks.maintain import export_wiki
 from workers.celery_task import perform
 
 #: More than any run needs.
@@ -200,7 +200,7 @@ def wiki(place: Place, policy: Policy) -> object:
         for number in range(3):
             made.ledger.experiences.append(COMPANY, experience(f"e{number}", younger=timedelta(seconds=number)))
         asyncio.run(made.keep(*(lesson_of_experience(number) for number in range(3))))
-        made.job_context.run(made.job_context.service(WikiExporter).export_after_run(AGENT))
+        export_wiki(AGENT, made.job_context)
     files = (path.relative_to(place.folder) for path in place.folder.rglob("*.md"))
     return sorted(map(str, files))
 

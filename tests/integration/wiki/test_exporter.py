@@ -5,7 +5,6 @@ import os
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.experiences import experience
@@ -221,18 +220,9 @@ async def test_a_root_of_another_company_is_refused(library: WikiFixture) -> Non
     assert library.files() == before
 
 
-async def test_after_a_run_only_where_the_policy_says_so(library: WikiFixture) -> None:
+async def test_after_a_run_its_agent_is_exported(library: WikiFixture) -> None:
     await library.fill()
-
-    async def after(**config: Any) -> WikiExport | None:
-        return await library.exporter(**config).export_after_run("ada")
-
-    assert await after() is None
-    assert await after(trigger="on_consolidation", enabled=False) is None
-    assert not library.root.exists()
-    done = await after(trigger="on_consolidation")
-    assert done is not None
-    assert done.is_published
+    assert (await library.exporter().export_after_run("ada")).is_published
 
 
 async def test_a_store_that_is_away_fails_no_run(library: WikiFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,8 +234,7 @@ async def test_a_store_that_is_away_fails_no_run(library: WikiFixture, monkeypat
         raise MemoryRetrievalError("gone")
 
     monkeypatch.setattr(library.backend, "count_where", away)
-    done = await library.exporter(trigger="on_consolidation").export_after_run("ada")
-    assert done is not None
+    done = await library.exporter().export_after_run("ada")
     assert not done.is_published
     assert library.files() == before
     assert library.leftovers() == set()

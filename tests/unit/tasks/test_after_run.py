@@ -1,11 +1,11 @@
 """What a run that is done sets off: the compression of experience, propagated lessons, and the wiki."""
 
+from typing import Any
+
 import pytest
 from support.experiences import experience
 from support.job_contexts import ScriptedContext
 
-from memcore.config.maintenance import ConsolidationConfig
-from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError, MemoryRetrievalError
 from memcore.jobs import CompressPayload, Done, MaintenancePayload, Outcome, Skipped, Snooze
@@ -15,11 +15,15 @@ from tasks.maintain import maintain
 from workers.celery_task import perform
 
 
+def policy(**wiki_export: Any) -> Policy:
+    consolidation = {"experience_compressor": {"enabled": True}, "wiki_export": {"enabled": True, **wiki_export}}
+    return Policy.model_validate({"memory": {"consolidation": consolidation}})
+
+
 @pytest.fixture
 def job_context(job_context: ScriptedContext) -> ScriptedContext:
-    """A policy that compresses, and an agent with something raw."""
-    consolidation = ConsolidationConfig.model_validate({"experience_compressor": {"enabled": True}})
-    job_context.policy = Policy(memory=CompanyMemoryConfig(consolidation=consolidation))
+    """A policy that compresses and exports, and an agent with something raw."""
+    job_context.policy = policy(trigger="on_consolidation")
     job_context.ledger.experiences.append("acme", experience("e"))
     return job_context
 
@@ -54,6 +58,16 @@ def test_where_experience_is_not_compressed_nothing_is_dispatched(job_context: S
     job_context.policy = Policy()
     run_maintenance(job_context)
     assert compressed(job_context) == []
+
+
+@pytest.mark.parametrize(
+    "chosen", [policy(), policy(trigger="on_consolidation", enabled=False), Policy()], ids=["by hand", "off", "default"]
+)
+def test_the_wiki_is_exported_only_where_the_policy_says_so(job_context: ScriptedContext, chosen: Policy) -> None:
+    job_context.policy = chosen
+    run_maintenance(job_context)
+    perform(compress, CompressPayload(company="acme", agent_id="ada").model_dump_json(), job_context)
+    assert job_context.exported == []
 
 
 def test_a_run_that_is_not_done_and_an_undo_set_nothing_off(job_context: ScriptedContext) -> None:
