@@ -20,7 +20,7 @@ from memcore.ledger.database import (
     insert_one,
     put,
     record_of,
-    unnest_values,
+    values_table,
 )
 from memcore.ledger.rows import CompanyRecords, Records
 from memcore.ledger.runs import NewRun, add_runs
@@ -201,7 +201,7 @@ def _claimed(
     found = found.join(first, (agents.c.company == first.c.company) & (agents.c.agent_id == first.c.agent_id))
     # The conditions once more: while the lock was waited for, another tick may have claimed the agent.
     locked = found.where(which, due).with_for_update(skip_locked=True, of=agents)
-    return [dict(row) for row in connection.execute(locked).mappings()]
+    return [row._asdict() for row in connection.execute(locked)]
 
 
 def _advance(connection: Connection, rows: list[Row], *, interval: ConsolidationInterval, now: datetime) -> None:
@@ -218,7 +218,7 @@ def _advance(connection: Connection, rows: list[Row], *, interval: Consolidation
     query = update(agents)
     if connection.dialect.name == "postgresql":
         real = {"of_company": agents.c.company, "of_agent": agents.c.agent_id, "slot": agents.c.next_due_at}
-        given = unnest_values(real, values)
+        given = values_table(real, values)
         query = query.where(agents.c.company == given.c.of_company, agents.c.agent_id == given.c.of_agent)
         connection.execute(query.values(next_due_at=given.c.slot))
     else:

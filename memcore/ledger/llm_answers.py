@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, exists, select
 
 from memcore.errors import MemoryInputError
 from memcore.jobs import MaintenancePayload, SynthesisPayload
-from memcore.ledger.database import Row, equals, insert_for, insert_one, record_of
+from memcore.ledger.database import Row, add_new, equals, insert_one, record_of
 from memcore.ledger.tables import answers, syntheses, work_items
 from memcore.ledger.work_items import (
     OPEN_STATES,
@@ -154,8 +154,7 @@ class Syntheses(Work[Synthesis]):
         with self._database.write() as connection:
             if add_items(connection, items[:1]):
                 add_items(connection, items[1:])
-                # Not by add_new: PostgreSQL takes an array of JSON lists for one list.
-                connection.execute(insert_for(connection, syntheses).on_conflict_do_nothing(), rows)
+                add_new(connection, syntheses, rows)
 
     def of_run(self, company: str, run_id: str) -> tuple[Synthesis, ...]:
         """Return the run's parts in order."""
