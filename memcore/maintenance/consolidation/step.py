@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import accumulate
 from operator import attrgetter
 
 from memcore.backends.protocol import pages
@@ -104,10 +105,11 @@ async def _begin(
     """Replace the parts that need no model, and record those that do."""
     moved: list[_Part] = []
     async for where, groups in groups_by_filter(store.snapshot, strategy):
-        for batch in _batches(groups):
-            if most is not None and (most := most - sum(len(each.members) for each in batch)) < 0:
-                # Stored while the run planned, so nobody was shown them: the next run judges these.
-                break
+        # What was stored while a released run planned, nobody was shown: the next run judges it.
+        allowed = groups if most is None else _within(groups, most)
+        if most is not None:
+            most -= sum(len(each.members) for each in allowed)
+        for batch in _batches(allowed):
             found = [
                 _Part(ids=each.ids, kept_id=each.kept.id if each.kept else None, category=each.members[0].category)
                 for each in batch
@@ -128,6 +130,12 @@ async def _begin(
     ]
     syntheses.plan(left)
     return moved
+
+
+def _within(groups: Sequence[SummaryGroup], most: int) -> list[SummaryGroup]:
+    """Return the first groups, as many as have at most so many memories together."""
+    sizes = accumulate(len(each.members) for each in groups)
+    return [group for group, size in zip(groups, sizes, strict=True) if size <= most]
 
 
 def _batches(groups: Sequence[SummaryGroup]) -> Iterator[list[SummaryGroup]]:
