@@ -7,6 +7,9 @@ from functools import lru_cache
 #: The root of all memtend ids; a fixed random value, so that ids made on any machine agree.
 _ROOT = uuid.UUID("6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e")
 
+#: Characters by which an id is named where a whole one takes too much room: the first group of a UUID, 32 bits.
+SHORT_ID_CHARS = 8
+
 
 def _derive(kind: str, *parts: str) -> str:
     # The length before each part keeps ("ab", "c") and ("a", "bc") apart.

@@ -16,6 +16,10 @@ from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry
 #: there that no lesson lacks; only workers write it.
 LESSON_KEY, LESSON_FIELD = "procedure", "scope"
 
+#: The key of a summary's ``extra`` that is true when the summary says all that its sources said: only then can these
+#: be left out of the archive's index.
+LOSSLESS_KEY = "lossless_summary"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:
@@ -63,6 +67,26 @@ class MemoryRecord:
         """Whether it carries what was decided about a lesson; a text in a lesson's form alone does not make one."""
         decided = self.extra.get(LESSON_KEY)
         return isinstance(decided, Mapping) and decided.get(LESSON_FIELD) not in (None, [])
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether it is a summary that says all that the memories said which it replaced."""
+        return bool(self.extra.get(LOSSLESS_KEY))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedCopy:
+    """A searchable copy of an archived memory that a summary replaced.
+
+    Attributes:
+        archival_id: its id in the ledger's archive, and of the copy.
+        summary_id: the summary in the store by which it is found.
+        record: the memory as it was, with its vectors where these fit the store.
+    """
+
+    archival_id: str
+    summary_id: str
+    record: MemoryRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

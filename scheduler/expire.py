@@ -34,10 +34,5 @@ def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetim
     ledger.syntheses.forget(company)
     undoable = now - timedelta(days=consolidation.journal_days)
     ledger.answers.expire(company, before=undoable)
-    keep_days = consolidation.archival.keep_days
-    archived = None if keep_days is None else now - timedelta(days=keep_days)
-    return {
-        "expired": ledger.journal.expire(company, before=undoable),
-        # A restored memory's copy is kept as long as its restore can be undone.
-        "unarchived": ledger.archive.expire(company, returned_before=undoable, before=archived),
-    }
+    # The archive's entries go by the sweep: their copies in the company's store go first.
+    return {"expired": ledger.journal.expire(company, before=undoable)}

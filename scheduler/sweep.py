@@ -1,4 +1,4 @@
-"""The sweep: dispatches lost work again, plans the skill evolver's cycles, and finishes what others left open."""
+"""The sweep: dispatches lost work, plans the skill evolver's cycles, and does what needs each company's store."""
 
 import hashlib
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from memcore.ledger.agents import last_slot
 from memcore.ledger.companies import Company, CompanyState
 from memcore.ledger.learning.skill_cycles import NewCycle
 from memcore.ledger.work_items import WorkItem
+from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import ConsolidationInterval
 from memcore.org.sync import OrgSync
 from memcore.skills.publication import SkillApprovals
@@ -85,8 +86,9 @@ def shuffled(companies: Iterable[tuple[Company, Policy]], now: datetime) -> list
 
 
 def _finish_open(job_context: JobContext) -> None:
-    """Finish what others left open; it calls the store."""
+    """Finish what others left open, and delete old entries of the archive; it calls the store."""
     approvals = job_context.service(SkillApprovals)
     approvals.expire()
     job_context.run(approvals.finish())
     job_context.run(job_context.service(OrgSync).tend())
+    job_context.run(job_context.service(MaintenanceService).expire_archive())

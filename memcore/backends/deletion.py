@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memcore import ids
+from memcore.backends.protocol import archive_index_of
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
@@ -125,6 +126,9 @@ class Deletion:
             # After the mark: a memory deleted and restored before it is seen here; one restored later has no mark.
             if removal not in await asyncio.to_thread(self._removals, memory_id):
                 return
+            if record.lineage.summary_of and (index := archive_index_of(backend)) is not None:
+                # What the summary replaced is deleted with it, so it must not be found any more.
+                await index.unindex_archived(agent_id, summaries=[memory_id])
             if await backend.delete_where(where.model_copy(update={"token": token})):
                 break
             found = await backend.get_many(agent_id, [memory_id])

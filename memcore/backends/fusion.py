@@ -20,18 +20,21 @@ class Hit:
         score: the cosine similarity (-1 to 1) in a dense list, BM25 (above 0) in a sparse one.
         cosine: known of a sparse hit too, so that a fusion need not guess it; None when the question has no vector.
         bm25: of a dense hit too where the backend asks for it; None where it is not known.
+        summary_id: of an archived memory, the summary in the store that replaced it.
     """
 
     entry: MemoryEntry
     score: float
     cosine: float | None = None
     bm25: float | None = None
+    summary_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedLists:
     """The ranked lists of a search, best first: the agent's own memories and shared ones, by meaning and by keywords.
 
+    The archived lists have the agent's archived memories that a summary in the store replaced.
     The keywords' lists are empty without words to search, or with ``retrieval.sparse`` off. ``dense_weight`` goes with
     the embedder that these lists were made with; None leaves it to the backend's.
     """
@@ -40,6 +43,8 @@ class RankedLists:
     sparse: tuple[Hit, ...] = ()
     shared_dense: tuple[Hit, ...] = ()
     shared_sparse: tuple[Hit, ...] = ()
+    archived_dense: tuple[Hit, ...] = ()
+    archived_sparse: tuple[Hit, ...] = ()
     dense_weight: float | None = None
 
 
@@ -59,8 +64,11 @@ class HybridBackend(Protocol):
         *,
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
+        include_archived: bool = False,
     ) -> RankedLists:
         """Return every list of a text query; ``query.min_relevance`` does not cut them, for they are not fused yet.
+
+        Archived memories are asked for where the backend is an ``ArchiveIndex`` too.
 
         Each list is as long as the query's limit and at least 50, if there are so many. A query without a text has
         empty lists. The shared lists are without what the agent itself and ``exclude_agents`` published.

@@ -3,7 +3,7 @@
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from memcore import ids
@@ -26,7 +26,7 @@ from memcore.models.memory import (
     require_agent_id,
     require_ids,
 )
-from memcore.records import MemoryRecord, Page, Scope, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
 
 
 def is_expired(entry: MemoryEntry, now: datetime) -> bool:
@@ -185,6 +185,7 @@ class InMemoryBackend(RecordBackend):
         self._agents: dict[str, dict[str, MemoryRecord]] = {}
         self._owners: dict[str, str] = {}
         self._marks: dict[str, str] = {}
+        self._archived: dict[str, dict[str, ArchivedCopy]] = {}
         self._shared = InMemoryShared(company=company, clock=clock)
         # Held for a whole call; no call awaits inside it.
         self._lock = threading.Lock()
@@ -225,8 +226,10 @@ class InMemoryBackend(RecordBackend):
         return None if record is None or is_expired(record.entry, self._clock()) else record.entry
 
     async def clear(self, agent_id: str) -> None:
-        """Drop all memories of this agent."""
+        """Drop all memories of this agent, archived copies too."""
         await self.delete_where(Where(agent_id=agent_id))
+        with self._lock:
+            self._archived.pop(agent_id, None)
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Keep every record whose id is new. Raises MemoryStoreError at the cap, and then keeps none of them."""
@@ -301,6 +304,38 @@ class InMemoryBackend(RecordBackend):
         with self._lock:
             for memory_id in self._of(agent_id):
                 self._marks.pop(memory_id, None)
+
+    async def index_archived(
+        self, agent_id: str, copies: Sequence[ArchivedCopy], *, moved_from: Collection[str] = ()
+    ) -> None:
+        with self._lock:
+            self._require_connected()
+            own = self._archived.setdefault(require_agent_id(agent_id), {})
+            for copy in copies:
+                known = own.setdefault(copy.archival_id, copy)
+                if known.summary_id in moved_from:
+                    own[copy.archival_id] = dataclasses.replace(known, summary_id=copy.summary_id)
+
+    async def unindex_archived(
+        self,
+        agent_id: str,
+        *,
+        summaries: Collection[str] = (),
+        originals: Collection[str] = (),
+        entries: Collection[str] = (),
+    ) -> None:
+        with self._lock:
+            self._require_connected()
+            own = self._archived.get(require_agent_id(agent_id), {})
+            for key, copy in list(own.items()):
+                if key in entries or copy.summary_id in summaries or copy.record.entry.id in originals:
+                    del own[key]
+
+    async def indexed_archived(self, agent_id: str) -> tuple[ArchivedCopy, ...]:
+        with self._lock:
+            self._require_connected()
+            found = sorted(self._archived.get(require_agent_id(agent_id), {}).items())
+        return tuple(dataclasses.replace(copy, record=_shown(copy.record, with_vectors=False)) for _, copy in found)
 
     @property
     def shared_log(self) -> InMemoryShared:

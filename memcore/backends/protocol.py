@@ -6,7 +6,7 @@ All implementations pass one contract suite (tests/contract/backends). Everythin
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from memcore.backends.fusion import RankedLists
 from memcore.models.memory import (
@@ -19,7 +19,7 @@ from memcore.models.memory import (
     MemoryStoreRequest,
 )
 from memcore.models.organization import OrgFact
-from memcore.records import MemoryRecord, Page, Scope, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
 
 #: Most records a scan returns in one page; a page with vectors of 256 entries stays near one megabyte.
 MAX_PAGE = 256
@@ -177,6 +177,51 @@ class BatchBackend(Protocol):
     async def unclaim(self, agent_id: str) -> None:
         """Take every mark off this agent's memories, so that a worker with an old token deletes nothing."""
         ...
+
+
+@runtime_checkable
+class ArchiveIndex(Protocol):
+    """Keeps searchable copies of archived memories beside an agent's own; no other call sees, counts or changes them.
+
+    The ledger's archive is the truth, and every copy can be made of it again. A hybrid search finds them
+    (``HybridBackend.retrieve_rankings``). Ask ``archive_index_of`` for it: not every backend has it.
+    """
+
+    async def index_archived(
+        self, agent_id: str, copies: Sequence[ArchivedCopy], *, moved_from: Collection[str] = ()
+    ) -> None:
+        """Write the copies that are not there yet, all of this agent's memories.
+
+        One that is there under a summary of ``moved_from`` is found by its new summary from now on; else it stays as it
+        is. Raises MemoryStoreError, MemoryConnectionError.
+        """
+        ...
+
+    async def unindex_archived(
+        self,
+        agent_id: str,
+        *,
+        summaries: Collection[str] = (),
+        originals: Collection[str] = (),
+        entries: Collection[str] = (),
+    ) -> None:
+        """Delete the copies under these summaries, those of these memories, and those of these archive entries.
+
+        Raises MemoryStoreError, MemoryConnectionError.
+        """
+        ...
+
+    async def indexed_archived(self, agent_id: str) -> tuple[ArchivedCopy, ...]:
+        """Return every copy of an agent's, without vectors, by its archival id; expired ones too.
+
+        Raises MemoryRetrievalError, MemoryConnectionError.
+        """
+        ...
+
+
+def archive_index_of(backend: object) -> ArchiveIndex | None:
+    """Return the backend as an index of archived memories; None when it keeps none."""
+    return cast("ArchiveIndex", backend) if hasattr(backend, "index_archived") else None
 
 
 # Every publication and every retraction makes a version of the shared knowledge, and each search sees one version: what

@@ -73,6 +73,8 @@ class MemoryRetrievalConfig(Frozen):
         rrf_k: the smoothing constant of ``rrf``.
         dense_weight: the share of the dense score under ``weighted``; the sparse score has the rest. None is 0.4 with
             the static embedder and 0.5 with any other.
+        zoom: whether archived originals that match a question are injected in place of the summary that replaced them;
+            under ``weighted`` alone.
         sparse: whether the keyword index is searched beside the vectors.
         sparse_term_weight: how a repeated word counts in the keyword index: ``saturated`` as in BM25, ``raw`` as in the
             reference.
@@ -109,6 +111,7 @@ class MemoryRetrievalConfig(Frozen):
     fusion_strategy: FusionStrategy = FusionStrategy.WEIGHTED
     rrf_k: int = Field(default=60, ge=1, le=1000)
     dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
+    zoom: bool = True
     sparse: bool = True
     sparse_term_weight: SparseTermWeight = SparseTermWeight.SATURATED
     diversity_penalty_enabled: bool = False

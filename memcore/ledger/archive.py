@@ -3,8 +3,9 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, func, or_, select, update
 
 from memcore import ids
 from memcore.embedding.bm25 import K1, Bm25Encoder
@@ -50,6 +51,13 @@ class Archived:
     def record_for(self, vector_space: str | None) -> MemoryRecord:
         """Return the memory for a store: with its vectors if they mean the same there, else to be embedded anew."""
         return self.record if self.vector_space == vector_space else replace(self.record, vectors=None)
+
+
+class ArchiveKey(NamedTuple):
+    """Names an entry and its agent."""
+
+    agent_id: str
+    archival_id: str
 
 
 #: Memories written in one round: bounds the memory that a large entry takes twice.
@@ -203,7 +211,8 @@ class Archive(Repository):
     def find(self, company: str, agent_id: str, entry_id: str) -> Archived | None:
         """Return an entry by its archival id or, the last one archived, by the memory's own id; None for an outsider's.
 
-        An entry whose memory came back is found too, after those that are out.
+        The first eight characters of the memory's id are enough, as a prompt has them, where no other begins so. An
+        entry whose memory came back is found too, after those that are out.
         """
         mine = select(archive).where(_of(company, agent_id))
         by_memory = mine.where(archive.c.original_id == entry_id)
@@ -212,7 +221,31 @@ class Archive(Repository):
             # One after the other: for both at once SQLite reads all that the agent has.
             row = connection.execute(mine.where(archive.c.archival_id == entry_id)).mappings().one_or_none()
             row = row or connection.execute(by_memory).mappings().one_or_none()
+        if row is None and len(entry_id) == ids.SHORT_ID_CHARS:
+            begins = archive.c.original_id.startswith(entry_id, autoescape=True)
+            named = select(archive.c.original_id).where(_of(company, agent_id), begins).distinct().limit(2)
+            whole = [each["original_id"] for each in self._database.rows(named)]
+            return self.find(company, agent_id, whole[0]) if len(whole) == 1 and whole != [entry_id] else None
         return None if row is None else _archived(row)
+
+    def replaced_by(
+        self, company: str, agent_id: str, summary: MemoryRecord, *, going: Collection[str] = ()
+    ) -> tuple[Archived, ...]:
+        """Return the archived memories whose text a summary has lost, with vectors, each memory once.
+
+        Of a summary among them, the originals behind it are returned, as long as the archive has one of these. Memories
+        that are in the store are left out, unless they are about to leave it (``going``).
+        """
+        order = OUT, archive.c.archived_at, archive.c.archival_id
+        query = select(archive).where(_of(company, agent_id)).order_by(*order)
+        rows = self._database.rows_with(query, archive.c.original_id, summary.lineage.summary_of)
+        # The last archived of those that are out, if there is one.
+        found = {row["original_id"]: row for row in rows if row["returned_by"] is None or row["original_id"] in going}
+        behind: list[Archived] = []
+        for archived in map(_archived, found.values()):
+            deeper = self.replaced_by(company, agent_id, archived.record, going=going)
+            behind += deeper or (() if summary.is_lossless else (archived,))
+        return tuple(behind)
 
     def search(self, company: str, agent_id: str, query: MemoryQuery) -> tuple[Archived, ...]:
         """Return what is out and matches, without vectors: best first by words, else newest first.
@@ -242,27 +275,34 @@ class Archive(Repository):
         """Return how many memories a run archived."""
         return self._database.count(archive, archive.c.run_id == run_id)
 
-    def expire(self, company: str, *, returned_before: datetime, before: datetime | None = None) -> int:
-        """Delete the entries that a company's archive need not keep, and return how many.
+    def expired(self, company: str, *, returned_before: datetime, before: datetime | None = None) -> list[ArchiveKey]:
+        """Return some of the entries that a company's archive need not keep; none are left when it returns none.
 
         Those go whose memory came back before ``returned_before``, since no undo needs them, those archived before
         ``before`` (None keeps them for ever), and those whose memory's own expiry has passed.
         """
+        for condition in self._expiries(returned_before, before):
+            # One condition at a time: each has an index of its own, and an OR of them might use none.
+            query = select(archive.c.agent_id, archive.c.archival_id).where(archive.c.company == company, condition)
+            if found := self._database.rows(query.limit(_ENTRIES_PER_REMOVAL)):
+                return [ArchiveKey(row["agent_id"], row["archival_id"]) for row in found]
+        return []
+
+    def drop(
+        self, company: str, entries: Sequence[ArchiveKey], *, returned_before: datetime, before: datetime | None = None
+    ) -> int:
+        """Delete those of the entries that need not be kept still, after their copies in the store; return how many."""
+        these = archive.c.archival_id.in_([each.archival_id for each in entries]) & (archive.c.company == company)
+        # Terms and tags go with their entry. What another sweep removed meanwhile is not counted twice.
+        return self._database.change(delete(archive).where(these, or_(*self._expiries(returned_before, before))))
+
+    def _expiries(self, returned_before: datetime, before: datetime | None) -> list[ColumnElement[bool]]:
         checked_time("returned_before", returned_before)
         gone = [archive.c.returned_at < returned_before, archive.c.expires_at <= self._clock()]
         if before is not None:
             checked_time("before", before)
             gone.append(archive.c.archived_at < before)
-        # One condition at a time: each has an index of its own, and an OR of them might use none.
-        return sum(self._remove((archive.c.company == company) & condition) for condition in gone)
-
-    def _remove(self, which: ColumnElement[bool]) -> int:
-        total = 0
-        query = select(archive.c.archival_id).where(which).limit(_ENTRIES_PER_REMOVAL)
-        while found := [row["archival_id"] for row in self._database.rows(query)]:
-            # Terms and tags go with their entry. What another sweep removed meanwhile is not counted twice.
-            total += self._database.change(delete(archive).where(archive.c.archival_id.in_(found), which))
-        return total
+        return gone
 
 
 def _of(company: str, agent_id: str) -> ColumnElement[bool]:

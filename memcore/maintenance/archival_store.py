@@ -1,8 +1,12 @@
 """The archival store: the reference's protocol (memory-api-reference, archival), and the ledger's archive behind it."""
 
 import asyncio
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import Protocol, runtime_checkable
 
+from memcore.backends.protocol import ArchiveIndex
 from memcore.ledger.archive import Archive
 from memcore.models.archival import ArchivalEntry
 from memcore.models.memory import MemoryEntry, MemoryQuery
@@ -66,3 +70,24 @@ class LedgerArchivalStore:
     async def count(self, agent_id: str) -> int:
         """Return the number; raises MemoryRetrievalError, MemoryConnectionError."""
         return await asyncio.to_thread(self._archive.count, self._company, agent_id)
+
+
+async def expire_archive(
+    archive: Archive,
+    index: ArchiveIndex | None,
+    *,
+    company: str,
+    returned_before: datetime,
+    before: datetime | None = None,
+) -> int:
+    """Delete what a company's archive need not keep, each entry after its copy in the store; return how many.
+
+    After a crash in between, the next call finds the entries again; see ``Archive.expired``.
+    """
+    total = 0
+    while entries := archive.expired(company, returned_before=returned_before, before=before):
+        if index is not None:
+            for agent_id, theirs in groupby(sorted(entries), key=attrgetter("agent_id")):
+                await index.unindex_archived(agent_id, entries=[each.archival_id for each in theirs])
+        total += archive.drop(company, entries, returned_before=returned_before, before=before)
+    return total

@@ -2,17 +2,18 @@
 
 A journal entry is written in full before it is executed. The steps: claim the candidates in the store with this
 attempt's token; read the memories that carry it; journal all that goes out and comes in, in one transaction; store
-what comes in and read it back; delete what still carries the token; settle. An entry that a crash left open is a
-decision: the next attempt finishes it. Several entries may take each step together: they cost little more than one.
+what comes in and read it back; copy what a summary replaces to the archive's index; delete what still carries the
+token; settle. An entry that a crash left open is a decision: the next attempt finishes it. Several entries may take
+each step together: they cost little more than one.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from memcore import ids
-from memcore.backends.protocol import MAX_PAGE, scanned
+from memcore.backends.protocol import MAX_PAGE, archive_index_of, scanned
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.ledger.attempt import Lease
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
@@ -21,7 +22,7 @@ from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import EARLIEST
-from memcore.records import MemoryRecord, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Where
 
 #: Returns the memory that replaces the outgoing ones; None leaves them where they are.
 Replace = Callable[[tuple[MemoryRecord, ...]], Awaitable[MemoryRecord | None]]
@@ -245,8 +246,10 @@ class JournaledStore:
         """Execute entries of one run; without a token, one that an earlier attempt wrote."""
         agent_id, run_id = journal_entries[0].agent_id, journal_entries[0].run_id
         foreign_in = await self._store(agent_id, _by_id(record for each in journal_entries for record in each.incoming))
+        await self._index(agent_id, journal_entries, foreign_in)
         outgoing = _by_id(record for each in journal_entries for record in each.outgoing)
         foreign_out = await self._delete(agent_id, run_id, outgoing, token)
+        await self._unindex_stayed(agent_id, journal_entries, foreign_out)
         self._lease.check()
         self._journal.settle(
             *(each.booking_id for each in journal_entries), missing_in=foreign_in, missing_out=foreign_out
@@ -275,6 +278,72 @@ class JournaledStore:
                 f"{len(wanted) - len(found)} of {len(wanted)} memories cannot be read back after they were stored"
             )
         return tombstoned | {key for key, record in wanted.items() if not is_same(record, found[key])}
+
+    async def _index(self, agent_id: str, journal_entries: Sequence[JournalEntry], foreign_in: frozenset[str]) -> None:
+        """Let the archive's index follow the entries: what a summary replaces must be found when it is deleted."""
+        index = archive_index_of(self._backend)
+        if index is None:
+            return
+        left, back = set[str](), set[str]()
+        copies: dict[str, ArchivedCopy] = {}
+        for each in journal_entries:
+            came = [record for record in each.incoming if record.entry.id not in foreign_in]
+            summaries = [*came, *(await self._summaries_of(each) if each.reason == "undone" and not came else ())]
+            copies |= {
+                copy.archival_id: copy for summary in summaries for copy in self._copies(summary, each.outgoing_ids)
+            }
+            if each.incoming_kind == "restored":
+                back |= {record.entry.id for record in came}
+            if each.reason != "consolidated":
+                # It left for good: nothing of what it stood for may be found any more.
+                left |= {record.entry.id for record in each.outgoing if record.lineage.summary_of}
+        going = {record.entry.id for each in journal_entries for record in each.outgoing if record.lineage.summary_of}
+        if copies:
+            self._lease.check()
+            await index.index_archived(agent_id, list(copies.values()), moved_from=going)
+            if gone := self._tombstoned({copy.summary_id for copy in copies.values()}):
+                # Another attempt, or an engine, has removed the summary meanwhile.
+                await index.unindex_archived(agent_id, summaries=gone)
+        if left or back:
+            self._lease.confirm()
+            await index.unindex_archived(agent_id, summaries=left, originals=back)
+
+    async def _summaries_of(self, undone: JournalEntry) -> tuple[MemoryRecord, ...]:
+        """Return the summaries in the store of memories whose restore is undone."""
+        lineage, level, met = self.snapshot.ledger.lineage, undone.outgoing_ids, set[str]()
+        found: tuple[MemoryRecord, ...] = ()
+        while level and not found:
+            met |= level
+            moves = lineage.moves(self.run.company, self.run.agent_id, level).values()
+            merges = {move.booking_id for each in moves for move in each if move.reason == "consolidated"}
+            exchanges = lineage.exchanges(merges).values()
+            level = frozenset(memory_id for each in exchanges for memory_id in each.incoming if memory_id not in met)
+            found = await self._backend.get_many(self.run.agent_id, sorted(level)) if level else ()
+        return found
+
+    async def _unindex_stayed(
+        self, agent_id: str, journal_entries: Sequence[JournalEntry], stayed: frozenset[str]
+    ) -> None:
+        """Delete the copies of memories that did not go: the archive drops its entries of them too."""
+        entries = [
+            ids.archival_id(
+                company=self.run.company, agent_id=agent_id, memory_id=memory_id, cause=journal_entry.booking_id
+            )
+            for journal_entry in journal_entries
+            for memory_id in sorted(journal_entry.outgoing_ids & stayed)
+        ]
+        if entries and (index := archive_index_of(self._backend)) is not None:
+            await index.unindex_archived(agent_id, entries=entries)
+
+    def _copies(self, summary: MemoryRecord, going: frozenset[str]) -> Iterator[ArchivedCopy]:
+        """Yield the copies by which the originals behind a summary are found."""
+        if not summary.lineage.summary_of:
+            return
+        archive, space = self.snapshot.ledger.archive, self._backend.vector_space
+        for archived in archive.replaced_by(self.run.company, self.run.agent_id, summary, going=going):
+            yield ArchivedCopy(
+                archival_id=archived.archival_id, summary_id=summary.entry.id, record=archived.record_for(space)
+            )
 
     def _tombstoned(self, incoming: Iterable[str]) -> frozenset[str]:
         # The earliest time is before any tombstone: this asks whether one exists at all.

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from memcore.backends.factory import WorkerBackend
+from memcore.backends.protocol import archive_index_of
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
@@ -21,6 +22,7 @@ from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
 from memcore.ledger.work_items import WorkState
+from memcore.maintenance.archival_store import expire_archive
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
@@ -141,6 +143,21 @@ class MaintenanceService:
             run = attempt.claim()
             attempt.outcome = await self._attempted(run, attempt)
         return attempt.outcome
+
+    async def expire_archive(self) -> int:
+        """Delete what the archive need not keep (``Archive.expired``), copies in the store first; return how many.
+
+        A restored memory's entry is kept as long as its restore can be undone. Raises MemoryStoreError,
+        MemoryConnectionError.
+        """
+        now, keep_days = self.clock(), self.policy.archival.keep_days
+        return await expire_archive(
+            self.ledger.archive,
+            archive_index_of(self.backend),
+            company=self.company,
+            returned_before=now - timedelta(days=self.policy.journal_days),
+            before=None if keep_days is None else now - timedelta(days=keep_days),
+        )
 
     def _check_switch(self, run: Run) -> None:
         if run.kind not in {"undo", "restore"}:

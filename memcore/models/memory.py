@@ -60,6 +60,9 @@ RESERVED_PREFIX = "__"
 #: The owner id of shared knowledge, which is kept beside the agents' memories; each entry names its publisher.
 SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
 
+#: With an agent's id behind it, the owner id of the searchable copies of its archived memories.
+ARCHIVE_OWNER_PREFIX = f"{RESERVED_PREFIX}archive__"
+
 #: Whose publications a search leaves out: one agent's, those of several, or nobody's.
 Excluded = str | Collection[str] | None
 

@@ -33,9 +33,11 @@ from memcore.retrieval.protocol import (
 from memcore.retrieval.ranking import (
     Similarity,
     apply_diversity_penalty,
+    covered,
     fuse_ranked_lists,
     fuse_weighted,
     rank_memories,
+    with_archived,
 )
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
 from memcore.retrieval.usage import UseRecorder
@@ -119,6 +121,7 @@ class ContextInjectionStrategy:
             shared_store if config.include_shared else None,
             per_publisher=config.max_per_publisher,
             wanted=sure_slots(self._slots, config.shared_fraction),
+            has_archived=config.zoom and config.fusion_strategy is FusionStrategy.WEIGHTED,
         )
         self._estimator = token_estimator or DefaultTokenEstimator()
         own_filter = TagBasedMemoryFilter() if config.non_inferable_only else PassthroughMemoryFilter()
@@ -220,7 +223,7 @@ class ContextInjectionStrategy:
         is_hybrid = self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
         hybrid = self._backend if is_hybrid and isinstance(self._backend, HybridBackend) else None
         rankings = await self._sources.rankings(agent_id, query, hybrid=hybrid)
-        if hybrid is not None and (rankings.sparse or rankings.shared_sparse):
+        if hybrid is not None and (rankings.sparse or rankings.shared_sparse or rankings.archived_dense):
             weight = hybrid.dense_weight if rankings.dense_weight is None else rankings.dense_weight
             return self._fused_apart(rankings, dense_weight=weight)
         own, shared = (tuple(hit.entry for hit in hits) for hits in (rankings.dense, rankings.shared_dense))
@@ -231,8 +234,8 @@ class ContextInjectionStrategy:
         return rank_memories(own, config=self._config, now=self._clock(), shared_entries=shared, limit=every)
 
     def _fused_apart(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
-        """Fuse the agent's own lists without the shared ones: shared knowledge must not change their scores."""
-        own = self._fused(RankedLists(dense=rankings.dense, sparse=rankings.sparse), dense_weight=dense_weight)
+        """Fuse the agent's own lists, with the archived ones and without the shared: these must not change scores."""
+        own = self._fused(with_archived(rankings), dense_weight=dense_weight)
         others = (each for each in self._fused(rankings, dense_weight=dense_weight) if each.is_shared)
         return tuple(sorted((*own, *others), key=best_first))
 
@@ -254,7 +257,11 @@ class ContextInjectionStrategy:
 
     def _pooled(self, ranked: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the best of the agent's own, and of shared knowledge within each publisher's limit."""
-        own = [each for each in ranked if not each.is_shared][: self._pool]
+        # Summaries whose originals are there wait in case a filter drops these, and take no place.
+        own = [each for each in ranked if not each.is_shared]
+        waiting = covered(own)
+        best = [each for each in own if each.entry.id not in waiting][: self._pool]
+        own = [*best, *(each for each in own if each.entry.id in waiting)]
         shared: list[ScoredMemory] = []
         published: Counter[str] = Counter()
         facts_left = self._max_facts
@@ -272,7 +279,8 @@ class ContextInjectionStrategy:
 
     def _chosen(self, agent_id: str, filtered: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the agent's own memories that may be injected, best first, then what is shared."""
-        own = tuple(each for each in filtered if not each.is_shared)
+        waiting = covered(filtered)
+        own = tuple(each for each in filtered if not each.is_shared and each.entry.id not in waiting)
         shared = tuple(each for each in filtered if each.is_shared)
         if self._config.diversity_penalty_enabled:
             with Degrading(Source.DIVERSITY, agent_id):
@@ -309,7 +317,8 @@ class ContextInjectionStrategy:
 
     def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
         # The organisation's facts are nobody's memories: no run asks how often they were used.
-        used = [each.entry.id for each in injected if not each.is_fact]
+        # Of an archived memory its summary: that is what a run may remove.
+        used = list(dict.fromkeys(each.summary_id or each.entry.id for each in injected if not each.is_fact))
         if self._use_recorder is not None and used:
             with Degrading(Source.USE_RECORDER, agent_id):
                 self._use_recorder.record(agent_id, used, at=self._clock())

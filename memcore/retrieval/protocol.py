@@ -52,6 +52,7 @@ class ScoredMemory(Frozen):
         recency_score: decay by age; 0.0 under ``rrf``, which knows ranks alone.
         combined_score: what the order follows.
         author: of a fact of the organisation, who wrote the text that stands now.
+        summary_id: of an archived memory, the summary in the store that replaced it.
     """
 
     entry: MemoryEntry
@@ -60,6 +61,7 @@ class ScoredMemory(Frozen):
     combined_score: float = Field(ge=0.0, le=1.0)
     is_shared: bool = False
     author: OrgFactAuthor | None = None
+    summary_id: str | None = None
     scoring_strategy: FusionStrategy | None = None
 
     @property

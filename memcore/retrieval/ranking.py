@@ -1,7 +1,7 @@
 """Ranking: linear scores of relevance and recency, rank fusion, weighted fusion, and diversity (MMR)."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -56,6 +56,7 @@ def _with_recency(
     now: datetime,
     *,
     is_shared: bool,
+    summary_id: str | None = None,
 ) -> ScoredMemory:
     recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
     return ScoredMemory(
@@ -64,6 +65,7 @@ def _with_recency(
         recency_score=recency,
         combined_score=compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight),
         is_shared=is_shared,
+        summary_id=summary_id,
         scoring_strategy=strategy,
     )
 
@@ -146,11 +148,10 @@ def fuse_weighted(
     raw scores: cosine similarities and BM25, neither cut off.
     """
     shared = {hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)}
-    entries = {
-        hit.entry.id: hit.entry
-        for hit in (*rankings.shared_sparse, *rankings.shared_dense, *rankings.sparse, *rankings.dense)
-    }
-    relevance = weighted_rankings(rankings, dense_weight=dense_weight)
+    every = (*rankings.shared_sparse, *rankings.shared_dense, *rankings.sparse, *rankings.dense)
+    entries = {hit.entry.id: hit.entry for hit in every}
+    summary_of = {hit.entry.id: hit.summary_id for hit in every if hit.summary_id is not None}
+    relevance = beside_summary(weighted_rankings(rankings, dense_weight=dense_weight), summary_of)
     boost = config.personal_boost
     scored = [
         _with_recency(
@@ -160,10 +161,45 @@ def fuse_weighted(
             config,
             now,
             is_shared=key in shared,
+            summary_id=summary_of.get(key),
         )
         for key, score in relevance.items()
     ]
     return _best_of(scored, config=config)
+
+
+#: How much a summary's relevance counts beside its archived memory's own. A round value, held against 0 and 0.2 on
+#: LoCoMo's development split (docs/benchmarks/2026-11.md).
+SUMMARY_WEIGHT = 0.3
+
+
+def with_archived(rankings: RankedLists) -> RankedLists:
+    """Return the agent's own lists with its archived memories among them; one that is in the store counts once."""
+    own = {hit.entry.id for hit in (*rankings.dense, *rankings.sparse)}
+    return RankedLists(
+        dense=(*rankings.dense, *(hit for hit in rankings.archived_dense if hit.entry.id not in own)),
+        sparse=(*rankings.sparse, *(hit for hit in rankings.archived_sparse if hit.entry.id not in own)),
+    )
+
+
+def beside_summary(relevance: Mapping[str, float], summary_of: Mapping[str, str]) -> dict[str, float]:
+    """Return the relevance of archived memories with that of their summaries; of all others as it is.
+
+    ``summary_of`` names the summary of each archived memory. Its relevance becomes the mean of its own and its
+    summary's, with the weights 1 and ``SUMMARY_WEIGHT``: what stood beside it says what it was about. Every other
+    memory counts as its own summary. A summary that the question did not find adds nothing.
+    """
+    return {
+        key: (own + SUMMARY_WEIGHT * relevance.get(summary_of[key], 0.0)) / (1.0 + SUMMARY_WEIGHT)
+        if key in summary_of
+        else own
+        for key, own in relevance.items()
+    }
+
+
+def covered(memories: Iterable[ScoredMemory]) -> frozenset[str]:
+    """Return the ids of the summaries that archived originals among the memories replace in a prompt."""
+    return frozenset(each.summary_id for each in memories if each.summary_id is not None)
 
 
 # Carbonell and Goldstein: The use of MMR, diversity-based reranking for reordering documents, 1998.

@@ -5,11 +5,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from memcore import errors
 from memcore.backends.fusion import Hit, HybridBackend, RankedLists
-from memcore.backends.protocol import ORGANISATION, FactStore, FactStoreProvider, MemoryBackend, SharedKnowledgeStore
+from memcore.backends.protocol import (
+    ORGANISATION,
+    FactStore,
+    FactStoreProvider,
+    MemoryBackend,
+    SharedKnowledgeStore,
+    archive_index_of,
+)
 from memcore.clock import Clock
 from memcore.embedding.bm25 import relevance_of, score_of
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
@@ -35,16 +42,26 @@ class Sources:
     """Asks the backend for the agents' own memories, and the shared store, at once.
 
     Where publishers with more memories than can be used of one (``per_publisher``) fill an answer, and leave fewer than
-    ``wanted``, the shared store is asked once more without them.
+    ``wanted``, the shared store is asked once more without them. Archived memories are searched with the agent's own,
+    where they are wanted (``has_archived``) and the backend keeps copies of them.
     """
 
-    def __init__(self, backend: MemoryBackend, shared: SharedSearch | None, *, per_publisher: int, wanted: int) -> None:
+    def __init__(
+        self,
+        backend: MemoryBackend,
+        shared: SharedSearch | None,
+        *,
+        per_publisher: int,
+        wanted: int,
+        has_archived: bool = False,
+    ) -> None:
         self._per_publisher = per_publisher
         self._wanted = wanted
         self._backend = backend
         self._shared = shared
         other: object = shared
         self._is_one_store = backend is other
+        self._has_archived = has_archived and archive_index_of(backend) is not None
 
     async def rankings(self, agent_id: str, query: MemoryQuery, *, hybrid: HybridBackend | None) -> RankedLists:
         """Return the four lists of a hybrid search; where the embedder fails, those of the keywords alone.
@@ -98,13 +115,15 @@ class Sources:
 
     async def _own_rankings(self, backend: HybridBackend, agent_id: str, query: MemoryQuery) -> RankedLists:
         include_shared = self._is_one_store
+        # A backend of an engine's own may not know the word.
+        more: dict[str, Any] = {"include_archived": True} if self._has_archived else {}
         try:
-            return await backend.retrieve_rankings(agent_id, query, include_shared=include_shared)
+            return await backend.retrieve_rankings(agent_id, query, include_shared=include_shared, **more)
         except Exception as error:  # noqa: BLE001  # degrade raises what must not be hidden
             if include_shared and not _is_embedders(error):
                 # Only a search of the agent's own alone shows which of the two failed.
                 with Degrading(Source.BACKEND, agent_id):
-                    found = await backend.retrieve_rankings(agent_id, query)
+                    found = await backend.retrieve_rankings(agent_id, query, **more)
                     degrade(error, source=Source.SHARED_STORE, agent_id=agent_id)
                     return found
                 return RankedLists()

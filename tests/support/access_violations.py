@@ -12,14 +12,29 @@ import pytest
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.fusion import HybridBackend
-from memcore.backends.protocol import BatchBackend, FactStore, MemoryBackend, SharedKnowledgeStore, facts_of
+from memcore.backends.protocol import (
+    ArchiveIndex,
+    BatchBackend,
+    FactStore,
+    MemoryBackend,
+    SharedKnowledgeStore,
+    archive_index_of,
+    facts_of,
+)
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
-from support.memories import record
+from support.memories import copied, record
 
 #: The protocols whose calls stand below.
-PROTOCOLS: tuple[type, ...] = (MemoryBackend, BatchBackend, HybridBackend, SharedKnowledgeStore, FactStore)
+PROTOCOLS: tuple[type, ...] = (
+    MemoryBackend,
+    BatchBackend,
+    HybridBackend,
+    ArchiveIndex,
+    SharedKnowledgeStore,
+    FactStore,
+)
 
 #: Calls that reach no memory.
 LIFECYCLE = frozenset({"connect", "disconnect", "health_check"})
@@ -106,9 +121,30 @@ async def _stored_many(t: AccessViolation) -> int:
 async def _rankings(t: AccessViolation) -> object:
     if not isinstance(t.backend, HybridBackend):
         return ()
-    rankings = await t.backend.retrieve_rankings(t.me, t.by_words, include_shared=True)
+    archived: dict[str, Any] = {"include_archived": True} if archive_index_of(t.backend) else {}
+    rankings = await t.backend.retrieve_rankings(t.me, t.by_words, include_shared=True, **archived)
+    assert (rankings.archived_dense, rankings.archived_sparse) == ((), ())
     assert _shows_no_secret(t, entries_in((rankings.shared_dense, rankings.shared_sparse)))
     return rankings.dense, rankings.sparse
+
+
+async def _indexed(t: AccessViolation) -> int:
+    # The owner's entry under a summary of the owner's, with a text of the outsider's: a copy of the outsider's own.
+    if (index := archive_index_of(t.backend)) is None:
+        return 1
+    await index.index_archived(t.me, [copied(record(t.me, "no, mine"), t.ids[0])], moved_from=t.ids)
+    found = await index.indexed_archived(t.me)
+    assert all(copy.record.entry.agent_id == t.me for copy in found)
+    await index.unindex_archived(t.me, entries=[copy.archival_id for copy in found])
+    return len(found)
+
+
+async def _unindexed(t: AccessViolation) -> object:
+    if (index := archive_index_of(t.backend)) is None:
+        return ()
+    archival_ids = [copied(each, t.ids[0]).archival_id for each in t.target_memories]
+    await index.unindex_archived(t.me, summaries=t.ids, originals=t.ids, entries=archival_ids)
+    return await index.indexed_archived(t.me)
 
 
 def _shows_no_secret(t: AccessViolation, entries: Sequence[MemoryEntry]) -> bool:
@@ -209,6 +245,9 @@ CALLS: tuple[tuple[str, Callable[[AccessViolation], Awaitable[Any]], Returned | 
     ("set_metadata_many", lambda t: t.backend.set_metadata_many(t.me, t.ids, DEFACED), lambda _: 0),
     ("claim", lambda t: t.backend.claim(t.theirs, t.token), lambda _: 0),
     ("unclaim", lambda t: t.backend.unclaim(t.me), lambda _: None),
+    ("index_archived", _indexed, lambda _: 1),
+    ("unindex_archived", _unindexed, lambda _: ()),
+    ("indexed_archived", _unindexed, lambda _: ()),
     ("publish", _published, lambda _: True),
     ("search_shared", _searched, lambda _: True),
     ("search_shared_sparse", _searched_by_words, lambda _: True),

@@ -107,6 +107,10 @@ class ScriptedService:
     def expire(self) -> None:
         self.script.swept += 1
 
+    async def expire_archive(self) -> int:
+        self.script.expired_archives += 1
+        return 0
+
     async def finish(self) -> None:
         self.script.swept += 1
 
@@ -145,6 +149,7 @@ class ScriptedContext:
     exported: list[str] = field(default_factory=list)
     swept: int = 0
     swept_organization: int = 0
+    expired_archives: int = 0
     slice: Step = field(default_factory=lambda: Step(outcome=Done(), goes_on=True))
     step: Step = field(default_factory=lambda: Step(outcome=Done(), goes_on=True))
     asking: Callable[[str, int], QuestionOutcome] = lambda _run_id, _place: QuestionOutcome(

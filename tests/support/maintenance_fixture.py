@@ -122,6 +122,7 @@ class MaintenanceFixture:
         backend = self.backend
         records = {agent_id: dict(held) for agent_id, held in backend._agents.items()}
         owners, marks = dict(backend._owners), dict(backend._marks)
+        archived = {agent_id: dict(held) for agent_id, held in backend._archived.items()}
         at, stored, originals = self.clock.at, Counter(self.stored), dict(self.originals)
 
         def go_back() -> None:
@@ -134,6 +135,7 @@ class MaintenanceFixture:
                 empty(self.ledger)
             backend._agents = {agent_id: dict(held) for agent_id, held in records.items()}
             backend._owners, backend._marks = dict(owners), dict(marks)
+            backend._archived = {agent_id: dict(held) for agent_id, held in archived.items()}
             self.clock.at, self.stored, self.originals = at, Counter(stored), dict(originals)
 
         return go_back

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata
-from memcore.records import Lineage, MemoryRecord, Vectors
+from memcore.records import ArchivedCopy, Lineage, MemoryRecord, Vectors
 
 #: When the tests' memories begin; the microseconds are odd on purpose.
 DAWN = datetime(2026, 3, 1, 8, 30, 15, 123457, tzinfo=UTC)
@@ -61,3 +61,9 @@ def record(
 def records(agent_id: str, number: int, *, apart: timedelta = timedelta(microseconds=1)) -> list[MemoryRecord]:
     """Return that many records, each later than the one before."""
     return [record(agent_id, f"note number {i}", created_at=DAWN + i * apart) for i in range(number)]
+
+
+def copied(archived: MemoryRecord, summary_id: str) -> ArchivedCopy:
+    """Return the copy of an archived memory under a summary."""
+    archival_id = str(uuid.uuid5(uuid.UUID(archived.entry.id), "archived"))
+    return ArchivedCopy(archival_id=archival_id, summary_id=summary_id, record=archived)

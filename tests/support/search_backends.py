@@ -61,6 +61,7 @@ class HybridBackend(PlainBackend):
         *,
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
+        include_archived: bool = False,
     ) -> RankedLists:
         del agent_id
         if exclude_agents and isinstance(self._rankings, RankedLists):
@@ -80,9 +81,10 @@ class HybridBackend(PlainBackend):
             raise self._shared_fails
         if isinstance(self._rankings, BaseException):
             raise self._rankings
-        return (
-            self._rankings if include_shared else RankedLists(dense=self._rankings.dense, sparse=self._rankings.sparse)
-        )
+        found = self._rankings
+        if not include_shared:
+            found = replace(found, shared_dense=(), shared_sparse=())
+        return found if include_archived else replace(found, archived_dense=(), archived_sparse=())
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> Entries:
         del agent_id, query

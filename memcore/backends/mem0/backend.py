@@ -26,7 +26,7 @@ from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_agent_id
-from memcore.records import MemoryRecord, Page, Scope, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +160,16 @@ class Mem0Backend(RecordBackend):
         *,
         include_shared: bool = False,
         exclude_agents: Collection[str] = (),
+        include_archived: bool = False,
     ) -> RankedLists:
-        opened, own, others = self._connected(), SearchScope.of_agent(agent_id, query), None
+        opened, others = self._connected(), None
+        own = SearchScope.of_agent(agent_id, query, beside_archived=include_archived)
+        archive = SearchScope.of_archived(agent_id, query) if include_archived else None
         if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
-        return await opened.serving.read("retrieve_rankings", Reader.rankings, own, others, query, now=self._clock())
+        return await opened.serving.read(
+            "retrieve_rankings", Reader.rankings, own, others, query, now=self._clock(), archive=archive
+        )
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         return await self._serving().read("get", Reader.get, agent_id, memory_id, now=self._clock())
@@ -211,6 +216,28 @@ class Mem0Backend(RecordBackend):
 
     async def unclaim(self, agent_id: str) -> None:
         await self._serving(agent_id).write("unclaim", [agent_id], partial(Writer.unclaim, agent_id=agent_id))
+
+    async def index_archived(
+        self, agent_id: str, copies: Sequence[ArchivedCopy], *, moved_from: Collection[str] = ()
+    ) -> None:
+        write = partial(Writer.index_archived, agent_id=agent_id, copies=copies, moved_from=moved_from)
+        await self._serving(agent_id).write("index_archived", [agent_id], write)
+
+    async def unindex_archived(
+        self,
+        agent_id: str,
+        *,
+        summaries: Collection[str] = (),
+        originals: Collection[str] = (),
+        entries: Collection[str] = (),
+    ) -> None:
+        write = partial(
+            Writer.unindex_archived, agent_id=agent_id, summaries=summaries, originals=originals, entries=entries
+        )
+        await self._serving(agent_id).write("unindex_archived", [agent_id], write)
+
+    async def indexed_archived(self, agent_id: str) -> tuple[ArchivedCopy, ...]:
+        return await self._serving(agent_id).read("indexed_archived", Reader.archived, agent_id)
 
     async def _open(self) -> Mem0Connection:
         place, company, clock = self._place, self._company, self._clock

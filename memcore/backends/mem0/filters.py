@@ -17,7 +17,7 @@ from qdrant_client.models import (
     Range,
 )
 
-from memcore.backends.mem0.points import LESSON, Key
+from memcore.backends.mem0.points import LESSON, Key, archive_owner
 from memcore.models.memory import SHARED_OWNER, Excluded, MemoryQuery, excluded_agents, memory_ids, require_agent_id
 from memcore.records import Where
 
@@ -36,9 +36,20 @@ def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
     return _of_owner(SHARED_OWNER, conditions, but_not)
 
 
+def archived(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
+    """Return the filter for the copies of this agent's archived memories that meet all conditions."""
+    return _of_owner(archive_owner(require_agent_id(agent_id)), conditions, but_not)
+
+
+def of_copies(*, summaries: Collection[str] = (), originals: Collection[str] = ()) -> list[Condition]:
+    """Return a condition for the copies under these summaries, and one for those of these memories."""
+    under = _any_of(Key.ARCHIVED_UNDER, summaries or None)
+    return under + _any_of(Key.ARCHIVED_ORIGINAL, originals or None)
+
+
 def of_owners(owners: Sequence[str]) -> Filter:
-    """Return the filter for all points of these owners, for copying them to another collection."""
-    return _of_owner(tuple(owners), (), ())
+    """Return the filter for all points of these owners, archived copies too, for copying to another collection."""
+    return _of_owner((*owners, *map(archive_owner, owners)), (), ())
 
 
 def narrower(wide: Filter, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
@@ -165,6 +176,7 @@ class SearchScope:
     """The filters of one owner's memories, and of those that a query may find, expired or not (``asked``).
 
     How rare a word is, is counted over ``everything``: other agents' texts neither change a ranking nor show in it.
+    Lists that are ranked together count over the same.
     """
 
     owner: str
@@ -172,9 +184,16 @@ class SearchScope:
     asked: Filter
 
     @classmethod
-    def of_agent(cls, agent_id: str, query: MemoryQuery) -> Self:
-        """Return the scope of one agent's own memories."""
-        return cls(owner=agent_id, everything=owned(agent_id), asked=owned(agent_id, *_asked(query)))
+    def of_agent(cls, agent_id: str, query: MemoryQuery, *, beside_archived: bool = False) -> Self:
+        """Return the scope of one agent's own memories, to be ranked alone or with its archived ones."""
+        everything = of_owners([agent_id]) if beside_archived else owned(agent_id)
+        return cls(owner=agent_id, everything=everything, asked=owned(agent_id, *_asked(query)))
+
+    @classmethod
+    def of_archived(cls, agent_id: str, query: MemoryQuery) -> Self:
+        """Return the scope of the copies of an agent's archived memories."""
+        asked = archived(agent_id, *_asked(query))
+        return cls(owner=archive_owner(agent_id), everything=of_owners([agent_id]), asked=asked)
 
     @classmethod
     def of_shared(

@@ -39,6 +39,7 @@ from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.collections import EmbedderIdentity
 from memcore.models.memory import (
+    ARCHIVE_OWNER_PREFIX,
     EARLIEST,
     LATEST,
     SHARED_OWNER,
@@ -47,7 +48,7 @@ from memcore.models.memory import (
     MemoryMetadata,
     within_range,
 )
-from memcore.records import LESSON_FIELD, LESSON_KEY, Lineage, MemoryRecord, Vectors
+from memcore.records import LESSON_FIELD, LESSON_KEY, ArchivedCopy, Lineage, MemoryRecord, Vectors
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +88,9 @@ class Key(StrEnum):
     SHARED_BY = "shared_by"
     SHARED_SINCE = "shared_since"
     SHARED_UNTIL = "shared_until"
+    #: Of the copy of an archived memory: the memory's id, and the summary by which it is found.
+    ARCHIVED_ORIGINAL = "archived_original"
+    ARCHIVED_UNDER = "archived_under"
 
 
 _KNOWN = frozenset(Key)
@@ -101,6 +105,7 @@ ENTRY_KEYS = tuple(
     for key in (
         *(Key.DATA, Key.AGENT_ID, Key.SHARED_BY, Key.CREATED_AT, Key.UPDATED_AT, Key.EXPIRES_AT, Key.EXPIRES_TS),
         *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
+        *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER),
     )
 )
 
@@ -148,6 +153,23 @@ def encode_shared(record: MemoryRecord, *, version: int) -> dict[str, Any]:
     }
 
 
+def encode_archived(copy: ArchivedCopy) -> dict[str, Any]:
+    """Return the payload of a copy in the archive's index; decode gives the memory, with its own id and agent, back."""
+    owner = archive_owner(copy.record.entry.agent_id)
+    return {
+        **encode(copy.record),
+        Key.USER_ID.value: owner,
+        Key.AGENT_ID.value: owner,
+        Key.ARCHIVED_ORIGINAL.value: copy.record.entry.id,
+        Key.ARCHIVED_UNDER.value: copy.summary_id,
+    }
+
+
+def archive_owner(agent_id: str) -> str:
+    """Return the owner of the copies of an agent's archived memories."""
+    return f"{ARCHIVE_OWNER_PREFIX}{agent_id}"
+
+
 def metadata_payload(metadata: MemoryMetadata) -> dict[str, Any]:
     """Return the part of a payload that set_metadata_many replaces; always the same keys, so nothing old stays."""
     return {
@@ -168,6 +190,9 @@ def decode(
     owner, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
     # Readers of shared knowledge are told who says it.
     agent_id = payload.get(Key.SHARED_BY) if owner == SHARED_OWNER else owner
+    if isinstance(agent_id, str) and agent_id.startswith(ARCHIVE_OWNER_PREFIX):
+        agent_id = agent_id.removeprefix(ARCHIVE_OWNER_PREFIX)
+        memory_id = str(payload.get(Key.ARCHIVED_ORIGINAL))
     if created_at is None or not isinstance(agent_id, str) or not isinstance(content, str):
         raise ValueError("the payload lacks data, agent_id or created_at")
     updated_at = _time(payload.get(Key.UPDATED_AT))
@@ -261,6 +286,7 @@ INDEXES: dict[str, PayloadSchemaType] = {
             *(Key.CATEGORY.value, Key.NAMESPACE.value, Key.TAGS.value),
             *(Key.SESSION_ID.value, Key.PROJECT_ID.value, Key.TASK_ID.value),
             *(Key.CLAIM.value, Key.SHARED_BY.value, LESSON),
+            *(Key.ARCHIVED_ORIGINAL.value, Key.ARCHIVED_UNDER.value),
         ),
         PayloadSchemaType.KEYWORD,
     ),

@@ -1,6 +1,6 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from qdrant_client.models import Condition, Direction, Filter, OrderBy, Record
 from memcore.backends.fusion import Hit, RankedLists, best_first, weighted
 from memcore.backends.mem0.filters import (
     SearchScope,
+    archived,
     created,
     expired,
     has_expired,
@@ -27,7 +28,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.embedding.bm25 import relevance_of
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids
-from memcore.records import MemoryRecord, Page, Scope, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
 # the pages follow the creation time, and a group of memories of one time that a page would cut is read by id.
@@ -172,6 +173,10 @@ class _Lists:
         self.dense = [one for one in self.dense if not has_expired(one.payload, now)]
         self.sparse = [one for one in self.sparse if not has_expired(one.payload, now)]
 
+    def ids(self) -> frozenset[str]:
+        """Return what stands in the lists."""
+        return frozenset(one.memory_id for one in (*self.dense, *self.sparse))
+
     def similarities(self) -> dict[str, float]:
         """Return every cosine that is known of what stands in the lists."""
         worded = _scores(self.sparse)
@@ -279,21 +284,67 @@ class Reader:
         return _best(query, found.sparse, relevance)
 
     def rankings(
-        self, own: SearchScope, others: SearchScope | None, query: MemoryQuery, *, now: datetime
+        self,
+        own: SearchScope,
+        others: SearchScope | None,
+        query: MemoryQuery,
+        *,
+        now: datetime,
+        archive: SearchScope | None = None,
     ) -> RankedLists:
-        """Return the lists themselves, of an agent's own memories and of the shared ones; empty without a text."""
+        """Return the lists themselves: an agent's own memories, the shared, the archived; empty without a text."""
         if query.text is None:
             return RankedLists()
         question, least = self._question(query.text, has_sparse=self._plan.has_keywords), _least(query)
-        scopes = [own] if others is None else [own, others]
-        found = [_hits(one) for one in self._asked(scopes, question, now=now, dense=least, sparse=least)]
-        shared_dense, shared_sparse = ((), ()) if others is None else found[1]
+        scopes = [scope for scope in (own, others, archive) if scope is not None]
+        found = self._asked(scopes, question, now=now, dense=least, sparse=least)
+        if archive is not None:
+            self._drop_abandoned(found[-1], own.owner, known=found[0].ids(), now=now)
+        lists = [_hits(one) for one in found]
+        shared_dense, shared_sparse = ((), ()) if others is None else lists[1]
+        archived_dense, archived_sparse = ((), ()) if archive is None else lists[-1]
         return RankedLists(
-            dense=found[0][0],
-            sparse=found[0][1],
+            dense=lists[0][0],
+            sparse=lists[0][1],
             shared_dense=shared_dense,
             shared_sparse=shared_sparse,
+            archived_dense=archived_dense,
+            archived_sparse=archived_sparse,
             dense_weight=self._plan.dense_weight,
+        )
+
+    def _drop_abandoned(self, found: _Lists, agent_id: str, *, known: Collection[str], now: datetime) -> None:
+        """Leave out the archived memories whose summary is not in the store any more, or has expired."""
+        under = {str(one.payload.get(Key.ARCHIVED_UNDER)) for one in (*found.dense, *found.sparse)}
+        there = set(known)
+        # Most stand in the agent's own lists, so this is asked for few of them, and by their ids.
+        if missing := sorted(under - there):
+            rows, _ = self._client.scroll(
+                self._collection,
+                scroll_filter=owned(agent_id, with_ids(memory_ids(missing)), but_not=expired(now)),
+                limit=len(missing),
+                with_payload=False,
+            )
+            there |= {str(row.id) for row in rows}
+        found.dense = [one for one in found.dense if one.payload.get(Key.ARCHIVED_UNDER) in there]
+        found.sparse = [one for one in found.sparse if one.payload.get(Key.ARCHIVED_UNDER) in there]
+
+    def archived(self, agent_id: str) -> tuple[ArchivedCopy, ...]:
+        """Return every copy of an agent's, without vectors, by its archival id."""
+        found, offset = list[Record](), None
+        while True:
+            rows, offset = self._client.scroll(
+                self._collection, scroll_filter=archived(agent_id), limit=MAX_PAGE, offset=offset, with_payload=True
+            )
+            found += rows
+            if offset is None:
+                break
+        return tuple(
+            ArchivedCopy(
+                archival_id=str(row.id), summary_id=str((row.payload or {})[Key.ARCHIVED_UNDER]), record=record
+            )
+            for row in sorted(found, key=lambda row: str(row.id))
+            for record in to_records([row])
         )
 
     def _question(self, text: str, *, has_sparse: bool) -> _Question:
@@ -396,6 +447,7 @@ def _hits(lists: _Lists) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
                 score=one.score,
                 cosine=cosines.get(one.memory_id),
                 bm25=words.get(one.memory_id),
+                summary_id=one.payload.get(Key.ARCHIVED_UNDER),
             )
             for one in points
             if one.memory_id in entries

@@ -1,9 +1,11 @@
 """The writer of a collection and of mem0's history: insert-only writes, marks, removals."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from string import Formatter
 from typing import Any, Self
 
@@ -12,8 +14,26 @@ from qdrant_client.models import Filter, FilterSelector, UpdateMode
 from sqlalchemy import Connection, delete, select, update
 
 from memcore import ids
-from memcore.backends.mem0.filters import narrower, of_where, owned, shared, with_ids, without
-from memcore.backends.mem0.points import Key, encode, encode_shared, iso, metadata_payload, to_records, to_upsert
+from memcore.backends.mem0.filters import (
+    archived,
+    narrower,
+    of_copies,
+    of_where,
+    owned,
+    shared,
+    with_ids,
+    without,
+)
+from memcore.backends.mem0.points import (
+    Key,
+    encode,
+    encode_archived,
+    encode_shared,
+    iso,
+    metadata_payload,
+    to_records,
+    to_upsert,
+)
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
@@ -23,7 +43,7 @@ from memcore.ledger.database import Database, add_new, id_chunks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
 from memcore.models.memory import MemoryEntry, MemoryMetadata, memory_ids, require_ids
-from memcore.records import MemoryRecord, Vectors, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Vectors, Where
 
 #: mem0's words for what happened.
 _ADD = "ADD"
@@ -255,6 +275,13 @@ class Indexing:
         return EmbedderIdentity.of(self.embedder, text_form=self.text.form(self.encoder.weighting))
 
 
+_under = attrgetter("summary_id")
+
+
+def _by_id(payloads: Mapping[str, dict[str, Any]]) -> Callable[[MemoryRecord], dict[str, Any]]:
+    return lambda point: payloads[point.entry.id]
+
+
 class Writer:
     """Writes one collection with a sync client; when a method returns, readers see the change.
 
@@ -298,6 +325,33 @@ class Writer:
         body: Any = to_upsert(made, dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)
         # The client's own REST call: it sends bytes as they are, and models through pydantic.
         self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
+
+    def index_archived(self, agent_id: str, copies: Sequence[ArchivedCopy], *, moved_from: Collection[str]) -> None:
+        """Write the copies that are not there yet; move those that are there under a summary of ``moved_from``."""
+        for at in range(0, len(copies), MAX_PAGE):
+            part = {copy.archival_id: copy for copy in copies[at : at + MAX_PAGE]}
+            points = [
+                replace(copy.record, entry=copy.record.entry.model_copy(update={"id": archival_id}))
+                for archival_id, copy in part.items()
+            ]
+            payloads = {archival_id: encode_archived(copy) for archival_id, copy in part.items()}
+            self.insert(points, payload_of=_by_id(payloads))
+        if not moved_from:
+            return
+        for summary_id, moved in groupby(sorted(copies, key=_under), key=_under):
+            theirs = with_ids([copy.archival_id for copy in moved])
+            narrowed = archived(agent_id, theirs, *of_copies(summaries=moved_from))
+            self._set({Key.ARCHIVED_UNDER.value: summary_id}, FilterSelector(filter=narrowed))
+
+    def unindex_archived(
+        self, agent_id: str, *, summaries: Collection[str], originals: Collection[str], entries: Collection[str]
+    ) -> None:
+        """Delete the copies under these summaries, those of these memories, and those of these archive entries."""
+        found = of_copies(summaries=summaries, originals=originals)
+        found += [with_ids(memory_ids(entries))] if entries else []
+        for condition in found:
+            selector = FilterSelector(filter=archived(agent_id, condition))
+            self._client.delete(self._collection, points_selector=selector, wait=True)
 
     def execute(self, lines: Sequence[SharedEntry], known: Mapping[int, Vectors | None]) -> None:
         """Write the points of publications, and the end of those that are retracted; idempotent.

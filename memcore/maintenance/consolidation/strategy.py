@@ -12,7 +12,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.errors import MemoryConfigError
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import CONSOLIDATED_TAG, MAX_TAGS, MemoryCategory, MemoryEntry, MemoryMetadata
-from memcore.records import Lineage, MemoryRecord
+from memcore.records import LOSSLESS_KEY, Lineage, MemoryRecord
 
 #: UTF-8 bytes that count as one token: about four letters of English, about one and a third Chinese characters.
 #: An estimate on the safe side of what tokenizers do; counting exactly would tie selection to one model.
@@ -182,12 +182,14 @@ def _worth_merging(part: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCa
 class SummaryDraft:
     """The text of a summary, tags that say how it was made, and how its sources are archived.
 
-    The mode is abstractive where a model wrote the text; None for word by word.
+    The mode is abstractive where a model wrote the text; None for word by word. ``is_lossless`` says that the text says
+    all that the sources said: then these need not be found beside it.
     """
 
     content: str
     tags: tuple[str, ...] = ()
     mode: ArchivalMode | None = None
+    is_lossless: bool = False
 
 
 class ConsolidationOp(Protocol):
@@ -282,6 +284,7 @@ def summary_record(
             summary_of=source_ids,
             depth=1 + max(source.lineage.depth for source in sources),
         ),
+        extra={LOSSLESS_KEY: True} if draft.is_lossless else {},
     )
 
 

@@ -6,14 +6,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.access_violations import CALLS, PROTOCOLS, AccessViolation, calls_of, check
 from support.collection_setup import history_rows
-from support.memories import DAWN, NOW, new_agent, record
+from support.memories import DAWN, NOW, copied, new_agent, record
 from support.organization_facts import GRACE, request
 from support.thorough import examples
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.writer import History
-from memcore.backends.protocol import SharedKnowledgeStore, facts_of
+from memcore.backends.protocol import SharedKnowledgeStore, archive_index_of, facts_of
 from memcore.ledger.database import Database
 from memcore.ledger.organization.facts import OrgLog
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
@@ -47,8 +47,10 @@ async def holdings(backend: WorkerBackend, agent: str, token: str) -> str:
     held = (await backend.scan(Where(agent_id=agent), with_vectors=True)).records
     marked = (await backend.scan(Where(agent_id=agent, token=token))).records
     assert isinstance(backend, SharedKnowledgeStore)
+    index = archive_index_of(backend)
+    archived = () if index is None else await index.indexed_archived(agent)
     published = [entry for entry in await backend.search_shared(MemoryQuery(limit=1_000)) if entry.agent_id == agent]
-    return f"{held} {[one.entry.id for one in marked]} {published} {await history_of(backend, held)}"
+    return f"{held} {[one.entry.id for one in marked]} {published} {archived} {await history_of(backend, held)}"
 
 
 async def known_fact(backend: WorkerBackend) -> MemoryRecord | None:
@@ -93,6 +95,8 @@ async def test_no_call_of_an_outsider_shows_counts_or_changes_anything(
     await backend.store_many(target_memories)
     await backend.claim(Where(agent_id=owner, ids=frozenset({target_memories[0].entry.id})), "the owner's")
     cursor = (await backend.scan(Where(agent_id=owner), limit=1)).cursor
+    if index := archive_index_of(backend):
+        await index.index_archived(owner, [copied(each, target_memories[0].entry.id) for each in target_memories])
     assert isinstance(backend, SharedKnowledgeStore)
     assert isinstance(other_company, SharedKnowledgeStore)
     fact = MemoryStoreRequest(category=MemoryCategory.SOCIAL, content="the safe opens at seventeen four")

@@ -1,7 +1,8 @@
 """The archive: part of the decision to delete, whole, findable by words in any script, and nobody else's."""
 
+import asyncio
 import dataclasses
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from support.ledger_records import COMPANY, StoppedClock, archived_by, make_journal_entry, make_record, same_record
@@ -9,6 +10,7 @@ from support.ledger_records import COMPANY, StoppedClock, archived_by, make_jour
 from memcore.errors import MemoryInputError
 from memcore.ledger.journal import EntryReason, JournalEntry
 from memcore.ledger.ledger import Ledger
+from memcore.maintenance.archival_store import expire_archive
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery
 from memcore.records import MemoryRecord
@@ -35,6 +37,12 @@ def put(ledger: Ledger, *records: MemoryRecord) -> list[str]:
 
 def found(ledger: Ledger, **query: object) -> list[str]:
     return [each.original_id for each in ledger.archive.search(COMPANY, "ada", MemoryQuery.model_validate(query))]
+
+
+def expired(ledger: Ledger, *, returned_before: datetime, before: datetime | None = None) -> int:
+    return asyncio.run(
+        expire_archive(ledger.archive, None, company=COMPANY, returned_before=returned_before, before=before)
+    )
 
 
 def test_what_a_entry_archives_is_there_once_it_is_prepared_to_the_last_bit(
@@ -111,7 +119,7 @@ def test_a_returned_memory_that_is_deleted_for_another_reason_stays_deleted(
     assert found(ledger) == []
 
     clock.advance(timedelta(days=8))
-    assert ledger.archive.expire(COMPANY, returned_before=clock() - timedelta(days=7)) == 1
+    assert expired(ledger, returned_before=clock() - timedelta(days=7)) == 1
     assert ledger.archive.find(COMPANY, "ada", "m") is None
 
 
@@ -190,6 +198,21 @@ def test_the_last_one_archived_answers_to_the_original_id(ledger: Ledger) -> Non
         assert archived.archival_id == answer
 
 
+def test_the_beginning_of_an_id_is_enough_where_no_other_begins_so(ledger: Ledger) -> None:
+    at = StoppedClock().now
+    one, two, other = "aaaaaaaa-1", "aaaaaaaa-2", "bbbbbbbb-1"
+    for memory_id in (one, other):
+        ledger.archive.put(COMPANY, make_record(memory_id), mode=EXTRACTIVE, archived_at=at)
+
+    def named(entry_id: str) -> str | None:
+        archived = ledger.archive.find(COMPANY, "ada", entry_id)
+        return None if archived is None else archived.original_id
+
+    assert (named("aaaaaaaa"), named("bbbbbbbb"), named("aaaaaaa"), named("%%%%%%%%")) == (one, other, None, None)
+    ledger.archive.put(COMPANY, make_record(two), mode=EXTRACTIVE, archived_at=at)
+    assert (named("aaaaaaaa"), named(one)) == (None, one)
+
+
 def test_the_archive_outlives_the_journal_and_has_an_end_of_its_own(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.journal.prepare(archiving(make_journal_entry("b", outgoing=("m",)), "m"))
     ledger.journal.settle("b")
@@ -202,12 +225,12 @@ def test_the_archive_outlives_the_journal_and_has_an_end_of_its_own(ledger: Ledg
     put(ledger, *(remembered(number, "many") for number in range(700)))
     soon = clock() + timedelta(days=1)
     put(ledger, remembered(900, "mortal", expires_at=soon))
-    assert ledger.archive.expire(COMPANY, returned_before=clock()) == 0
-    assert ledger.archive.expire(COMPANY, returned_before=clock(), before=StoppedClock().now) == 0
+    assert expired(ledger, returned_before=clock()) == 0
+    assert expired(ledger, returned_before=clock(), before=StoppedClock().now) == 0
     clock.advance(timedelta(days=1))
-    assert ledger.archive.expire(COMPANY, returned_before=clock()) == 1
+    assert expired(ledger, returned_before=clock()) == 1
     assert found(ledger, text="mortal") == []
-    assert ledger.archive.expire(COMPANY, returned_before=clock(), before=clock()) == 701
+    assert expired(ledger, returned_before=clock(), before=clock()) == 701
     assert ledger.archive.count(COMPANY, "ada") == 0
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -41,6 +41,7 @@ from memcore.models.approval import ApprovalNeed, ApprovalState
 from memcore.models.archival import ArchivalMode
 from memcore.models.execution import Turn
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.records import Lineage
 
 OTHER = "globex"
 AGENT = "ada"
@@ -49,6 +50,7 @@ DAY = timedelta(days=1)
 FACT = make_fact("the canteen closes at two")
 LIFT = make_fact("the lift is out of order")
 LIFTS = MemoryQuery(text="out of order")
+OF_LIFT = Lineage(summary_of=(LIFT.entry.id,))
 MEMORY = str(uuid.UUID(int=7))
 TERMS = Bm25Encoder().encode_query("tea").indices
 EXPERIENCE = experience("e-1", agent_id=AGENT)
@@ -60,6 +62,10 @@ COMPRESSION = ids.compression_id(company=COMPANY, agent_id=AGENT)
 CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
 
 Call = Callable[[Ledger, StoppedClock, str], object]
+
+
+def _in_a_year(clock: StoppedClock) -> dict[str, datetime]:
+    return dict.fromkeys(("returned_before", "before"), clock() + timedelta(days=400))
 
 
 def _letter(job_id: str, company: str) -> NewDeadLetter:
@@ -201,8 +207,9 @@ WRITES: dict[str, Call] = {
     "archive.put": lambda ledger, clock, c: ledger.archive.put(
         c, LIFT, mode=ArchivalMode.EXTRACTIVE, archived_at=clock()
     ),
-    "archive.expire": lambda ledger, clock, c: ledger.archive.expire(
-        c, returned_before=clock() + timedelta(days=400), before=clock() + timedelta(days=400)
+    "archive.expired": lambda ledger, clock, c: ledger.archive.expired(c, **_in_a_year(clock)),
+    "archive.drop": lambda ledger, clock, c: ledger.archive.drop(
+        c, ledger.archive.expired(COMPANY, **_in_a_year(clock)), **_in_a_year(clock)
     ),
     "journal.expire": lambda ledger, clock, c: ledger.journal.expire(c, before=clock() + timedelta(days=400)),
     "journal.hold": lambda ledger, clock, c: ledger.journal.hold(c, AGENT, [MEMORY], until=clock() + timedelta(days=1)),
@@ -295,6 +302,9 @@ VIEWS: dict[str, Call] = {
     "dead_letters.list": lambda ledger, _, c: ledger.dead_letters.list(c),
     "dead_letters.older": lambda ledger, clock, c: ledger.dead_letters.older(c, before=clock() + timedelta(days=400)),
     "archive.count": lambda ledger, _, c: ledger.archive.count(c, AGENT),
+    "archive.replaced_by": lambda ledger, _, c: [
+        str(each) for each in ledger.archive.replaced_by(c, AGENT, dataclasses.replace(LIFT, lineage=OF_LIFT))
+    ],
     "archive.find": lambda ledger, _, c: str(ledger.archive.find(c, AGENT, LIFT.entry.id)),
     "archive.search": lambda ledger, _, c: [str(each) for each in ledger.archive.search(c, AGENT, LIFTS)],
     "journal.protected_by_undo": lambda ledger, _, c: ledger.journal.protected_by_undo(c, AGENT),

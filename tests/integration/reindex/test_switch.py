@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.memories import new_agent, record
+from support.memories import copied, new_agent, record
 from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -122,6 +122,32 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     assert await backend.count(agent) == 620
     assert await backend.count_where(Where(agent_id=agent, token="token")) == 1
     assert world.ledger.reindex_marks.count(world.company) == 0
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_copies_of_archived_memories_are_carried_over_too_also_those_written_meanwhile(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    (summary,) = await _stored(backend, 1)
+    agent = summary.entry.agent_id
+    originals = [record(agent, f"the valve number {number} leaks oil") for number in range(600)]
+    early, gone, late = ([copied(each, summary.entry.id) for each in originals[at::3]] for at in range(3))
+    await backend.index_archived(agent, [*early, *gone])
+    await world.begin()
+    await world.slice(lasts=ONE_PAGE)
+    await backend.unindex_archived(agent, originals=[copy.record.entry.id for copy in gone])
+    await backend.index_archived(agent, late)
+    await world.finish()
+
+    assert _prompt_prefixes(world, world.pointer.current.name) == {"odd"}
+    world.clock.now += timedelta(seconds=3)
+    copies = {copy.archival_id: (copy.summary_id, copy.record.entry) for copy in await backend.indexed_archived(agent)}
+    assert copies == {copy.archival_id: (copy.summary_id, copy.record.entry) for copy in (*early, *late)}
+    assert await backend.count(agent) == 1
     await backend.disconnect()
     await world.close()
 

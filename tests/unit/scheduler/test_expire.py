@@ -2,15 +2,13 @@
 
 from datetime import timedelta
 
-import pytest
 from support.execution_traces import trace
 from support.job_contexts import ScriptedContext
-from support.ledger_records import StoppedClock, make_record
+from support.ledger_records import StoppedClock
 
 from memcore.config.policy import Policy
-from memcore.jobs import AppliedPayload, Done
+from memcore.jobs import AppliedPayload
 from memcore.ledger.learning.trajectories import Trajectory
-from memcore.models.archival import ArchivalMode
 from scheduler.expire import expire
 from workers.celery_task import perform
 
@@ -38,21 +36,6 @@ def test_what_is_older_than_the_policy_keeps_goes(job_context: ScriptedContext, 
     # The single application is forgotten, and stays counted.
     assert job_context.ledger.skills.expire_applications("acme", before=clock()) == 1
     assert job_context.ledger.skills.applications("acme", ["s"])["s"].applications == 2
-
-
-@pytest.mark.parametrize(("keep_days", "unarchived"), [(None, 0), (30, 1)])
-def test_it_lets_go_of_what_the_archive_has_kept_long_enough(
-    job_context: ScriptedContext, clock: StoppedClock, keep_days: int | None, unarchived: int
-) -> None:
-    archival = {"enabled": True, "keep_days": keep_days}
-    job_context.policy = Policy.model_validate({"memory": {"consolidation": {"archival": archival}}})
-    job_context.ledger.archive.put("acme", make_record("old"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
-    clock.advance(timedelta(days=29))
-    job_context.ledger.archive.put("acme", make_record("new"), mode=ArchivalMode.EXTRACTIVE, archived_at=clock())
-    clock.advance(timedelta(days=2))
-    assert perform(expire, "{}", job_context) == Done(facts={"expired": 0, "unarchived": unarchived})
-    assert job_context.ledger.archive.find("acme", "ada", "new") is not None
-    assert (job_context.ledger.archive.find("acme", "ada", "old") is None) == bool(unarchived)
 
 
 def test_each_company_keeps_its_rows_as_long_as_its_own_policy_says(
