@@ -12,6 +12,8 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exist
 from memcore.errors import MaintenancePausedError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.companies import CompanyState
 from memcore.ledger.database import (
+    CompanyRecords,
+    Records,
     Row,
     UtcDateTime,
     checked_key,
@@ -22,7 +24,6 @@ from memcore.ledger.database import (
     record_of,
     values_table,
 )
-from memcore.ledger.rows import CompanyRecords, Records
 from memcore.ledger.runs import NewRun, add_runs
 from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, companies, ticks
 from memcore.ledger.work_items import WorkItem

@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, 
 
 from memcore import ids
 from memcore.embedding.bm25 import K1, Bm25Encoder
-from memcore.ledger.database import RecordRow, Row, add_new, checked_time, decode, encoded, equals, insert_for
-from memcore.ledger.rows import Repository
+from memcore.ledger.database import Repository, Row, add_new, checked_time, equals, insert_for
+from memcore.ledger.rows import RecordRow, decode, encoded
 from memcore.ledger.tables import OUT, archive, archive_tags, archive_terms, booking_records, bookings, tombstones
 from memcore.models.archival import ArchivalEntry, ArchivalMode
 from memcore.models.memory import MAX_TAGS, MemoryQuery

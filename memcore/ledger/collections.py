@@ -13,9 +13,19 @@ from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
 from memcore.jobs import ReindexPayload
-from memcore.ledger.database import Row, changed, checked_key, equals, insert_one, one_record, put, record_of
+from memcore.ledger.database import (
+    CompanyRecords,
+    Repository,
+    Row,
+    changed,
+    checked_key,
+    equals,
+    insert_one,
+    one_record,
+    put,
+    record_of,
+)
 from memcore.ledger.organization.audit import AuditNote, append
-from memcore.ledger.rows import CompanyRecords, Repository
 from memcore.ledger.tables import finetune_checkpoints, pointer, reindex_marks, reindexes, work_items
 from memcore.ledger.work_items import Work, WorkEvent, WorkKey, WorkRecord, WorkState, add_items, move, new_item
 from memcore.models.base import Frozen, NotBlankStr

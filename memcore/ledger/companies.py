@@ -14,8 +14,7 @@ from memcore.config.loader import build_policy, read_document
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings, checked_company
 from memcore.errors import MemoryConfigError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Row, checked_key, insert_one, record_of
-from memcore.ledger.rows import Records
+from memcore.ledger.database import Records, Row, checked_key, insert_one, record_of
 from memcore.ledger.tables import companies
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, ConsolidationInterval

@@ -1,4 +1,4 @@
-"""Transactions on SQLite and PostgreSQL, safe across fork; statements on rows; the record codec."""
+"""Transactions on SQLite and PostgreSQL, safe across fork; statements on rows; the base of repositories."""
 
 import json
 import os
@@ -7,13 +7,11 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-import numpy as np
 from pydantic import BaseModel
 from sqlalchemy import (
     JSON,
@@ -36,10 +34,13 @@ from sqlalchemy import (
     cast,
     column,
     create_engine,
+    delete,
     event,
     func,
     literal,
+    or_,
     select,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import JSONB
@@ -50,7 +51,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.selectable import FromClause, TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
-from memcore.embedding.bm25 import SparseVector
+from memcore.clock import Clock, utc_now
 from memcore.errors import (
     MemoryConfigError,
     MemoryConnectionError,
@@ -61,8 +62,7 @@ from memcore.errors import (
 )
 from memcore.extras import naming_extras
 from memcore.free_space import FOR_WRITES, refuse_when_low
-from memcore.models.memory import EARLIEST, LATEST, MAX_KEY_CHARS, MemoryEntry, in_range, within_range
-from memcore.records import Lineage, MemoryRecord, Vectors
+from memcore.models.memory import EARLIEST, LATEST, MAX_KEY_CHARS, in_range, within_range
 
 #: How long a SQLite writer waits for another one: longer than the longest entry takes to write, shorter than a lease.
 BUSY_TIMEOUT = timedelta(seconds=15)
@@ -485,118 +485,6 @@ def json_document(*, none_as_null: bool = False) -> JSON:
     return JSON(none_as_null=none_as_null).with_variant(JSONB(none_as_null=none_as_null), "postgresql")
 
 
-#: The form of the body; a reader refuses a newer one rather than guess.
-_VERSION = 1
-
-# Little-endian whatever the machine, so that a journal can move to another one.
-_DENSE = np.dtype("<f4")
-_INDEX = np.dtype("<u4")
-# Sparse weights are Python floats: in 32 bits they would come back changed.
-_WEIGHT = np.dtype("<f8")
-
-
-#: The times of an entry.
-_TIMES = ("created_at", "updated_at", "expires_at")
-
-
-class RecordRow(NamedTuple):
-    """One record's columns; ``body`` is JSON in ASCII, the vectors are raw little-endian numbers."""
-
-    body: bytes
-    dense: bytes | None
-    sparse_indices: bytes | None
-    sparse_values: bytes | None
-
-
-def encode(record: MemoryRecord) -> RecordRow:
-    """Return the record's columns; MemoryInputError when something in it could not be read back as it is."""
-    body: dict[str, Any] = {
-        "version": _VERSION,
-        "entry": record.entry.model_dump(mode="json"),
-        "lineage": asdict(record.lineage),
-        "extra": record.extra,
-    }
-    if record.vectors is not None and record.vectors.space is not None:
-        body["space"] = record.vectors.space
-    try:
-        # The standard library, not orjson: it writes NaN, lone surrogates and integers of any size so that they return.
-        text = json.dumps(body, ensure_ascii=True, separators=(",", ":"))
-    except (TypeError, ValueError):
-        raise MemoryInputError("extra", "must be made of JSON values alone") from None
-    if record.vectors is None:
-        return RecordRow(text.encode("ascii"), None, None, None)
-    dense, sparse = record.vectors.dense, record.vectors.sparse
-    if dense.ndim != 1 or dense.dtype != np.float32:
-        raise MemoryInputError("vectors.dense", f"is {dense.dtype} of {dense.ndim} dimensions; it must be float32 of 1")
-    return RecordRow(
-        body=text.encode("ascii"),
-        dense=dense.astype(_DENSE).tobytes(),
-        sparse_indices=None if sparse is None else np.array(sparse.indices, dtype=_INDEX).tobytes(),
-        sparse_values=None if sparse is None else np.array(sparse.values, dtype=_WEIGHT).tobytes(),
-    )
-
-
-def decode(row: RecordRow) -> MemoryRecord:
-    """Return the record that was encoded; MemoryRetrievalError when a newer release wrote it."""
-    body: dict[str, Any] = json.loads(row.body)
-    if body["version"] != _VERSION:
-        raise MemoryRetrievalError(f"the journal holds form {body['version']}; this release reads form {_VERSION}")
-    lineage = body["lineage"]
-    return MemoryRecord(
-        entry=MemoryEntry.model_validate(_with_times_in_range(body["entry"])),
-        lineage=Lineage(**{**lineage, "summary_of": tuple(lineage["summary_of"])}),
-        vectors=_vectors(row, space=body.get("space")),
-        extra=body["extra"],
-    )
-
-
-def encoded(records: Iterable[MemoryRecord]) -> list[Row]:
-    """Return the columns of each record."""
-    return [encode(record)._asdict() for record in records]
-
-
-def decoded(rows: Iterable[RowMapping]) -> tuple[MemoryRecord, ...]:
-    """Return the records of rows that have these columns."""
-    return tuple(decode(RecordRow(*(row[name] for name in RecordRow._fields))) for row in rows)
-
-
-def _with_times_in_range(entry: dict[str, Any]) -> dict[str, Any]:
-    # Older releases took any date; a memory must not be lost for one.
-    times = {name: datetime.fromisoformat(entry[name]) for name in _TIMES if entry.get(name)}
-    outside = {name: within_range(at) for name, at in times.items() if not EARLIEST <= at <= LATEST}
-    return entry | times | outside
-
-
-def _vectors(row: RecordRow, *, space: str | None) -> Vectors | None:
-    if row.dense is None:
-        return None
-    sparse = None
-    if row.sparse_indices is not None and row.sparse_values is not None:
-        sparse = SparseVector(
-            indices=tuple(np.frombuffer(row.sparse_indices, dtype=_INDEX).tolist()),
-            values=tuple(np.frombuffer(row.sparse_values, dtype=_WEIGHT).tolist()),
-        )
-    return Vectors(dense=np.frombuffer(row.dense, dtype=_DENSE).astype(np.float32), sparse=sparse, space=space)
-
-
-def pack(what: str, body: Row, *, allow_nan: bool = True) -> bytes:
-    """Return what a row keeps in one column, as JSON of this release's form; MemoryInputError for broken Unicode."""
-    try:
-        body = {"version": _VERSION, **body}
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan).encode()
-    except UnicodeEncodeError:
-        raise MemoryInputError(what, "must be valid Unicode text") from None
-
-
-def unpack(what: str, data: bytes) -> Row:
-    """Return what :func:`pack` was given; MemoryRetrievalError when a newer release wrote it."""
-    body: Row = json.loads(data)
-    version = body.pop("version")
-    if version != _VERSION:
-        raise MemoryRetrievalError(f"{what} has form {version}; this release reads form {_VERSION}")
-    return body
-
-
 def checked_key(field: str, value: str) -> str:
     """Return an id without outer white space; MemoryInputError when it is blank, too long or has a NUL."""
     key = value.strip()
@@ -617,3 +505,75 @@ def checked_time(field: str, value: datetime) -> datetime:
         return in_range(value)
     except ValueError as error:
         raise MemoryInputError(field, str(error)) from None
+
+
+class Repository:
+    """The base of what reads and writes a few tables; every method is one short transaction."""
+
+    def __init__(self, database: Database, *, clock: Clock = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._database.close()
+
+
+class Records(Repository, Generic[_Model]):
+    """The base of a repository of one table, whose rows are read as one kind of record."""
+
+    _table: Table
+    _model: type[_Model]
+    #: What orders the pages: the time, then the id.
+    _newest_by: tuple[Column[Any], Column[Any]]
+    #: Most records of a page.
+    _page_size: int
+
+    def _record(self, row: Mapping[Any, Any]) -> _Model:
+        return record_of(self._model, row)
+
+    def _one(self, query: Select[*tuple[Any, ...]]) -> _Model | None:
+        row = self._database.row(query)
+        return None if row is None else self._record(row)
+
+    def _all(self, query: Select[*tuple[Any, ...]]) -> tuple[_Model, ...]:
+        return tuple(map(self._record, self._database.rows(query)))
+
+    def _page(self, query: Select[*tuple[Any, ...]], *, before: _Model | None, limit: int) -> tuple[_Model, ...]:
+        """Return a page of the query, the newest first; ``before`` is the last record of the page before."""
+        at, key = self._newest_by
+        if before is not None:
+            last_at, last_key = self._position(before)
+            # The first condition says nothing new, but an index can begin there.
+            query = query.where(at <= last_at, or_(at < last_at, key < last_key))
+        return self._all(query.order_by(at.desc(), key.desc()).limit(min(limit, self._page_size)))
+
+    def _position(self, record: _Model) -> tuple[Any, ...]:
+        return tuple(getattr(record, column.name) for column in self._newest_by)
+
+    def _counts(self, *which: ColumnElement[bool]) -> dict[str, int]:
+        company = self._table.c.company
+        query = select(company, func.count().label("count")).where(*which).group_by(company)
+        return {row["company"]: row["count"] for row in self._database.rows(query)}
+
+    def _update(self, which: ColumnElement[bool], values: Row) -> int:
+        return self._database.change(update(self._table).where(which).values(values))
+
+    def _delete(self, *which: ColumnElement[bool]) -> int:
+        return self._database.change(delete(self._table).where(*which))
+
+
+class CompanyRecords(Records[_Model]):
+    """The base of a repository whose table has a row for each company and id."""
+
+    def get(self, company: str, row_id: str) -> _Model | None:
+        """Return the record of an id, or None when this company has none with it."""
+        return self._one(select(self._table).where(self._is(company, row_id)))
+
+    def count(self, company: str) -> int:
+        """Return how many rows a company has."""
+        return self._database.count(self._table, self._table.c.company == company)
+
+    def _is(self, company: str, row_id: str) -> ColumnElement[bool]:
+        of_company, of_row = self._table.primary_key
+        return and_(of_company == company, of_row == row_id)

@@ -14,8 +14,7 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, delete, select
 
 from memcore.jobs import MAX_MESSAGE_BYTES
-from memcore.ledger.database import insert_for, put
-from memcore.ledger.rows import Records, Repository
+from memcore.ledger.database import Records, Repository, insert_for, put
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime

@@ -17,11 +17,9 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreErr
 from memcore.jobs import Use
 from memcore.ledger.archive import ArchiveTarget, drop_replaced, follow_moves, rows_to_archive, write_archive_rows
 from memcore.ledger.database import (
-    RecordRow,
+    Repository,
     Row,
     checked_time,
-    decoded,
-    encoded,
     equals,
     id_chunks,
     insert_for,
@@ -30,7 +28,7 @@ from memcore.ledger.database import (
     put,
     rows_with,
 )
-from memcore.ledger.rows import Repository
+from memcore.ledger.rows import RecordRow, decoded, encoded
 from memcore.ledger.tables import KEPT, OPEN, booking_records, bookings, holds, memory_use, tombstones, use_batches
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord

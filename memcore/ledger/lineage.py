@@ -6,8 +6,9 @@ from datetime import datetime
 
 from sqlalchemy import RowMapping, func, select
 
-from memcore.ledger.database import Database, RecordRow, decode, equals
+from memcore.ledger.database import Database, equals
 from memcore.ledger.journal import EntryReason, RecordKind, moves_with
+from memcore.ledger.rows import RecordRow, decode
 from memcore.ledger.tables import OUT, archive, booking_records, bookings, model_calls
 from memcore.models.base import Frozen
 from memcore.records import MemoryRecord

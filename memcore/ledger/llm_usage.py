@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, select, update
 
 from memcore import ids
-from memcore.ledger.database import checked_key, equals, insert_one
-from memcore.ledger.rows import Repository
+from memcore.ledger.database import Repository, checked_key, equals, insert_one
 from memcore.ledger.tables import model_calls, model_spending
 
 

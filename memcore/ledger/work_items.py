@@ -36,6 +36,7 @@ from memcore.errors import LeaseLostError, MemoryNotFoundError
 from memcore.jobs import Payload
 from memcore.ledger.database import (
     Database,
+    Records,
     Row,
     UtcDateTime,
     add_new,
@@ -46,7 +47,6 @@ from memcore.ledger.database import (
     record_of,
     rows_with,
 )
-from memcore.ledger.rows import Records
 from memcore.ledger.tables import OPEN_WORK, companies, work_items
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime

@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, func, select
 from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_PAYLOAD_BYTES, CompressPayload
-from memcore.ledger.database import checked_key, equals, insert_one, pack, record_of, unpack
-from memcore.ledger.rows import Records
+from memcore.ledger.database import Records, checked_key, equals, insert_one, record_of
+from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import RAW, experiences
 from memcore.ledger.work_items import PlainWork, WorkItem
 from memcore.models.experience import DetailedExperience

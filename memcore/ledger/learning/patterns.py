@@ -22,8 +22,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from memcore.ledger.database import record_of
-from memcore.ledger.rows import Records
+from memcore.ledger.database import Records, record_of
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime

@@ -10,9 +10,8 @@ from sqlalchemy import Connection, delete, exists, not_, select, update
 
 from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
-from memcore.ledger.database import count_rows, equals, insert_for, insert_one, later_of, record_of
+from memcore.ledger.database import CompanyRecords, count_rows, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.organization.shared_log import lock_shared_head
-from memcore.ledger.rows import CompanyRecords
 from memcore.ledger.tables import approvals, skill_applications, skill_counts, skills
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen

@@ -8,9 +8,9 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, and_, func, select, true
 
 from memcore import ids
-from memcore.ledger.database import Row, checked_key, insert_one, pack, record_of, unpack
+from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one, record_of
 from memcore.ledger.learning.lessons import open_lesson
-from memcore.ledger.rows import CompanyRecords
+from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import trajectories
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason

@@ -7,9 +7,9 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import Row, checked_key, insert_one, pack, unpack
+from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append, person
-from memcore.ledger.rows import CompanyRecords
+from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import approvals
 from memcore.models.approval import (
     MAX_NAME_CHARS,

@@ -8,8 +8,7 @@ from pydantic import BeforeValidator
 from sqlalchemy import Connection, select
 
 from memcore import ids
-from memcore.ledger.database import checked_key
-from memcore.ledger.rows import Records
+from memcore.ledger.database import Records, checked_key
 from memcore.ledger.tables import audit
 from memcore.models.approval import Name, Reason
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel

@@ -26,6 +26,7 @@ from memcore import ids
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryInputError
 from memcore.ledger.database import (
+    Repository,
     UtcDateTime,
     add_new,
     checked_key,
@@ -33,12 +34,10 @@ from memcore.ledger.database import (
     equals,
     insert_for,
     later_of,
-    pack,
     record_of,
-    unpack,
 )
 from memcore.ledger.organization import audit
-from memcore.ledger.rows import Repository
+from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import org_facts, org_log, org_outbox, org_terms
 from memcore.models.base import escaped
 from memcore.models.memory import MAX_KEY_CHARS

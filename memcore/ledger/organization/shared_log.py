@@ -11,8 +11,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, RowMapping, and_, select, update
 
 from memcore import ids
-from memcore.ledger.database import RecordRow, Row, checked_key, count_rows, decode, encode, equals, insert_one
-from memcore.ledger.rows import Repository
+from memcore.ledger.database import Repository, Row, checked_key, count_rows, equals, insert_one
+from memcore.ledger.rows import RecordRow, decode, encode
 from memcore.ledger.tables import shared_heads, shared_log
 from memcore.records import MemoryRecord
 

@@ -13,7 +13,7 @@ from support.ledger_records import make_record, same_record
 
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
-from memcore.ledger.database import decode, encode
+from memcore.ledger.rows import decode, encode
 from memcore.models.memory import EARLIEST, LATEST, MemoryCategory, MemoryEntry, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord, Vectors
 
