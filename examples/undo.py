@@ -6,13 +6,13 @@ from memcore import JobReceipt, Memory, StoreReceipt
 
 AGENT = "importer"
 
-#: What the agent went through five weeks ago; the default policy summarises episodes that are older than a week.
+#: What the agent went through five weeks ago; the default policy merges repetitions that are older than a week.
 EPISODES = (
     "The nightly import stopped at row 4711 because the disk was full. Grace freed 20 GiB.",
     "The nightly import stopped again at row 9220. The disk was full of core dumps.",
-    "The nightly import ran through in 62 minutes after the core dumps were moved.",
-    "The nightly import ran through in 64 minutes. Nobody was paged.",
-    "The nightly import ran through in 61 minutes. Nobody was paged.",
+    "The nightly import ran through. Nobody was paged.",
+    "Note that the nightly import ran through; nobody was paged.",
+    "The nightly import ran through. Nobody was paged!",
 )
 
 

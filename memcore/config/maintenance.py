@@ -180,14 +180,16 @@ STRATEGY_GROUP = "memtend.consolidation"
 
 
 class ConsolidationStrategyType(StrEnum):
-    """How a group of memories becomes a summary.
+    """How a group of memories becomes one.
 
-    ``condense`` keeps the sentences that tell most, ``simple`` joins the memories' beginnings, ``dual_mode`` preserves
-    dense and summarises chatty texts, ``llm`` has a model write the summary; ``none`` leaves them alone while
-    retention and the limit of memories go on.
+    ``dedupe`` merges memories that say the same, word for word, and loses nothing. The others write summaries, which
+    lose words: ``condense`` keeps the sentences that tell most, ``simple`` joins the memories' beginnings,
+    ``dual_mode`` preserves dense and summarises chatty texts, ``llm`` has a model write the summary. ``none`` leaves
+    memories alone while retention and the limit of memories go on.
     """
 
     NONE = "none"
+    DEDUPE = "dedupe"
     CONDENSE = "condense"
     SIMPLE = "simple"
     DUAL_MODE = "dual_mode"
@@ -206,12 +208,12 @@ class ConsolidationConfig(Frozen):
         archival: how long the archive keeps memories, and how dense and sparse texts are treated.
         experience_compressor: how raw experience becomes compressed experience.
         wiki_export: how experience is exported as files.
-        strategy: how a group of memories becomes a summary; also the name of a strategy that an installed package
+        strategy: how a group of memories becomes one; also the name of a strategy that an installed package
             registers. Left out, it is ``dual_mode`` where ``archival.dual_mode.enabled`` is true.
-        categories: the categories whose memories may be replaced by summaries; never ``working``, because a working
-            memory ends with its task.
+        categories: the categories whose memories are consolidated; never ``working``, because a working memory ends
+            with its task. Left out, it is all of them for ``dedupe``, ``episodic`` for the others.
         min_age_days: the least age of a memory that is consolidated; 0 takes all.
-        group_threshold: the fewest memories of a category that are merged; ``llm`` has a threshold of its own.
+        group_threshold: the fewest memories of a category that are merged; ``llm`` and ``dedupe`` have their own.
         group_max_entries: the most memories behind one summary.
         group_max_tokens: the most tokens behind one summary.
         max_removed_fraction: the share of what retention leaves of an agent's memories: a run that would merge and
@@ -231,9 +233,9 @@ class ConsolidationConfig(Frozen):
     experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
     wiki_export: WikiExportConfig = WikiExportConfig()
     strategy: ConsolidationStrategyType | NotBlankStr = Field(
-        default=ConsolidationStrategyType.CONDENSE, union_mode="left_to_right"
+        default=ConsolidationStrategyType.DEDUPE, union_mode="left_to_right"
     )
-    categories: tuple[MemoryCategory, ...] = Field(default=(MemoryCategory.EPISODIC,), min_length=1)
+    categories: tuple[MemoryCategory, ...] | None = Field(default=None, min_length=1)
     min_age_days: int = Field(default=7, ge=0)
     group_threshold: int = Field(default=3, ge=2)
     group_max_entries: int = Field(default=20, ge=2)
@@ -264,10 +266,22 @@ class ConsolidationConfig(Frozen):
 
     @field_validator("categories")
     @classmethod
-    def _can_be_summarised(cls, categories: tuple[MemoryCategory, ...]) -> tuple[MemoryCategory, ...]:
+    def _can_be_summarised(cls, categories: tuple[MemoryCategory, ...] | None) -> tuple[MemoryCategory, ...] | None:
+        if categories is None:
+            return None
         if MemoryCategory.WORKING in categories:
             raise ValueError("must not name working, whose memories end with their task")
         return tuple(dict.fromkeys(categories))
+
+    @property
+    def merged_categories(self) -> tuple[MemoryCategory, ...]:
+        """The categories whose memories are consolidated."""
+        if self.categories is not None:
+            return self.categories
+        if self.strategy == ConsolidationStrategyType.DEDUPE:
+            return tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
+        # A summary loses words: facts, skills and people keep theirs until somebody names them.
+        return (MemoryCategory.EPISODIC,)
 
 
 class PruningConfig(Frozen):

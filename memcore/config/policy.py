@@ -92,6 +92,9 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
     if strategy is ConsolidationStrategyType.LLM:
         because = "strategy llm has llm.group_threshold"
         yield from _idle(consolidation, "consolidation", "group_threshold", because=because)
+    elif strategy is ConsolidationStrategyType.DEDUPE:
+        names = ("group_threshold", "group_max_entries", "group_max_tokens", "llm")
+        yield from _idle(consolidation, "consolidation", *names, because=f"strategy is {strategy}")
     else:
         yield from _idle(consolidation, "consolidation", "llm", because=f"strategy is {strategy}")
     if strategy is ConsolidationStrategyType.NONE:

@@ -258,10 +258,12 @@ async def with_details(
             sources = await snapshot.backend.get_many(snapshot.agent_id, [member.id for member in part.members])
             kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
             try:
-                draft = await strategy.write(sources, kept=kept[0] if kept else None)
+                draft: SummaryDraft | None = await strategy.write(sources, kept=kept[0] if kept else None)
             except AnswerMissingError:
                 draft = SummaryDraft(content=_UNWRITTEN)
                 tokens += sum(member.tokens for member in part.members)
+            if draft is None:
+                continue
             summaries.append(summary_record(sources, draft, company=snapshot.company, strategy=strategy.name))
     members = [member.id for part in merged for member in part.members]
     more = {

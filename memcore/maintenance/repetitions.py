@@ -149,7 +149,11 @@ def _says_something(token: str) -> bool:
 
 
 def _key(token: str) -> str:
-    if any(map(str.isdigit, token)) and token not in (token.lower(), token.upper(), token.title()):
+    if (
+        not token.isalpha()
+        and any(map(str.isdigit, token))
+        and token not in (token.lower(), token.upper(), token.title())
+    ):
         # A key or a password: its case tells.
         return token
     key = fold(token)

@@ -226,7 +226,7 @@ class AgentSnapshot:
             least_age_days = max(least_age_days, self.policy.archival.age_threshold_days)
         newest = self.now - timedelta(days=least_age_days)
         oldest = self.retention_cutoffs.get(category)
-        if category not in self.policy.categories or (oldest is not None and oldest >= newest):
+        if category not in self.policy.merged_categories or (oldest is not None and oldest >= newest):
             return None
         return Where(
             agent_id=self.agent_id,

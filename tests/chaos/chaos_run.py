@@ -44,6 +44,7 @@ memory:
   level: persistent
   consolidation:
     interval: weekly
+    strategy: condense
     categories: [episodic, semantic, procedural, social]
     max_removed_fraction: 1.0
     retention:

@@ -31,7 +31,7 @@ ADDED = {
     ),
     "memory.consolidation.strategy": "the reference chooses the strategy in code, not in a file",
     "memory.consolidation.categories": (
-        "a summary loses words; facts, skills and people must not lose words unless somebody asks for it"
+        "summaries lose words; facts, skills and people must not lose words unless somebody asks for it"
     ),
     "memory.consolidation.min_age_days": "recent memories are still in use and must not change",
     "memory.consolidation.group_threshold": "a small group is not worth a summary",

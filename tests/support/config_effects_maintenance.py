@@ -218,6 +218,7 @@ _DUAL = {
     "memory.consolidation.archival.dual_mode.enabled": True,
     "memory.consolidation.archival.dual_mode.summarization_model": "small",
 }
+_CONDENSE = {"memory.consolidation.strategy": "condense"}
 _LLM = {"memory.consolidation.strategy": "llm"}
 _FEW = {"memory.consolidation.max_memories_per_agent": 9}
 _CAP = {"memory.consolidation.max_memories_per_agent": 20}
@@ -251,21 +252,21 @@ EFFECTS = {
         enabled=Effect(maintenance_run, value=False),
         interval=Effect(first_memory, "weekly"),
         max_memories_per_agent=Effect(maintenance_run, 9),
-        strategy=Effect(maintenance_run, "none"),
-        categories=Effect(maintenance_run, ["social"]),
-        min_age_days=Effect(maintenance_run, 365),
-        group_threshold=Effect(maintenance_run, 50),
-        group_max_entries=Effect(maintenance_run, 2),
-        group_max_tokens=Effect(maintenance_run, 100),
-        max_removed_fraction=Effect(maintenance_run, 0.01, {"memory.consolidation.max_removed_floor": 0}),
-        max_removed_floor=Effect(maintenance_run, 0, {"memory.consolidation.max_removed_fraction": 0.01}),
+        strategy=Effect(maintenance_run, "condense"),
+        categories=Effect(maintenance_run, ["social"], _CONDENSE),
+        min_age_days=Effect(maintenance_run, 365, _CONDENSE),
+        group_threshold=Effect(maintenance_run, 50, _CONDENSE),
+        group_max_entries=Effect(maintenance_run, 2, _CONDENSE),
+        group_max_tokens=Effect(maintenance_run, 100, _CONDENSE),
+        max_removed_fraction=Effect(maintenance_run, 0.01, {**_CONDENSE, "memory.consolidation.max_removed_floor": 0}),
+        max_removed_floor=Effect(maintenance_run, 0, {**_CONDENSE, "memory.consolidation.max_removed_fraction": 0.01}),
         journal_days=Effect(later, 100),
-        restored_hold_days=Effect(run_after_an_undo, 0),
+        restored_hold_days=Effect(run_after_an_undo, 0, _CONDENSE),
     ),
     **_under(
         "memory.consolidation.condense",
-        keep_share=Effect(maintenance_run, 0.2),
-        target_tokens=Effect(maintenance_run, 50),
+        keep_share=Effect(maintenance_run, 0.2, _CONDENSE),
+        target_tokens=Effect(maintenance_run, 50, _CONDENSE),
     ),
     **_under(
         "memory.consolidation.retention",

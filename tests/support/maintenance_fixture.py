@@ -14,7 +14,7 @@ from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import pages
-from memcore.config.maintenance import ConsolidationConfig, PruningConfig
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Deferred, Done, Outcome
 from memcore.ledger.ledger import Ledger
@@ -32,6 +32,7 @@ from support.ledger_records import places_due
 if TYPE_CHECKING:
     from memcore.llm.protocol import Model
 
+CONDENSE = ConsolidationStrategyType.CONDENSE
 COMPANY = "acme"
 AGENT = "ada"
 START = datetime(2026, 3, 1, 2, tzinfo=UTC)
@@ -103,7 +104,8 @@ class MaintenanceFixture:
         self.backend = InMemoryBackend(company=COMPANY, clock=self.clock)
         self.ledger = Ledger.open(urls, clock=self.clock)
         self._files = [Path(url.removeprefix("sqlite:///")) for url in (urls.ledger, urls.journal) if "sqlite:" in url]
-        self.policy = policy or ConsolidationConfig(max_removed_fraction=1.0)
+        # Summaries are what most tests of a run are about; the default strategy makes none.
+        self.policy = policy or ConsolidationConfig(strategy=CONDENSE, max_removed_fraction=1.0)
         self.level = MemoryLevel.PERSISTENT
         self.timeouts = Timeouts()
         self.pruning: PruningConfig | None = PruningConfig()

@@ -12,6 +12,7 @@ from memcore.config.maintenance import (
 )
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.condense import CondensingOp, VocabularyOf, no_vocabulary
+from memcore.maintenance.consolidation.dedupe import DedupeStrategy
 from memcore.maintenance.consolidation.density import DensityClassifier, DensityRoutingOp
 from memcore.maintenance.consolidation.dual_mode import (
     AbstractiveSummarizationOp,
@@ -123,6 +124,7 @@ def _composite(
 
 _BUILDERS: dict[str, StrategyBuilder] = {
     ConsolidationStrategyType.NONE: lambda _: None,
+    ConsolidationStrategyType.DEDUPE: lambda _: DedupeStrategy(),
     ConsolidationStrategyType.CONDENSE: _condense,
     ConsolidationStrategyType.SIMPLE: _simple,
     ConsolidationStrategyType.DUAL_MODE: _dual_mode,

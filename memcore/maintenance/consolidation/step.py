@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from memcore.backends.protocol import pages
 from memcore.errors import AnswerMissingError, ProviderError
+from memcore.jobs import Use
 from memcore.ledger.llm_answers import Syntheses, Synthesis
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.strategy import (
@@ -17,6 +18,7 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryGroup,
     summary_record,
 )
+from memcore.maintenance.enforcement import total_use
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval
 from memcore.maintenance.rules import AgentSnapshot
@@ -60,7 +62,7 @@ async def groups_by_filter(
     snapshot: AgentSnapshot, strategy: ConsolidationStrategy
 ) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
     """Yield the memories behind each summary, with the filter that they matched; one category at a time."""
-    for category in snapshot.policy.categories:
+    for category in snapshot.policy.merged_categories:
         where = snapshot.mergeable(category)
         if where is None:
             continue
@@ -196,11 +198,27 @@ def _removal(
         except AnswerMissingError:
             part.unanswered = tuple(source.entry.id for source in sources)
             return None
+        if draft is None:
+            return None
         part.mode = draft.mode or part.mode
-        return summary_record(sources, draft, company=store.run.company, strategy=strategy.name)
+        summary = summary_record(sources, draft, company=store.run.company, strategy=strategy.name)
+        if draft.same_as is not None:
+            _carry_uses(store, sources, summary)
+        return summary
 
-    # Archived always, whatever the age and the policy of enforcement: a summary loses words, the archive does not.
+    # Archived always: a summary loses words, the archive does not.
     return PlannedRemoval(ids=part.ids, replace=written, archive_as=lambda _: part.mode)
+
+
+def _carry_uses(store: JournaledStore, sources: Sequence[MemoryRecord], summary: MemoryRecord) -> None:
+    """Count the uses of the sources, which go with them, for the memory that replaces them; once by its id."""
+    run, uses, summary_id = store.run, store.snapshot.ledger.uses, summary.entry.id
+    count, last_used_at = total_use(
+        uses.of(run.company, run.agent_id, [source.entry.id for source in sources]).values()
+    )
+    if last_used_at is not None:
+        use = Use(agent_id=run.agent_id, memory_id=summary_id, uses=count, last_used_at=last_used_at)
+        uses.count(run.company, summary_id, [use])
 
 
 def _pending(parts: Sequence[Synthesis], *, now: datetime) -> PendingAnswers | None:

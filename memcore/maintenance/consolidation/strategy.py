@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from memcore import ids
 from memcore.backends.protocol import MAX_PAGE
@@ -25,7 +25,7 @@ class SummaryCandidate:
 
     Attributes:
         project_id: memories of different projects are never merged; a project's end removes its summaries too.
-        expires: memories that expire are merged apart from those that stay, which would otherwise die with them.
+        expires_at: memories that expire are merged apart from those that stay, which would otherwise die with them.
         relevance: None unless the entry answers a text query.
     """
 
@@ -33,8 +33,9 @@ class SummaryCandidate:
     category: MemoryCategory
     namespace: str
     project_id: str | None
-    expires: bool
+    expires_at: datetime | None
     created_at: datetime
+    content: str
     relevance: float | None
     tokens: int
     tags: tuple[str, ...]
@@ -48,8 +49,9 @@ class SummaryCandidate:
             category=entry.category,
             namespace=entry.namespace,
             project_id=record.lineage.project_id,
-            expires=entry.expires_at is not None,
+            expires_at=entry.expires_at,
             created_at=entry.created_at,
+            content=entry.content,
             relevance=entry.relevance_score,
             tokens=-(-len(entry.content.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN),
             tags=entry.metadata.tags,
@@ -97,7 +99,8 @@ class HighestRelevanceSelector:
         """Return the groups that reach the threshold."""
         groups: defaultdict[tuple[str, str, str | None, bool], list[SummaryCandidate]] = defaultdict(list)
         for member in members:
-            groups[member.category, member.namespace, member.project_id, member.expires].append(member)
+            expires = member.expires_at is not None
+            groups[member.category, member.namespace, member.project_id, expires].append(member)
         return tuple(_group(members) for members in groups.values() if len(members) >= self._threshold)
 
 
@@ -182,14 +185,18 @@ def _worth_merging(part: Sequence[SummaryCandidate]) -> Iterator[tuple[SummaryCa
 class SummaryDraft:
     """The text of a summary, tags that say how it was made, and how its sources are archived.
 
-    The mode is abstractive where a model wrote the text; None for word by word. ``is_lossless`` says that the text says
-    all that the sources said: then these need not be found beside it.
+    Attributes:
+        mode: abstractive where a model wrote the text; None for word by word.
+        is_lossless: whether the text says all that the sources said: then these need not be found beside it.
+        same_as: the source that says all that the sources say. Then no summary replaces them but this memory, with
+            what the others know about it.
     """
 
     content: str
     tags: tuple[str, ...] = ()
     mode: ArchivalMode | None = None
     is_lossless: bool = False
+    same_as: MemoryRecord | None = None
 
 
 class ConsolidationOp(Protocol):
@@ -215,8 +222,12 @@ class ConsolidationStrategy(Protocol):
         """Yield the memories behind each summary; no member is in two."""
         ...
 
-    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
-        """Return the summary's text. Raises AnswerMissingError when a model has to be asked first."""
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft | None:
+        """Return the summary's text; None leaves the sources as they are.
+
+        They may be fewer than the part had, or have changed since. Raises AnswerMissingError when a model has to be
+        asked first.
+        """
         ...
 
 
@@ -249,18 +260,39 @@ CONSOLIDATION_SOURCE = "consolidation"
 def summary_record(
     sources: Sequence[MemoryRecord], draft: SummaryDraft, *, company: str, strategy: str
 ) -> MemoryRecord:
-    """Return the memory that replaces the sources, without vectors.
+    """Return the memory that replaces the sources; a summary has no vectors yet.
 
     It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
     they share, and their ids. It is as old as its newest source: dated now, it would keep text longer than the
     retention rule allows; dated as the oldest, it would lose the newest text too early. Its id depends on the sources
     and the strategy alone, so making it twice makes one.
+
+    Where the draft is one of the sources (``same_as``), the memory is this one with its vectors, the greatest
+    confidence and the other keys of all, of which the newest win. It has no tag of a summary, so that the next
+    repetition joins it.
     """
     entries = [source.entry for source in sources]
     first = entries[0]
     source_ids = tuple(entry.id for entry in entries)
     tags = [tag for entry in entries for tag in entry.metadata.tags]
     expiries = [entry.expires_at for entry in entries if entry.expires_at is not None]
+    confidences = [entry.metadata.confidence for entry in entries]
+    same = draft.same_as
+    if same is not None:
+        metadata = MemoryMetadata(
+            source=same.entry.metadata.source, confidence=max(confidences), tags=tuple(dict.fromkeys(tags))
+        )
+    else:
+        # The summary's own tags come first: they must be there whatever its sources carry.
+        own = [CONSOLIDATED_TAG, *draft.tags]
+        metadata = MemoryMetadata(
+            source=CONSOLIDATION_SOURCE, confidence=min(confidences), tags=tuple(dict.fromkeys([*own, *tags]))
+        )
+    extra: dict[str, Any] = {}
+    for source in sorted(sources, key=lambda source: source.entry.created_at) if same is not None else ():
+        extra |= source.extra
+    if draft.is_lossless or same is not None:
+        extra[LOSSLESS_KEY] = True
     return MemoryRecord(
         entry=MemoryEntry(
             id=ids.summary_id(company=company, agent_id=first.agent_id, strategy=strategy, source_ids=source_ids),
@@ -268,15 +300,12 @@ def summary_record(
             namespace=first.namespace,
             category=first.category,
             content=draft.content,
-            metadata=MemoryMetadata(
-                source=CONSOLIDATION_SOURCE,
-                confidence=min(entry.metadata.confidence for entry in entries),
-                # The summary's own tags come first: they must be there whatever its sources carry.
-                tags=tuple(dict.fromkeys([CONSOLIDATED_TAG, *draft.tags, *tags])),
-            ),
+            metadata=metadata,
             created_at=max(entry.created_at for entry in entries),
             expires_at=min(expiries, default=None),
         ),
+        vectors=same.vectors if same is not None else None,
+        extra=extra,
         lineage=Lineage(
             session_id=_shared({source.lineage.session_id for source in sources}),
             project_id=_shared({source.lineage.project_id for source in sources}),
@@ -284,7 +313,6 @@ def summary_record(
             summary_of=source_ids,
             depth=1 + max(source.lineage.depth for source in sources),
         ),
-        extra={LOSSLESS_KEY: True} if draft.is_lossless else {},
     )
 
 

@@ -14,7 +14,7 @@ from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
-from memcore.config.maintenance import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
 from memcore.jobs import Deferred, Done
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
@@ -56,7 +56,9 @@ class MaintenanceRuns:
     async def shrink(self, agent_id: str, way: Variant) -> float:
         """Shrink one agent's memories; return the seconds that its runs took."""
         records = await self.records(agent_id)
-        policy = way.policy or ConsolidationConfig(max_removed_fraction=1.0)
+        policy = way.policy or ConsolidationConfig(
+            strategy=ConsolidationStrategyType.CONDENSE, max_removed_fraction=1.0
+        )
         build: StrategyBuilder = build_consolidation_strategy
         if way.build is not None:
             strategy = await way.build(self._backend, records)

@@ -50,7 +50,9 @@ class Variant:
 
 def condensing(share: float) -> ConsolidationConfig:
     """Return the default policy, told what to keep; a run may take everything at once."""
-    return ConsolidationConfig(max_removed_fraction=1.0, condense=CondenseConfig(keep_share=share))
+    return ConsolidationConfig(
+        strategy=ConsolidationStrategyType.CONDENSE, max_removed_fraction=1.0, condense=CondenseConfig(keep_share=share)
+    )
 
 
 def unread(share: float) -> Build:

@@ -119,7 +119,7 @@ def memories(keys: Keys, memtend: CommandLine, agent: str) -> None:
         {
             "agent_id": agent,
             "category": "episodic",
-            "content": f"Old note number {number} about the payments queue and its alarms on day {number}.",
+            "content": f"Old note about the payments queue and its alarms{'!' * number}",
             "created_at": (start + timedelta(hours=number)).isoformat(),
         }
         for number in range(6)

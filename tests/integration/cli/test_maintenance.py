@@ -34,10 +34,10 @@ def fill(memtend: CommandLine, agent: str, *, old: int, new: int) -> None:
 
 
 def fill_with_old(memtend: CommandLine, agent: str, **categories: int) -> None:
-    """Bring in memories of each category that are old enough to be merged."""
+    """Bring in memories of each category that say the same and are old enough to be merged."""
     memtend.ok("agents", "add", agent, "--interval", "never")
     lines = [
-        {"agent_id": agent, "category": category, "content": f"{agent} met person {n}", "created_at": MERGED}
+        {"agent_id": agent, "category": category, "content": f"{agent} met Ada{'!' * n}", "created_at": MERGED}
         for category, count in categories.items()
         for n in range(count)
     ]
@@ -60,18 +60,18 @@ def test_a_dry_run_tells_what_would_go_and_removes_nothing(memtend: CommandLine)
 
 def test_a_dry_run_tells_what_would_be_merged_with_what(memtend: CommandLine) -> None:
     agent = new_agent()
-    fill_with_old(memtend, agent, episodic=5, social=5)
+    fill_with_old(memtend, agent, episodic=5, social=1)
     plan = memtend.ok("maintain", agent, "--dry-run", "--json").value
     (group,) = plan["groups"]
     assert (group["category"], group["namespace"]) == ("episodic", "default")
-    assert (group["removed"], group["summaries"]) == (4, 1)
-    assert (plan["removed"], plan["summaries"], plan["questions"], plan["archived"]) == (4, 1, 0, 4)
+    assert (group["removed"], group["summaries"]) == (5, 1)
+    assert (plan["removed"], plan["summaries"], plan["questions"], plan["archived"]) == (5, 1, 0, 5)
     plain = memtend.ok("maintain", agent, "--dry-run").out
-    assert "would remove 4 and make 1 summaries" in plain
+    assert "would remove 5 and make 1 summaries" in plain
     assert "episodic" in plain
     assert "social" not in plain
     run = memtend.ok("maintain", agent, "--json").value
-    assert (run["counts"]["consolidated"], run["counts"]["summaries"]) == (4, 1)
+    assert (run["counts"]["consolidated"], run["counts"]["summaries"]) == (5, 1)
 
 
 @pytest.mark.parametrize(("strategy", "questions"), ASKING)

@@ -1,7 +1,6 @@
 from support.command_line import CommandLine
 from support.memories import new_agent
 
-from memcore.config.maintenance import ConsolidationConfig
 from memcore.models.memory import MemoryCategory
 
 
@@ -26,7 +25,7 @@ def test_a_text_without_a_category_is_a_fact_which_no_run_merges_unasked(memtend
     agent = new_agent()
     memtend.ok("store", agent, "Alice is allergic to peanuts")
     (found,) = memtend.ok("search", agent, "--json").value
-    assert MemoryCategory(found["category"]) not in ConsolidationConfig().categories
+    assert MemoryCategory(found["category"]) is not MemoryCategory.EPISODIC
 
 
 def test_the_table_of_a_search_is_for_people(memtend: CommandLine) -> None:

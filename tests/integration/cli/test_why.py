@@ -21,7 +21,7 @@ def maintenance_run(memtend: CommandLine) -> tuple[str, str]:
         {
             "agent_id": agent,
             "category": "episodic",
-            "content": f"the pump of {agent} has part number {number}",
+            "content": f"the pump of {agent} has part number seven{'!' * number}",
             "created_at": (OLD + timedelta(hours=number)).isoformat(),
         }
         for number in range(5)
@@ -35,9 +35,9 @@ def maintenance_run(memtend: CommandLine) -> tuple[str, str]:
 def test_a_run_names_its_summaries_with_their_originals(memtend: CommandLine, maintenance_run: tuple[str, str]) -> None:
     shown = memtend.ok("runs", "show", maintenance_run[1], "--json").value
     ((summary_id, originals),) = shown["summaries"].items()
-    assert len(originals) == 4
+    assert len(originals) == 5
     plain = memtend.ok("runs", "show", maintenance_run[1]).out
-    assert f"summary {summary_id} of 4 memories" in plain
+    assert f"summary {summary_id} of 5 memories" in plain
     assert all(each in plain for each in originals)
 
 
@@ -57,7 +57,7 @@ def test_a_summary_is_followed_to_its_originals_and_back(
     assert all(f"{each}  replaced by summary {summary_id}" in tree for each in originals)
     assert "full text in the " in tree
     assert "part number" not in tree
-    assert "has part number 0" in memtend.ok("why", summary_id, "--text").out
+    assert "has part number seven" in memtend.ok("why", summary_id, "--text").out
     back = memtend.ok("why", originals[0], "--json").value
     assert back["summaries"] == [summary_id]
     assert f"{summary_id}  live" in memtend.ok("why", originals[0]).out

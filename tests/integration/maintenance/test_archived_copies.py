@@ -9,7 +9,12 @@ from support.fault_injection import Crash, Faults, crash_points, each_kind
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.backends.deletion import Deletion
-from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
+from memcore.config.maintenance import (
+    ArchivalConfig,
+    ConsolidationConfig,
+    ConsolidationStrategyType,
+    RetentionConfig,
+)
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done
 from memcore.ledger.attempt import LEASE_LENGTH
@@ -23,7 +28,10 @@ from memcore.models.memory import MemoryMetadata
 from memcore.records import MemoryRecord
 
 POLICY = ConsolidationConfig(
-    group_max_entries=3, max_removed_fraction=1.0, retention=RetentionConfig(default_retention_days=90)
+    strategy=ConsolidationStrategyType.CONDENSE,
+    group_max_entries=3,
+    max_removed_fraction=1.0,
+    retention=RetentionConfig(default_retention_days=90),
 )
 
 #: Each original by its id, with the summary by which it is found.

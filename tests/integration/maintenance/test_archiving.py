@@ -35,7 +35,9 @@ from memcore.records import Lineage, MemoryRecord
 
 
 def policy(**changes: Any) -> ConsolidationConfig:
-    return ConsolidationConfig(max_removed_fraction=1.0, **changes)
+    return ConsolidationConfig(
+        **{"strategy": ConsolidationStrategyType.CONDENSE, "max_removed_fraction": 1.0, **changes}
+    )
 
 
 def archived(world: MaintenanceFixture, agent_id: str = AGENT) -> dict[str, Archived]:

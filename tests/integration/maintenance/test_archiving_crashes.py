@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from support.fault_injection import Crash, Faults, crash_points, each_kind
 from support.ledger_records import archived_by
-from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    CONDENSE,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    comparable,
+    memory,
+)
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
 from memcore.jobs import Done, Skipped
@@ -19,6 +27,7 @@ from memcore.models.memory import MemoryQuery
 THRESHOLD = 40
 
 POLICY = ConsolidationConfig(
+    strategy=CONDENSE,
     archival=ArchivalConfig(enabled=True, age_threshold_days=THRESHOLD),
     retention=RetentionConfig(default_retention_days=90),
     max_memories_per_agent=4,

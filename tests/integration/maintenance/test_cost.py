@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.fault_injection import Faults
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.maintenance_fixture import CONDENSE, MaintenanceFixture, MakeMaintenanceFixture, memory
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.jobs import Done
@@ -16,7 +16,9 @@ from memcore.maintenance.rules import Timeouts
 from memcore.models.memory import MemoryCategory, MemoryLevel
 from memcore.records import Lineage, MemoryRecord, Page
 
-POLICY = ConsolidationConfig(retention=RetentionConfig(default_retention_days=90), max_removed_fraction=1.0)
+POLICY = ConsolidationConfig(
+    strategy=CONDENSE, retention=RetentionConfig(default_retention_days=90), max_removed_fraction=1.0
+)
 
 #: Calls of a store that look at memories or change them; the marks are taken off whatever is due.
 CHECKS = {"scan", "get_many", "claim", "store_many", "delete_where", "delete_many", "set_metadata_many"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults, crash_points, each_kind
-from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.maintenance_fixture import AGENT, CONDENSE, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.thorough import sized
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
@@ -17,6 +17,7 @@ from memcore.maintenance.service import MaintenanceService
 from memcore.records import Where
 
 POLICY = ConsolidationConfig(
+    strategy=CONDENSE,
     retention=RetentionConfig(default_retention_days=90),
     max_memories_per_agent=4,
     group_max_entries=3,

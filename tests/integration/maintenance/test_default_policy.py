@@ -1,9 +1,17 @@
-"""A run under the default policy: the categories that it merges, and where replaced memories are found."""
+"""A run under the default policy leaves facts alone; what a lossy strategy merges, and where that is found."""
 
 from datetime import timedelta
 
 import pytest
-from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    CONDENSE,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    comparable,
+    memory,
+)
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs import Done
@@ -78,6 +86,7 @@ async def test_facts_of_a_person_stay_word_for_word(default: MaintenanceFixture)
 
 
 async def test_what_a_summary_replaced_can_be_restored_after_the_journal(default: MaintenanceFixture) -> None:
+    default.policy = ConsolidationConfig(strategy=CONDENSE)
     await store_days(default)
 
     plan = await default.service().plan(AGENT)
@@ -119,7 +128,10 @@ async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
     world = make_maintenance_fixture(
-        ConsolidationConfig(retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=40),)))
+        ConsolidationConfig(
+            strategy=CONDENSE,
+            retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=40),)),
+        )
     )
     world.level = MemoryLevel.PROJECT
     await store_days(world, project_id="apollo")
@@ -147,7 +159,7 @@ async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(
 async def test_texts_behind_a_summary_over_the_limit_stay_in_the_archive(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
-    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=1.0))
+    world = make_maintenance_fixture(ConsolidationConfig(strategy=CONDENSE, max_removed_fraction=1.0))
     await store_days(world)
     await world.maintenance_run()
     (summary,) = await world.summaries()

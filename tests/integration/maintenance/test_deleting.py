@@ -1,7 +1,15 @@
 """What an engine deletes stays deleted, whatever runs and undos do before, meanwhile and after."""
 
 from support.fault_injection import Faults
-from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    CONDENSE,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+    uid,
+)
 from support.undo_checks import left_by
 
 from memcore.backends.deletion import Deletion
@@ -16,7 +24,7 @@ from memcore.models.memory import MemoryMetadata
 from ops.cli.memory.why import drawn
 
 #: One summary of all that is old, whatever it says.
-MERGING = ConsolidationConfig(max_removed_fraction=1.0, group_max_entries=3)
+MERGING = ConsolidationConfig(strategy=CONDENSE, max_removed_fraction=1.0, group_max_entries=3)
 
 
 async def delete(world: MaintenanceFixture, memory_id: str) -> bool:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from support.maintenance_fixture import AGENT, START, MakeMaintenanceFixture, memory, uid
+from support.maintenance_fixture import AGENT, CONDENSE, START, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.experience import record_of
@@ -28,7 +28,7 @@ def lesson(number: int) -> MemoryRecord:
 async def test_a_run_summarises_what_lies_around_lessons_and_leaves_them_as_they_are(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:
-    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=1.0))
+    world = make_maintenance_fixture(ConsolidationConfig(strategy=CONDENSE, max_removed_fraction=1.0))
     lessons = [lesson(number) for number in range(1, 9)]
     await world.store(lessons)
     await world.store(memory(number, category=MemoryCategory.EPISODIC) for number in range(11, 19))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from sqlalchemy import text
 from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, MaintenanceFixture, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, SHARED_MEMORY, MaintenanceFixture, memory, uid
 from support.random_histories import HISTORIES, POLICIES, Step, replay_history, stores
 from support.thorough import examples
 
@@ -223,7 +223,10 @@ async def test_a_summary_of_summaries_is_followed_to_the_bottom_and_back_to_the_
 
 async def test_what_a_rule_removed_says_which(world: MaintenanceFixture) -> None:
     world.policy = ConsolidationConfig(
-        retention=RetentionConfig(default_retention_days=50), max_memories_per_agent=1, max_removed_fraction=1.0
+        strategy=CONDENSE,
+        retention=RetentionConfig(default_retention_days=50),
+        max_memories_per_agent=1,
+        max_removed_fraction=1.0,
     )
     await world.store([memory(1, days_old=60), memory(2, days_old=1), memory(3, days_old=0, expires_in_days=0.0)])
     await world.store([memory(4, days_old=0)])

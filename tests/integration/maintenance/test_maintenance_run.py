@@ -4,7 +4,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    CONDENSE,
+    START,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+    uid,
+)
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
 from memcore.jobs import Dead, Deferred, Skipped
@@ -249,6 +258,7 @@ async def test_another_agents_memories_are_not_touched(make_maintenance_fixture:
 async def test_the_plan_says_exactly_what_the_run_then_does(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
     world = make_maintenance_fixture(
         ConsolidationConfig(
+            strategy=CONDENSE,
             retention=RetentionConfig(rules=(RetentionRule(category=MemoryCategory.SEMANTIC, retention_days=20),)),
             max_memories_per_agent=4,
             group_max_entries=4,

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from support.hashing_embedder import HashingEmbedder
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, comparable, memory
+from support.maintenance_fixture import (
+    COMPANY,
+    CONDENSE,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    comparable,
+    memory,
+)
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
@@ -30,7 +37,10 @@ async def mem0_world(
 ) -> AsyncIterator[MaintenanceFixture]:
     world = make_maintenance_fixture(
         ConsolidationConfig(
-            retention=RetentionConfig(default_retention_days=90), max_memories_per_agent=8, max_removed_fraction=1.0
+            strategy=CONDENSE,
+            retention=RetentionConfig(default_retention_days=90),
+            max_memories_per_agent=8,
+            max_removed_fraction=1.0,
         )
     )
     backend = Mem0Backend(place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=world.clock)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from support.fault_injection import Faults
-from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, MaintenanceFixture, MakeMaintenanceFixture, memory
 
 from examples.demo.balance import tally_of
 from memcore.config.maintenance import ConsolidationConfig
@@ -21,7 +21,9 @@ from memcore.records import Where
 @pytest.fixture
 def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     return make_maintenance_fixture(
-        ConsolidationConfig(categories=(MemoryCategory.SEMANTIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0)
+        ConsolidationConfig(
+            strategy=CONDENSE, categories=(MemoryCategory.SEMANTIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0
+        )
     )
 
 

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ledger_records import archived_by, copied_urls
-from support.maintenance_fixture import AGENT, SHARED_MEMORY, MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.maintenance_fixture import (
+    AGENT,
+    CONDENSE,
+    SHARED_MEMORY,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+)
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
 
@@ -79,7 +86,9 @@ async def _planned_then_done(world: MaintenanceFixture, records: list[MemoryReco
 
 async def test_a_plan_tells_what_is_merged_with_what(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
     world = make_maintenance_fixture(
-        ConsolidationConfig(categories=(MemoryCategory.EPISODIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0)
+        ConsolidationConfig(
+            strategy=CONDENSE, categories=(MemoryCategory.EPISODIC, MemoryCategory.SOCIAL), max_removed_fraction=1.0
+        )
     )
     records = [memory(n, days_old=40 - n, namespace="work") for n in range(1, 6)]
     records += [memory(n, days_old=40 - n, category=MemoryCategory.SOCIAL) for n in range(6, 10)]

@@ -14,6 +14,7 @@ from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
+    CONDENSE,
     SHARED_MEMORY,
     START,
     MaintenanceFixture,
@@ -90,7 +91,9 @@ async def test_its_history_says_why_a_lesson_is_gone(world: MaintenanceFixture) 
 
 
 async def test_a_run_merges_no_lesson(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(ConsolidationConfig(categories=(PROCEDURAL,), max_removed_fraction=1.0))
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=CONDENSE, categories=(PROCEDURAL,), max_removed_fraction=1.0)
+    )
     lessons = [lesson_memory(n, days_old=60 - n) for n in range(8)]
     await world.store(lessons)
     await world.store(memory(n, days_old=60 - n, category=PROCEDURAL) for n in range(8))

@@ -33,6 +33,7 @@ from memcore.records import MemoryRecord
 
 #: Ten memories of the limit, three to a group, held above half of what retention leaves.
 POLICY = ConsolidationConfig(
+    strategy=ConsolidationStrategyType.CONDENSE,
     retention=RetentionConfig(default_retention_days=90),
     max_memories_per_agent=4,
     group_max_entries=3,

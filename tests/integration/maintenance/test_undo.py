@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, COMPANY, SHARED_MEMORY, MaintenanceFixture, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, SHARED_MEMORY, MaintenanceFixture, memory, uid
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
 from support.undo_checks import left_by
@@ -105,7 +105,10 @@ async def test_what_a_later_run_decided_is_left_alone_and_listed(world: Maintena
 
 async def test_restored_memories_are_held_for_a_while_from_all_three_steps(world: MaintenanceFixture) -> None:
     world.policy = ConsolidationConfig(
-        retention=RetentionConfig(default_retention_days=20), max_memories_per_agent=2, max_removed_fraction=1.0
+        strategy=CONDENSE,
+        retention=RetentionConfig(default_retention_days=20),
+        max_memories_per_agent=2,
+        max_removed_fraction=1.0,
     )
     await world.store(memory(n, days_old=19) for n in range(1, 6))
     await world.store(memory(n, days_old=21) for n in range(6, 9))

@@ -93,8 +93,10 @@ def test_a_retrieval_setting_without_effect_is_named(text: str, warnings: list[s
             ],
         ),
         ("strategy: dual_mode, archival: {dual_mode: {enabled: true, summarization_model: m}}", []),
-        ("llm: {temperature: 0.1}", ["llm has no effect: strategy is condense"]),
-        ("condense: {keep_share: 0.4}", []),
+        ("llm: {temperature: 0.1}", ["llm has no effect: strategy is dedupe"]),
+        ("condense: {keep_share: 0.4}", ["condense has no effect: strategy is dedupe"]),
+        ("condense: {keep_share: 0.4}, strategy: condense", []),
+        ("group_threshold: 4", ["group_threshold has no effect: strategy is dedupe"]),
         ("archival: {enabled: true}", []),
         (
             "archival: {enabled: false, age_threshold_days: 30}",
@@ -105,7 +107,7 @@ def test_a_retrieval_setting_without_effect_is_named(text: str, warnings: list[s
                 ),
                 (
                     "archival.age_threshold_days has no effect: "
-                    "strategy is condense, and dual_mode alone waits until memories are so old"
+                    "strategy is dedupe, and dual_mode alone waits until memories are so old"
                 ),
             ],
         ),

@@ -92,10 +92,10 @@ memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated
 memory.retrieval.shared_fraction 0.3
 memory.retrieval.max_per_publisher 3
-memory.consolidation.strategy condense
+memory.consolidation.strategy dedupe
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800
-memory.consolidation.categories ['episodic']
+memory.consolidation.categories None
 memory.consolidation.min_age_days 7
 memory.consolidation.group_threshold 3
 memory.consolidation.group_max_entries 20

@@ -54,8 +54,8 @@ BOUNDS: list[tuple[str, list[object], list[object]]] = [
     (CONSOLIDATION + "archival.age_threshold_days", [1], [0]),
     (
         CONSOLIDATION + "categories",
-        ["[episodic]", "[episodic, semantic, procedural, social]"],
-        ["[]", "[working]", "[episodic, working]", "episodic", "null"],
+        ["[episodic]", "[episodic, semantic, procedural, social]", "null"],
+        ["[]", "[working]", "[episodic, working]", "episodic"],
     ),
     (CONSOLIDATION + "archival.keep_days", [1], [0]),
     (DUAL + "dense_threshold", [0.0, 1.0], [-0.1, 1.1]),

@@ -49,7 +49,7 @@ def test_a_registered_pair_is_built_by_its_name() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_name_that_nobody_registered_is_refused_with_the_names_that_are_there() -> None:
-    with pytest.raises(ValidationError, match=f"none, condense, simple, .* entry point of the group {STRATEGY_GROUP}"):
+    with pytest.raises(ValidationError, match=f"none, dedupe, condense, .* entry point of the group {STRATEGY_GROUP}"):
         ConsolidationConfig(strategy="second-words")
 
 
