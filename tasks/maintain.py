@@ -31,12 +31,21 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
     except MemoryError as error:
         # The raw rows stay: the sweep dispatches what was requested, or the agent's next run requests it.
         _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
+    propagate_lessons(agent_id, job_context)
+    export_wiki(agent_id, job_context)
+
+
+def propagate_lessons(agent_id: str, job_context: JobContext) -> None:
+    """Copy the agent's lessons to its peers, if the policy says so."""
+    learning = job_context.policy.memory.procedural
+    by = learning.propagation.type
+    if not learning.enabled or by == "none":
+        return
     try:
-        job_context.run(job_context.service(Propagation).run(agent_id))
+        job_context.run(job_context.service(Propagation).run(agent_id, by=by))
     except MemoryError as error:
         # They stay unmarked, and the agent's next run propagates them.
         _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
-    export_wiki(agent_id, job_context)
 
 
 def export_wiki(agent_id: str, job_context: JobContext) -> None:

@@ -11,10 +11,10 @@ from memcore import errors
 from memcore.backends.base import fresh_record
 from memcore.backends.protocol import BatchBackend, pages
 from memcore.company import CompanyContext
-from memcore.config.learning import ProceduralMemoryConfig
+from memcore.config.learning import PropagationConfig
 from memcore.errors import MaintenancePausedError
 from memcore.ingest import insert_unless_tombstoned
-from memcore.ledger.agents import check_kill_switch
+from memcore.ledger.agents import PeerCriterion, check_kill_switch
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import (
     MAX_KEY_CHARS,
@@ -85,7 +85,7 @@ class Propagation:
 
     backend: BatchBackend
     ledger: Ledger
-    config: ProceduralMemoryConfig
+    config: PropagationConfig
     _: KW_ONLY
     company: str
     level: MemoryLevel
@@ -94,9 +94,10 @@ class Propagation:
     def of(cls, context: CompanyContext) -> Self:
         """Build the service of a worker's company."""
         memory = context.policy.memory
-        return cls(context.backend, context.ledger, memory.procedural, company=context.company, level=memory.level)
+        config = memory.procedural.propagation
+        return cls(context.backend, context.ledger, config, company=context.company, level=memory.level)
 
-    async def run(self, agent_id: str) -> int:
+    async def run(self, agent_id: str, *, by: PeerCriterion) -> int:
         """Copy what the agent has learned since, at most 100 lessons, and return how many copies were written.
 
         A peer that cannot take them is logged, and the others get theirs. Where no peer could take them, they wait for
@@ -104,9 +105,6 @@ class Propagation:
 
         Raises MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next run goes on.
         """
-        kind = self.config.propagation.type
-        if kind == "none" or not self.config.enabled:
-            return 0
         waiting = self.ledger.lessons.unpropagated(self.company, agent_id, limit=LESSONS_PER_RUN)
         if not waiting:
             return 0
@@ -116,13 +114,12 @@ class Propagation:
             return 0
         learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
         lessons = await self.backend.get_many(agent_id, list(learned_at))
-        limit = self.config.propagation.max_propagation_targets
-        agents = self.ledger.agents
-        targets = agents.like(self.company, agent_id, by=kind, level=self.level, limit=limit) if lessons else ()
+        limit, agents = self.config.max_propagation_targets, self.ledger.agents
+        targets = agents.like(self.company, agent_id, by=by, level=self.level, limit=limit) if lessons else ()
         written, failed = 0, 0
         for target in targets:
             try:
-                written += await self._copy_to(target, lessons, learned_at)
+                written += await self._copy_to(target, lessons, learned_at, scope=ProceduralMemoryScope(by))
             except errors.MemoryError as error:
                 failed += 1
                 facts = {"agent_id": agent_id, "target": target, "error": type(error).__name__}
@@ -134,9 +131,15 @@ class Propagation:
         _log.info(ProceduralEvent.PROPAGATED, extra={"agent_id": agent_id, **counts})
         return written
 
-    async def _copy_to(self, target: str, lessons: Sequence[MemoryRecord], learned_at: Mapping[str, datetime]) -> int:
+    async def _copy_to(
+        self,
+        target: str,
+        lessons: Sequence[MemoryRecord],
+        learned_at: Mapping[str, datetime],
+        *,
+        scope: ProceduralMemoryScope,
+    ) -> int:
         """Give one agent the lessons that it lacks, and return how many they were."""
-        scope = ProceduralMemoryScope(self.config.propagation.type)
         copies: dict[str, MemoryRecord] = {}
         sent: dict[str, datetime] = {}
         for lesson in lessons:

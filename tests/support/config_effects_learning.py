@@ -17,7 +17,6 @@ from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.models.execution import ChatMessage, MessageRole
-from memcore.procedural.propagation import Propagation
 from memcore.procedural.service import LearningService
 from memcore.records import Where
 from memcore.skills.evolver import CycleService
@@ -35,6 +34,7 @@ from support.proposals import ADA
 from support.recording_server import Recorder, chat, recorder
 from support.skill_cycles import DISK, Fleet
 from tasks.distill import distill
+from tasks.maintain import propagate_lessons
 from workers.celery_task import perform
 
 BY = Attribution(company=COMPANY, agent_id=AGENT, run_id=None, purpose="test")
@@ -86,7 +86,7 @@ def lessons_passed_on(place: Place, policy: Policy) -> object:
             made.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=agent_id, role=role, department=department))
         made.ledger.trajectories.append(COMPANY, trajectory("failure", **FAILED), lesson_at=made.clock())
         extract_lesson(made, "failure")
-        made.job_context.run(made.job_context.service(Propagation).run(AGENT))
+        propagate_lessons(AGENT, made.job_context)
         return {agent_id: len(_memories(made, agent_id)) for agent_id in peers}
 
 

@@ -83,7 +83,7 @@ class ScriptedService:
     script: "ScriptedContext"
     kind: type
 
-    async def run(self, key: str = "", *, on_progress: ProgressCallback = no_progress) -> Any:
+    async def run(self, key: str = "", *, on_progress: ProgressCallback = no_progress, by: str = "") -> Any:
         on_progress(self.kind.__name__, 0.5)
         if self.kind is ReindexService:
             return self.script.slice
@@ -91,7 +91,7 @@ class ScriptedService:
             MaintenanceService: self.script.maintenance_run,
             CompressionService: lambda agent_id: Step(outcome=self.script.compressing(agent_id)),
             CycleService: self.script.evolving,
-            Propagation: self.script.passing_on,
+            Propagation: lambda agent_id: self.script.passing_on(agent_id, by),
         }
         return answers[self.kind](key)
 
@@ -145,7 +145,7 @@ class ScriptedContext:
     compressing: Callable[[str], Outcome] = lambda _agent_id: Done(facts={"compressed": 1})
     drawing: Callable[[str], Outcome] = lambda _lesson_id: Done(facts={"stored": 1})
     evolving: Callable[[str], Outcome] = lambda _cycle_id: Done(facts={"proposals_emitted": 1})
-    passing_on: Callable[[str], int] = lambda _agent_id: 0
+    passing_on: Callable[[str, str], int] = lambda _agent_id, _by: 0
     exported: list[str] = field(default_factory=list)
     swept: int = 0
     swept_organization: int = 0

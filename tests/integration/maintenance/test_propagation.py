@@ -16,7 +16,7 @@ from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
-from memcore.config.learning import ProceduralMemoryConfig, PropagationConfig
+from memcore.config.learning import PropagationConfig
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryStoreError
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 CLERKS = ("ada", "bob", "cy", "dan")
 
 
-def config(kind: str = "role", *, most: int = 10, enabled: bool = True) -> ProceduralMemoryConfig:
-    propagation = PropagationConfig.model_validate({"type": kind, "max_propagation_targets": most})
-    return ProceduralMemoryConfig(enabled=enabled, propagation=propagation)
+def config(*, most: int = 10) -> PropagationConfig:
+    return PropagationConfig(max_propagation_targets=most)
 
 
-def propagation(world: MaintenanceFixture, policy: ProceduralMemoryConfig, faults: Faults | None = None) -> Propagation:
+def propagation(world: MaintenanceFixture, policy: PropagationConfig, faults: Faults | None = None) -> Propagation:
     backend = faults.backend(world.backend) if faults else world.backend
     ledger = faults.ledger(world.ledger) if faults else world.ledger
     return Propagation(backend, ledger, policy, company=COMPANY, level=world.level)
@@ -112,7 +111,7 @@ async def test_a_lesson_reaches_the_agents_peers_with_all_that_it_says(stored: M
     mine = lesson_memory(1, is_success=True, more_tags=["pinned"], application_count=7, supersedes=("older",))
     await learn(world, mine)
 
-    assert await propagation(world, config()).run("ada") == 3
+    assert await propagation(world, config()).run("ada", by="role") == 3
 
     assert await holders(world, *CLERKS, "eve") == {"ada": 1, "bob": 1, "cy": 1, "dan": 1, "eve": 0}
     (copy,) = await held(world, "bob")
@@ -131,18 +130,18 @@ async def test_it_is_passed_on_once_and_never_by_those_who_have_it_from_another(
     world = both
     open_context(world, *CLERKS)
     await learn(world, lesson_memory(1), lesson_memory(2))
-    assert await propagation(world, config()).run("ada") == 6
+    assert await propagation(world, config()).run("ada", by="role") == 6
     assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
     assert all(world.ledger.lessons.unpropagated(COMPANY, each, limit=9) == () for each in CLERKS)
     # One deletes what it was given, and one comes later: what was passed on once is not passed on again.
     await world.backend.delete_where(Where(agent_id="bob"))
     open_context(world, "flo")
     for agent_id in CLERKS:
-        assert await propagation(world, config()).run(agent_id) == 0
+        assert await propagation(world, config()).run(agent_id, by="role") == 0
     # Were a copy taken for a lesson of its owner's own, it would still stay where it is.
     (copy, _) = await held(world, "cy")
     record_lesson(world, copy)
-    assert await propagation(world, config()).run("cy") == 0
+    assert await propagation(world, config()).run("cy", by="role") == 0
     assert await holders(world, *CLERKS, "flo") == {"ada": 2, "bob": 0, "cy": 2, "dan": 2, "flo": 0}
 
 
@@ -153,7 +152,7 @@ async def test_it_goes_to_the_first_ones_that_are_not_paused_and_keep_what_they_
     open_context(world, "amy", level=MemoryLevel.NONE)
     world.ledger.agents.pause(COMPANY, "bob")
     await learn(world, lesson_memory(1))
-    assert await propagation(world, config("department", most=2)).run("ada") == 2
+    assert await propagation(world, config(most=2)).run("ada", by="department") == 2
     got = {"abe": 0, "amy": 0, "bob": 0, "cy": 1, "dan": 1, "eve": 0}
     assert await holders(world, *got) == got
     (copy,) = await held(world, "cy")
@@ -162,22 +161,10 @@ async def test_it_goes_to_the_first_ones_that_are_not_paused_and_keep_what_they_
     assert lesson.scope is ProceduralMemoryScope.DEPARTMENT
 
 
-@pytest.mark.parametrize("policy", [config("none"), config(enabled=False)], ids=["none", "disabled"])
-async def test_a_policy_without_it_asks_nothing_and_marks_nothing(
-    world: MaintenanceFixture, policy: ProceduralMemoryConfig
-) -> None:
-    open_context(world, *CLERKS)
-    await learn(world, lesson_memory(1))
-    faults = Faults()
-    assert await propagation(world, policy, faults).run("ada") == 0
-    assert faults.calls == []
-    assert len(world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9)) == 1
-
-
 async def test_an_agent_with_nothing_new_costs_one_look_at_the_ledger(world: MaintenanceFixture) -> None:
     open_context(world, *CLERKS)
     faults = Faults()
-    assert await propagation(world, config(), faults).run("ada") == 0
+    assert await propagation(world, config(), faults).run("ada", by="role") == 0
     assert faults.calls == ["lessons.unpropagated"]
 
 
@@ -185,16 +172,16 @@ async def test_while_all_is_paused_nothing_is_passed_on_and_nothing_lost(world: 
     open_context(world, *CLERKS)
     await learn(world, lesson_memory(1))
     world.ledger.companies.pause(COMPANY)
-    assert await propagation(world, config()).run("ada") == 0
+    assert await propagation(world, config()).run("ada", by="role") == 0
     world.ledger.companies.resume(COMPANY)
-    assert await propagation(world, config()).run("ada") == 3
+    assert await propagation(world, config()).run("ada", by="role") == 3
 
 
 async def test_an_agent_without_peers_keeps_its_lessons_to_itself_for_good(world: MaintenanceFixture) -> None:
     world.ledger.agents.put(AgentSpec(company=COMPANY, agent_id="ada"))
     open_context(world, "bob")
     await learn(world, lesson_memory(1))
-    assert await propagation(world, config()).run("ada") == 0
+    assert await propagation(world, config()).run("ada", by="role") == 0
     assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
 
 
@@ -208,7 +195,7 @@ async def test_an_agent_gets_no_second_copy_of_what_it_knows(world: MaintenanceF
     # Two tasks taught the same.
     copied_lesson = replace(mine, entry=mine.entry.model_copy(update={"id": lesson_memory(98).entry.id}))
     await learn(world, mine, copied_lesson)
-    assert await propagation(world, config()).run("ada") == 2
+    assert await propagation(world, config()).run("ada", by="role") == 2
     assert await holders(world, *CLERKS) == {"ada": 2, "bob": 1, "cy": 2, "dan": 1}
 
 
@@ -218,7 +205,7 @@ async def test_what_is_gone_or_stands_no_more_is_not_passed_on(world: Maintenanc
     superseded = lesson_memory(3)
     await learn(world, gone, stale, superseded)
     await world.backend.delete_many("ada", [gone.entry.id])
-    assert await propagation(world, config()).run("ada") == 3
+    assert await propagation(world, config()).run("ada", by="role") == 3
     (copy,) = await held(world, "bob")
     assert copy.entry.content == superseded.entry.content
 
@@ -228,13 +215,13 @@ async def test_what_a_run_of_the_target_removed_does_not_rise_again(world: Maint
     await learn(world, lesson_memory(1, days_old=100))
     with pytest.raises(Crash):
         # The copies are there, and the mark is not.
-        await propagation(world, config(), CrashAt("lessons.propagated")).run("ada")
+        await propagation(world, config(), CrashAt("lessons.propagated")).run("ada", by="role")
     assert await holders(world, "bob") == {"bob": 1}
     run = world.plan_run(agent_id="bob")
     await world.to_the_end(run.run_id)
     assert world.run(run.run_id).counts["pruned"] == 1
 
-    assert await propagation(world, config()).run("ada") == 0
+    assert await propagation(world, config()).run("ada", by="role") == 0
 
     assert await holders(world, "bob") == {"bob": 0}
 
@@ -264,13 +251,13 @@ async def test_an_agent_that_cannot_be_given_them_holds_up_no_other(
         await store(records)
 
     world.backend.store_many = store_many  # type: ignore[method-assign]  # refuses some
-    assert await propagation(world, config()).run("ada") == 0
+    assert await propagation(world, config()).run("ada", by="role") == 0
     assert [record.__dict__["target"] for record in caplog.records] == ["bob", "cy", "dan"]
     assert set(caplog.messages) == {"procedural_propagation.target_failed"}
     # Nobody was given it, so the next run tries again.
     broken.remove("bob")
     broken.remove("dan")
-    assert await propagation(world, config()).run("ada") == 2
+    assert await propagation(world, config()).run("ada", by="role") == 2
     assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == ()
     assert await holders(world, *CLERKS) == {"ada": 1, "bob": 1, "cy": 0, "dan": 1}
     assert "Import number" not in caplog.text
@@ -279,8 +266,8 @@ async def test_an_agent_that_cannot_be_given_them_holds_up_no_other(
 async def test_one_run_passes_on_a_bounded_number_and_the_next_the_rest(world: MaintenanceFixture) -> None:
     open_context(world, "ada", "bob")
     await learn(world, *(lesson_memory(n) for n in range(LESSONS_PER_RUN + 3)))
-    assert await propagation(world, config()).run("ada") == LESSONS_PER_RUN
-    assert await propagation(world, config()).run("ada") == 3
+    assert await propagation(world, config()).run("ada", by="role") == LESSONS_PER_RUN
+    assert await propagation(world, config()).run("ada", by="role") == 3
     assert await holders(world, "bob") == {"bob": LESSONS_PER_RUN + 3}
 
 
@@ -289,7 +276,7 @@ async def test_a_very_long_name_still_tells_one_agent_from_another(world: Mainte
     open_context(world, "bob", *names)
     for number, name in enumerate(names):
         await learn(world, lesson_memory(number, agent_id=name))
-        assert await propagation(world, config(most=1)).run(name) == 1
+        assert await propagation(world, config(most=1)).run(name, by="role") == 1
     tags = {each.entry.metadata.tags[-1] for each in await held(world, "bob")}
     assert len(tags) == 2
     assert all(tag.startswith("propagated:xxx") and len(tag) <= 256 for tag in tags)
@@ -308,11 +295,11 @@ async def test_after_a_crash_anywhere_the_next_run_passes_on_the_rest_and_nothin
         await learn(world, lesson_memory(1), lesson_memory(2))
         faults = Faults(points, is_after=is_after)
         try:
-            await propagation(world, config(), faults).run("ada")
+            await propagation(world, config(), faults).run("ada", by="role")
             is_over = True
         except Crash:
             points += 1
-        await propagation(world, config()).run("ada")
+        await propagation(world, config()).run("ada", by="role")
         calls = faults.calls
         assert await holders(world, *CLERKS) == dict.fromkeys(CLERKS, 2), calls
         assert world.ledger.lessons.unpropagated(COMPANY, "ada", limit=9) == (), calls

@@ -17,12 +17,13 @@ from workers.celery_task import perform
 
 def policy(**wiki_export: Any) -> Policy:
     consolidation = {"experience_compressor": {"enabled": True}, "wiki_export": {"enabled": True, **wiki_export}}
-    return Policy.model_validate({"memory": {"consolidation": consolidation}})
+    procedural = {"enabled": True, "propagation": {"type": "department"}}
+    return Policy.model_validate({"memory": {"consolidation": consolidation, "procedural": procedural}})
 
 
 @pytest.fixture
 def job_context(job_context: ScriptedContext) -> ScriptedContext:
-    """A policy that compresses and exports, and an agent with something raw."""
+    """A policy that compresses, propagates and exports, and an agent with something raw."""
     job_context.policy = policy(trigger="on_consolidation")
     job_context.ledger.experiences.append("acme", experience("e"))
     return job_context
@@ -85,23 +86,27 @@ def test_a_broker_that_is_away_makes_no_run_undone(job_context: ScriptedContext)
 
 
 def test_a_run_that_is_done_propagates_lessons_and_no_other_run_does(job_context: ScriptedContext) -> None:
-    propagated: list[str] = []
+    propagated: list[tuple[str, str]] = []
 
-    def propagate(agent_id: str) -> int:
-        propagated.append(agent_id)
+    def propagate(agent_id: str, by: str) -> int:
+        propagated.append((agent_id, by))
         return len(propagated)
 
     job_context.passing_on = propagate
     run_maintenance(job_context, kind="undo", undo_of="other")
     assert propagated == []
     run_maintenance(job_context)
-    assert propagated == ["ada"]
+    assert propagated == [("ada", "department")]
+    for procedural in ({"propagation": {"type": "none"}}, {"enabled": False, "propagation": {"type": "role"}}):
+        job_context.policy = Policy.model_validate({"memory": {"procedural": procedural}})
+        run_maintenance(job_context)
+    assert len(propagated) == 1, "where the policy says so"
 
 
 def test_lessons_that_cannot_be_passed_on_make_no_run_undone(
     job_context: ScriptedContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(_agent_id: str) -> int:
+    def refuse(_agent_id: str, _by: str) -> int:
         raise MemoryRetrievalError("the store is away")
 
     job_context.passing_on = refuse
