@@ -40,6 +40,9 @@ TICK, SWEEP = "memory.control.tick", "memory.control.sweep"
 #: Memories of the agent whose maintenance is traced: enough for one group, of which one summary is made.
 MEMORIES = 6
 
+#: The strategy that makes it; the default one makes none of different texts.
+POLICY = "memory:\n  consolidation:\n    strategy: condense\n"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Walk:
@@ -249,7 +252,10 @@ def _walked(folder: Path) -> list[Walk]:
         "WALK_ROOT": str(ROOT),
         "WALK_FOLDER": str(records),
     }
-    with running_stack(folder / "home", **environ) as stack:
+    home = folder / "home"
+    home.mkdir()
+    (home / "policy.yaml").write_text(POLICY, encoding="utf-8")
+    with running_stack(home, **environ) as stack:
         return list(Walker(stack, records).walks())
 
 

@@ -16,6 +16,7 @@ from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
 from scheduler.expire import expire
+from scheduler.sweep import sweep
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.experiences import experience
 from support.fake_summarizer import FakeSummarizer
@@ -173,13 +174,13 @@ def first_memory(place: Place, policy: Policy) -> object:
 
 
 def later(place: Place, policy: Policy) -> object:
-    """What an expiry deletes after some weeks: what runs removed, and what the archive holds."""
+    """What expiry and sweep delete after some weeks: what runs removed, and what the archive holds."""
     with context_fixture(place, policy, model=Asked()) as made:
         asyncio.run(made.keep(*month()))
         _run(made)
         made.clock.turn(timedelta(days=20))
-        expired = perform(expire, "{}", made.job_context)
-        return getattr(expired, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
+        expired, swept = (perform(job, "{}", made.job_context) for job in (expire, sweep))
+        return getattr(expired, "facts", None), getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
 
 
 def compression(place: Place, policy: Policy) -> object:
