@@ -32,8 +32,8 @@ MOST_CALLS = 12
 
 DENSE = (
     "ERR_4711 at 10.0.0.{n}:5432; retry={n}; see https://example.com/run/{n} and /var/log/import-{n}.log. "
-    "CPU 9{n}%, p99 = 12{n} ms, build 1.4.{n}, commit 9f3c2a{n}, queue=orders, limit=500, MAX_RETRIES=3."
-)
+    "CPU 9{n}%, p99 = 12{n} ms, build 1.4.{n}, commit 9f3c2a{n}, queue=orders, limit=500, MAX_RETRIES=3.\n"
+) * 5
 CHATTY = (
     "We talked for a while about how the team feels after the {n}th sprint, and it was a good talk. "
     "Mara said that she would rather have fewer meetings, and nobody had anything against that. "

@@ -109,10 +109,14 @@ class ExtractivePreservationOp:
         self._preserver = preserver
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
-        """Return the extracts in the order of the sources; the memory that is kept is not looked at."""
+        """Return the extracts in the order of the sources; the memory that is kept is not looked at.
+
+        A text that is no longer than its extract stands there as it is: nothing is lost, and the summary does not grow.
+        """
         del kept
+        texts = [source.entry.content for source in sources]
         return SummaryDraft(
-            content=_SEPARATOR.join(self._preserver.extract(source.entry.content) for source in sources),
+            content=_SEPARATOR.join(min(self._preserver.extract(text), text, key=len) for text in texts),
             tags=("mode:extractive",),
             mode=ArchivalMode.EXTRACTIVE,
         )
