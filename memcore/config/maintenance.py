@@ -273,16 +273,6 @@ class ConsolidationConfig(Frozen):
             raise ValueError("must not name working, whose memories end with their task")
         return tuple(dict.fromkeys(categories))
 
-    @property
-    def merged_categories(self) -> tuple[MemoryCategory, ...]:
-        """The categories whose memories are consolidated."""
-        if self.categories is not None:
-            return self.categories
-        if self.strategy == ConsolidationStrategyType.DEDUPE:
-            return tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
-        # A summary loses words: facts, skills and people keep theirs until somebody names them.
-        return (MemoryCategory.EPISODIC,)
-
 
 class PruningConfig(Frozen):
     """Bound the number and the age of an agent's procedural memories.

@@ -215,6 +215,16 @@ class AgentSnapshot:
         is_gone = record.entry.id in self.pruned or is_old(record.entry, self.retention_cutoffs, self.now)
         return not (is_gone or self.ended_scopes.takes(record))
 
+    @cached_property
+    def merged_categories(self) -> tuple[MemoryCategory, ...]:
+        """The categories whose memories are consolidated."""
+        if self.policy.categories is not None:
+            return self.policy.categories
+        if self.policy.strategy == ConsolidationStrategyType.DEDUPE:
+            return tuple(category for category in MemoryCategory if category is not MemoryCategory.WORKING)
+        # A summary loses words: facts, skills and people keep theirs until somebody names them.
+        return (MemoryCategory.EPISODIC,)
+
     def mergeable(self, category: MemoryCategory) -> Where | None:
         """Return the filter for what consolidation may take of a category; None when nothing of it can be taken.
 
@@ -226,7 +236,7 @@ class AgentSnapshot:
             least_age_days = max(least_age_days, self.policy.archival.age_threshold_days)
         newest = self.now - timedelta(days=least_age_days)
         oldest = self.retention_cutoffs.get(category)
-        if category not in self.policy.merged_categories or (oldest is not None and oldest >= newest):
+        if category not in self.merged_categories or (oldest is not None and oldest >= newest):
             return None
         return Where(
             agent_id=self.agent_id,

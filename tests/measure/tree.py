@@ -105,9 +105,10 @@ def figures() -> Iterator[Figure]:
     graph = imports(files)
     pages = [path for path in tree_files() if path.suffix == ".md" and path.relative_to(ROOT).parts[0] == "docs"]
     own = [path for path in pages if not str(path.relative_to(ROOT)).startswith(GENERATED)]
-    small = sum(len(path.read_text(encoding="utf-8").splitlines()) < SMALL for path in files.values())
+    opened = [path for path in files.values() if path.name != "__init__.py"]
+    small = sum(len(path.read_text(encoding="utf-8").splitlines()) < SMALL for path in opened)
     yield Figure(measure="product files", figure=len(files), target=380)
-    yield Figure(measure=f"share under {SMALL} lines, %", figure=round(100 * small / len(files), 1), target=12)
+    yield Figure(measure=f"share under {SMALL} lines, %", figure=round(100 * small / len(opened), 1), target=2)
     yield Figure(measure="modules in the largest folder", figure=max(folders.values()), target=20)
     yield Figure(measure="product lines", figure=sum(sizes), target=48_000)
     yield Figure(measure="lines of a file: median", figure=statistics.median(sizes))

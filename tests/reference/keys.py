@@ -29,6 +29,7 @@ ADDED = {
     "memory.retrieval.sparse_term_weight": (
         "on short texts a saturated count ranks better than the `raw` count of the reference"
     ),
+    "memory.retrieval.zoom": "a summary says less than the memories that it replaced, and these are in the archive",
     "memory.consolidation.strategy": "the reference chooses the strategy in code, not in a file",
     "memory.consolidation.categories": (
         "summaries lose words; facts, skills and people must not lose words unless somebody asks for it"

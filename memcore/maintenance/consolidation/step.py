@@ -62,7 +62,7 @@ async def groups_by_filter(
     snapshot: AgentSnapshot, strategy: ConsolidationStrategy
 ) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
     """Yield the memories behind each summary, with the filter that they matched; one category at a time."""
-    for category in snapshot.policy.merged_categories:
+    for category in snapshot.merged_categories:
         where = snapshot.mergeable(category)
         if where is None:
             continue

@@ -62,6 +62,9 @@ SHOWN_ELSEWHERE: dict[str, str] = {
         "tests/integration/org/test_contexts.py"
         "::test_without_shared_knowledge_prompts_still_hold_what_the_organisation_says"
     ),
+    "memory.retrieval.zoom": (
+        "tests/unit/retrieval/test_archived.py::test_archived_memories_are_not_asked_for_without_zoom"
+    ),
     "memory.embedder.fine_tune.base_model": (
         "tests/unit/config/test_combinations.py::test_a_checkpoint_in_use_is_named_with_its_base"
     ),
