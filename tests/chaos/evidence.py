@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chaos.poison import UNKNOWN_COMPANY
 from sqlalchemy import create_engine, text
@@ -12,11 +13,13 @@ from support.stored import history_events, store_client
 
 from examples.demo.balance import Counts, tally_of
 from memcore.backends.factory import mem0_config_of
+from memcore.backends.mem0.points import Key
 from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.maintenance.service import run_counts
+from memcore.models.memory import ARCHIVE_OWNER_PREFIX
 
 #: Rows of one page of the store.
 _PAGE = 1_000
@@ -28,12 +31,19 @@ _ALL = 100_000
 _WITH_TEXT = "SELECT DISTINCT memory_id FROM history WHERE old_memory IS NOT NULL OR new_memory IS NOT NULL"
 
 
+#: What is archived and not in the store: the entry's id and the memory's.
+_OUT = "SELECT archival_id || ' ' || original_id FROM archive WHERE returned_by IS NULL"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What is there.
 
     Attributes:
         live: agent and text of each id in the store.
+        replaced: the originals of each summary in the store, by its id.
+        copies: the summary of each archived original that can be found, by the archive's id.
+        archived: the original of each entry of the archive that is out, by the entry's id.
         history: rows by id and event.
         history_texts: ids whose text stands in the history.
         tallies: what entries did, by agent.
@@ -46,6 +56,9 @@ class Evidence:
     """
 
     live: Mapping[str, tuple[str, str]]
+    replaced: Mapping[str, Sequence[str]]
+    copies: Mapping[str, str]
+    archived: Mapping[str, str]
     history: Counter[tuple[str, str]]
     history_texts: frozenset[str]
     tallies: Mapping[str, Counts]
@@ -60,7 +73,9 @@ class Evidence:
 def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     """Read everything once."""
     settings = stack.settings
-    live = _live(settings)
+    points = _points(settings)
+    copies = {key for key, point in points.items() if point["agent_id"].startswith(ARCHIVE_OWNER_PREFIX)}
+    live = {key: (point["agent_id"], point["data"]) for key, point in points.items() if key not in copies}
     runs = ledger.runs.list(settings.company, limit=_ALL)
     agents = {agent_id for agent_id, _ in live.values()} | {run.agent_id for run in runs}
     # A job of an unknown company is a letter of that company.
@@ -68,6 +83,9 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     letters = [letter for company in named for letter in ledger.dead_letters.list(company, limit=_ALL)]
     return Evidence(
         live=live,
+        replaced={key: points[key].get(Key.SUMMARY_OF) or () for key in live},
+        copies={key: points[key][Key.ARCHIVED_UNDER] for key in copies},
+        archived=dict(row.split(" ") for row in _column(settings.journal_url, _OUT)),
         history=history_events(settings),
         history_texts=frozenset(_column(settings.history_url, _WITH_TEXT)),
         tallies={agent_id: tally_of(ledger, settings.company, agent_id) for agent_id in agents},
@@ -82,17 +100,16 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     )
 
 
-def _live(settings: Settings) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
+def _points(settings: Settings) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    wanted = ["agent_id", "data", Key.SUMMARY_OF.value, Key.ARCHIVED_UNDER.value]
     with store_client(settings) as client:
         offset = None
         while True:
             points, offset = client.scroll(
-                mem0_config_of(settings).collection, limit=_PAGE, offset=offset, with_payload=["agent_id", "data"]
+                mem0_config_of(settings).collection, limit=_PAGE, offset=offset, with_payload=wanted
             )
-            for point in points:
-                payload = point.payload or {}
-                found[str(point.id)] = (str(payload.get("agent_id")), str(payload.get("data")))
+            found.update({str(point.id): point.payload or {} for point in points})
             if offset is None:
                 return found
 

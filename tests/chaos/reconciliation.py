@@ -57,7 +57,7 @@ class Reconciliation:
 
     def findings(self) -> list[Finding]:
         """Return all that is wrong; nothing is what a chaos run should leave."""
-        return [*self._memories(), *self._history(), *self._journal(), *self._runs(), *self._aside()]
+        return [*self._memories(), *self._copies(), *self._history(), *self._journal(), *self._runs(), *self._aside()]
 
     @property
     def _agents(self) -> set[str]:
@@ -99,6 +99,18 @@ class Reconciliation:
         yield from finding("duplicated", "memories in another agent's hands", strayed)
         unbalanced = sorted(agent_id for agent_id in self._agents if not self._is_exact(agent_id))
         yield from finding("lost", "agents whose account does not balance", unbalanced)
+
+    def _copies(self) -> Iterator[Finding]:
+        """Of each summary in the store the archived originals can be found, and no others."""
+        out, copies = self._evidence.archived, self._evidence.copies
+        found = {(summary_id, out.get(key)) for key, summary_id in copies.items()}
+        originals = set(out.values())
+        wanted = {(key, each) for key, ids in self._evidence.replaced.items() for each in ids if each in originals}
+        yield from finding(
+            "lost", "archived originals that cannot be found", sorted(each for _, each in wanted - found)
+        )
+        stray = [key for key, summary_id in copies.items() if (summary_id, out.get(key)) not in wanted]
+        yield from finding("unsettled", "copies of what is not archived, or whose summary has left", stray)
 
     def _is_exact(self, agent_id: str) -> bool:
         mine = self._acknowledged.ids.get(agent_id, set())
