@@ -10,6 +10,7 @@ from redis import Redis
 from sqlalchemy import create_engine, text
 
 from memcore.backends.factory import mem0_config_of
+from memcore.backends.mem0.points import Key
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
 from support.valkey_servers import queue_length
@@ -31,16 +32,19 @@ def store_client(settings: Settings) -> Iterator[QdrantClient]:
 
 
 def memory_ids(settings: Settings, collection: str | None = None) -> Counter[str]:
-    """Return every id in a collection, the one before any reindex unless it is named, whosever they are."""
+    """Return every memory's id in a collection, the one before any reindex unless it is named, whosever they are.
+
+    Copies of archived memories are left out: they are found from the archive, and are nobody's memories.
+    """
     ids: Counter[str] = Counter()
     collection = collection or mem0_config_of(settings).collection
     with store_client(settings) as client:
         offset = None
         while True:
             points, offset = client.scroll(
-                collection, limit=1_000, offset=offset, with_payload=False, with_vectors=False
+                collection, limit=1_000, offset=offset, with_payload=[Key.ARCHIVED_UNDER.value], with_vectors=False
             )
-            ids.update(str(point.id) for point in points)
+            ids.update(str(point.id) for point in points if Key.ARCHIVED_UNDER not in (point.payload or {}))
             if offset is None:
                 return ids
 
