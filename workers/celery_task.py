@@ -42,6 +42,9 @@ FULL_DELAY = timedelta(seconds=30)
 #: Delay after an unexpected error.
 FAILED_DELAY = timedelta(seconds=5)
 
+#: ``denied_join_result`` sets a flag of the process: the first thread to leave would clear it for the others.
+_requeueing = threading.Lock()
+
 #: Errors that the payload or the code causes: a retry would fail the same way, so the job is dead at once.
 #: Any other unexpected error may come from a machine or a library, and costs an attempt.
 NOT_RETRYABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
@@ -281,7 +284,8 @@ def _requeue(task: Task, delay: timedelta, *, attempt: int) -> Never:
     again: Any = task.signature_from_request(
         request, countdown=seconds, retries=attempt, argsrepr=request.argsrepr, kwargsrepr=request.kwargsrepr
     )
-    with denied_join_result():  # nobody waits for it here: without this the app subscribes to its result
+    # Nobody waits for it here: without this the app subscribes to its result.
+    with _requeueing, denied_join_result():
         try:
             again.apply_async()
         except Exception as error:

@@ -9,6 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from celery import Celery
+from celery._state import task_join_will_block
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as Requeued
 from kombu.exceptions import OperationalError
@@ -118,6 +119,36 @@ def test_a_job_that_the_broker_does_not_take_back_is_rejected_and_not_acknowledg
     with pytest.raises(Reject) as rejected:
         settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
     assert rejected.value.requeue
+
+
+def test_jobs_that_go_back_in_several_threads_subscribe_to_no_result(job_context: ScriptedContext) -> None:
+    snooze, first, second = Snooze(reason="r", delay=timedelta(seconds=5)), a_task(), a_task()
+    is_inside, is_alone, denied = threading.Event(), threading.Event(), list[bool]()
+
+    def send_second() -> None:
+        is_inside.set()
+        is_alone.wait()
+        denied.append(task_join_will_block())
+
+    def go_back() -> None:
+        with pytest.raises(Requeued):
+            settled(second, snooze, job_context)
+
+    def send_first() -> None:
+        other.start()
+        # With the lock the other one waits outside, however long this one takes.
+        is_inside.wait(0.2)
+        denied.append(task_join_will_block())
+
+    other = threading.Thread(target=go_back)
+    first.signature_from_request.return_value.apply_async.side_effect = send_first
+    second.signature_from_request.return_value.apply_async.side_effect = send_second
+    with pytest.raises(Requeued):
+        settled(first, snooze, job_context)
+    is_alone.set()
+    other.join()
+    assert denied == [True, True]
+    assert not task_join_will_block()
 
 
 def test_a_dead_job_is_kept_whole(job_context: ScriptedContext) -> None:
