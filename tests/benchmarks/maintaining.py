@@ -1,10 +1,12 @@
 """The cost of a maintenance run over many memories: ``python tests/benchmarks/maintaining.py [memories] [turns]``.
 
 A real store server, the mem0 backend and a ledger on SQLite; the run's own service runs in this process. One agent
-has nothing due, of others one and ten in a hundred memories have expired, and of the last all may be merged.
+has nothing due, of others one and ten in a hundred memories have expired, of one all may be merged, and of the last
+three, each twice as large as the one before, every tenth memory is a repetition.
 """
 
 import asyncio
+import math
 import statistics
 import sys
 import tempfile
@@ -65,6 +67,15 @@ _POLICY = ConsolidationConfig(
     max_removed_fraction=1.0,
 )
 _TIMEOUTS = Timeouts(session=timedelta(days=30))
+
+#: The default strategy, in all categories that it takes.
+_DEDUPE = _POLICY.model_copy(update={"strategy": ConsolidationStrategyType.DEDUPE, "categories": None})
+
+#: One of so many memories says again what another one says.
+_REPEATED_EVERY = 10
+
+#: How much larger each agent of repetitions is than the first.
+_GROWTH = (1, 2, 4)
 
 
 _IDLE, _IDLE_SESSIONS = "nothing due", "nothing due, level session"
@@ -145,12 +156,29 @@ class MaintenanceRuns:
             assert done.facts["consolidated"] > 0.9 * size
         return seen
 
-    def _maintenance_run(self, agent_id: str, seen: RunSamples, *, level: MemoryLevel = MemoryLevel.PERSISTENT) -> Done:
+    def repeating(self, size: int) -> RunSamples:
+        """Maintain an agent of whose memories every tenth is a repetition of another one, by the default strategy."""
+        agent_id, seen, again = f"repeating-{size}", RunSamples(), size // _REPEATED_EVERY
+        self._fill(agent_id, size - again, days_old=30)
+        # The same texts once more, each with words that say nothing.
+        self._fill(agent_id, again, days_old=20, before="Please note: ", mark=f"run {self._filled}")
+        done = self._maintenance_run(agent_id, seen, policy=_DEDUPE)
+        assert done.facts["summaries"] >= 0.8 * again, done.facts  # not those of "working"
+        return seen
+
+    def _maintenance_run(
+        self,
+        agent_id: str,
+        seen: RunSamples,
+        *,
+        level: MemoryLevel = MemoryLevel.PERSISTENT,
+        policy: ConsolidationConfig = _POLICY,
+    ) -> Done:
         counting = _Counting(self._backend)
         service = MaintenanceService(
             cast("WorkerBackend", counting),
             self._ledger,
-            _POLICY,
+            policy,
             company=_COMPANY,
             level=level,
             timeouts=_TIMEOUTS,
@@ -169,7 +197,16 @@ class MaintenanceRuns:
         assert isinstance(outcome, Done), outcome
         return outcome
 
-    def _fill(self, agent_id: str, size: int, *, days_old: float, is_expired: bool = False) -> None:
+    def _fill(
+        self,
+        agent_id: str,
+        size: int,
+        *,
+        days_old: float,
+        is_expired: bool = False,
+        before: str = "",
+        mark: str | None = None,
+    ) -> None:
         self._filled += 1
         begun = utc_now() - timedelta(days=days_old)
         records = [
@@ -178,14 +215,14 @@ class MaintenanceRuns:
                     id=ids.new_id(),
                     agent_id=agent_id,
                     category=request.category,
-                    content=request.content,
+                    content=before + request.content,
                     metadata=request.metadata,
                     created_at=(at := begun + timedelta(seconds=number)),
                     expires_at=at + timedelta(hours=1) if is_expired else None,
                 ),
                 lineage=Lineage(session_id=f"session-{number % _SESSIONS}"),
             )
-            for number, request in enumerate(self._texts.requests(size, mark=f"run {self._filled}"))
+            for number, request in enumerate(self._texts.requests(size, mark=mark or f"run {self._filled}"))
         ]
         for start in range(0, size, _FILL):
             _RUNNER.run(self._backend.store_many(records[start : start + _FILL]))
@@ -202,6 +239,8 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
             f"{many:,} expired": world.expiring(size, many, turns=turns),
             "all merged, simple": world.merging(size, turns=max(1, turns // 2)),
         }
+        again = {times * size: world.repeating(times * size) for times in _GROWTH}
+    seen |= {f"10 % of {number:,} repeated, dedupe": one for number, one in again.items()}
     figures = [
         Figure(group=f"a run over {size:,} memories", name=name, unit="s", samples=one.seconds, note=one.note)
         for name, one in seen.items()
@@ -214,12 +253,18 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
     scans = [float(seen[name].calls["scan"]) for name in (_IDLE, _IDLE_SESSIONS)]
     shown = [seen[f"{due:,} expired"].scanned / len(cost[due]) / due for due in (few, many)]
     merged = seen["all merged, simple"].seconds
+    # CPU, of the run and the store server: other work on the machine does not count.
+    cost_of = {number: one.here + one.store for number, one in again.items()}
+    largest = size * _GROWTH[-1]
+    growth = cost_of[largest] / cost_of[size] / (largest * math.log(largest) / (size * math.log(size)))
     return figures, [
         Target(name=f"a run, nothing of {size:,} due, ms", values=idle, wanted=100, at_most=True),
         Target(name="the same, scans", values=scans, wanted=0, at_most=True),
         Target(name="time for one expired, 1% to 10%", values=ratios, wanted=3, at_most=True),
         Target(name="memories scanned for one expired", values=shown, wanted=3, at_most=True),
         Target(name=f"{size:,} memories merged, s", values=merged, wanted=15, at_most=True),
+        Target(name=f"10 % of {size:,} repeated, s", values=again[size].seconds, wanted=20, at_most=True),
+        Target(name=f"CPU from {size:,} to {largest:,}, beside n log n", values=[growth], wanted=1, at_most=True),
     ]
 
 
