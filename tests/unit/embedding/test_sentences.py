@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.maintenance.consolidation.condense import Label, part_rows, part_sentences
+from memcore.embedding.sentences import Label, part_rows, part_sentences
 
 
 def sentences(text: str, *, longest: int = 200) -> list[str]:

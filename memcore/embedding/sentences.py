@@ -1,0 +1,114 @@
+"""Rows and sentences of texts in any language, and the labels that say when and by whom."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+#: Longest label, in characters: it stays with every passage that is kept of its memory, so it must be short.
+_LONGEST_LABEL = 60
+
+#: "[8 May 2023]", or "Caroline:", or both: how texts say when and by whom. The space after the colon keeps
+#: addresses ("https://") and times of day ("10:30") whole.
+_LABEL = re.compile(r"(\[[^\[\]\n]+\](?=\s))? ?([^\W\d_][^\s:,;.!?\[\]]*(?: [^\s:,;.!?\[\]]+){0,2}:(?=\s))?")
+
+#: Where a sentence ends: its mark and closing quotes, then a space; no space after the marks of scripts without any.
+#: A small letter after a full stop goes on ("e.g. this"), and so does what follows a short title or a day ("Dr. Who",
+#: "3. März").
+_SENTENCE_END = re.compile(
+    r"(?<=[!?\u061f\u0964\u0965\u06d4\u2026])[\"'\u201d\u2019)\]]* "
+    r"|(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\b\d\.)(?<!\b\d\d\.)(?<=\.)[\"'\u201d\u2019)\]]* (?=[^a-z])"
+    r"|(?<=[\u3002\uff01\uff1f])[\u300d\u300f\u201d]*"
+)
+
+#: Where a long sentence may be parted: after a comma or its like, before a dash.
+_PAUSE = re.compile(r"(?<=[,;:]) |(?<=[\uff0c\uff1b\uff1a\u3001\u060c\u061b])| (?=[-\u2013\u2014] )")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """The date (in brackets) and the speaker (with a colon) at the beginning of a text; either may be empty."""
+
+    when: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A sentence, word for word, or a piece of a long one.
+
+    ``comes_on`` says that the passage before it is of the same sentence, ``goes_on`` that the one after it is.
+    """
+
+    text: str
+    comes_on: bool = False
+    goes_on: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is less than a sentence."""
+        return self.comes_on or self.goes_on
+
+
+def part_rows(text: str) -> Iterator[tuple[Label, str]]:
+    """Yield a text's rows: what each begins with to say when and by whom, and the rest of it.
+
+    A remark is one row, a transcript one for each remark, a list of keys one for each key; a line without a label
+    belongs to the row before it.
+    """
+    label, lines = Label(), list[str]()
+    for line in text.splitlines():
+        found, rest = part_label(line.strip())
+        if found != Label() and lines:
+            yield label, "\n".join(lines)
+            lines = []
+        if found != Label():
+            label = found
+        if rest:
+            lines.append(rest)
+    if lines:
+        yield label, "\n".join(lines)
+
+
+def part_sentences(text: str, *, longest: int) -> Iterator[Passage]:
+    """Yield the sentences of a text in any language; a line break ends one.
+
+    One of more characters than ``longest`` is parted at its pauses, or else between words.
+    """
+    for line in text.splitlines():
+        whole = " ".join(line.split())
+        for start, stop in pairwise(sentence_ends(whole)):
+            if sentence := whole[start:stop].strip():
+                yield from _parted(sentence, longest)
+
+
+def sentence_ends(line: str) -> list[int]:
+    """Return where the sentences of a line end, after 0, where the first begins."""
+    return [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
+
+
+def _parted(sentence: str, longest: int) -> Iterator[Passage]:
+    start = 0
+    while len(sentence) - start > longest:
+        stop = start + _stop(sentence[start : start + longest + 1], longest)
+        yield Passage(text=sentence[start:stop].rstrip(), comes_on=start > 0, goes_on=True)
+        # Of single spaces: there is one at most.
+        start = stop + (sentence[stop] == " ")
+    yield Passage(text=sentence[start:], comes_on=start > 0)
+
+
+def _stop(window: str, longest: int) -> int:
+    pauses = [found.end() for found in _PAUSE.finditer(window)]
+    # A pause near the beginning would leave a scrap.
+    if pauses and pauses[-1] > longest // 3:
+        return min(pauses[-1], longest)
+    space = window.rfind(" ")
+    return space if space > 0 else longest
+
+
+def part_label(line: str) -> tuple[Label, str]:
+    """Return the label of a line, and the rest of it."""
+    found = _LABEL.match(line)
+    if found is None or found.end() > _LONGEST_LABEL or not (rest := line[found.end() :].strip()):
+        return Label(), line
+    return Label(when=found[1] or "", who=found[2] or ""), rest
