@@ -83,11 +83,25 @@ def test_where_all_fits_or_all_are_short_nothing_is_cut() -> None:
 
 
 def test_what_is_left_of_the_budget_completes_the_best() -> None:
-    # Labels and marks take as much as the sentence that they leave out.
-    text = "Ada: " + "The printer jams. " * 26 + "Yes."
-    memories = (scored("a", 0.9, text), scored("b", 0.8, "word " * 500))
+    # Counted one by one, with a mark each, the sentences take more than the whole.
+    memories = (scored("a", 0.9, " ".join(["The printer fails."] * 26)), scored("b", 0.8, "word " * 500))
     kept, _ = fitted(memories, budget=_ESTIMATOR.estimate_tokens(message(memories[0])))
     assert kept == memories[:1]
+
+
+def test_where_the_whole_takes_more_tokens_than_its_parts_the_last_goes() -> None:
+    class Tens:
+        """Rounds down so far that ten short memories are one too many."""
+
+        def estimate_tokens(self, text: str) -> int:
+            return len(text) // 10
+
+    memories = tuple(scored(f"m{place}", 0.9, "The printer jams now.") for place in range(10))
+    budget = sum(Tens().estimate_tokens(message(each)) for each in memories)
+    kept, _ = fit_parts(memories, (), estimator=Tens(), token_budget=budget, slots=20, shared_fraction=0.3)
+    assert kept == memories[: len(kept)]
+    assert 0 < len(kept) < len(memories)
+    assert Tens().estimate_tokens(message(*kept)) <= budget
 
 
 def test_facts_of_the_organisation_are_never_cut() -> None:
@@ -99,10 +113,14 @@ def test_facts_of_the_organisation_are_never_cut() -> None:
 
 
 def test_what_others_publish_does_not_change_which_passages_of_ones_own_are_shown() -> None:
-    own = (scored("a", 0.9, "The printer jams. " + _IDLE * 20 + "Ines repairs. " + _IDLE * 20),)
+    text = " ".join(
+        f"{what} {'and so on ' * 33}." for what in ("Ines repairs it", "The printer jams", "A printer is old")
+    )
     loud = tuple(scored(f"s{place}", 0.9, "Repairs, repairs. " * 30, is_shared=True) for place in range(6))
-    alone, beside = fitted(own, budget=110)[0], fitted(own, loud, budget=150)[0]
-    assert alone[0].entry.content.split(f" {CUT} ")[0] in beside[0].entry.content
+    # There is a place for one sentence, the first one of the rarer word.
+    alone, beside = (fitted((scored("a", 0.9, text),), others, budget=120)[0] for others in ((), loud))
+    assert alone == beside
+    assert alone[0].entry.content.startswith("Ines repairs it")
 
 
 _SENTENCES = [
@@ -164,3 +182,11 @@ async def test_a_prompt_shows_the_passages_and_without_the_key_whole_memories() 
         prompts.append(await strategy.prepare_messages("ada", _QUESTION, 200))
     assert re.search(r'part="a">\n.*Ines repairs the printer\.\n</memory-entry>$', prompts[0][1].content, re.DOTALL)
     assert prompts[1] == ()
+
+
+def test_the_order_given_counts_over_the_scores() -> None:
+    # As diversity or a re-ranker may have it.
+    first = scored("a", 0.3, "The printer jams. " + _IDLE * 30)
+    second = scored("b", 0.9, "The printer is off. " + _IDLE * 30)
+    kept, _ = fitted((first, second), budget=40)
+    assert [each.entry.id for each in kept] == ["a"]
