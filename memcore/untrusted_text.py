@@ -11,7 +11,7 @@ TAG_MEMORY_ENTRY = "memory-entry"
 _TAG = re.compile(r"[a-z][a-z-]{0,62}[a-z]")
 
 # Every character that Unicode calls a form of "<": no tag begins without one of them.
-_OPENERS = str.maketrans(dict.fromkeys("<\ufe64\uff1c", "&lt;"))
+_OPENERS = re.compile("[<\ufe64\uff1c]")
 
 
 def wrap_untrusted(tag: str, text: str, *, attributes: Mapping[str, str] | None = None) -> str:
@@ -32,7 +32,12 @@ def wrap_untrusted(tag: str, text: str, *, attributes: Mapping[str, str] | None 
     """
     _check("tag", tag)
     shown = "".join(f' {name}="{_quoted(name, value)}"' for name, value in (attributes or {}).items())
-    return f"<{tag}{shown}>\n{text.translate(_OPENERS)}\n</{tag}>"
+    return f"<{tag}{shown}>\n{escaped(text)}\n</{tag}>"
+
+
+def escaped(text: str) -> str:
+    """Return the text as it stands in a fence."""
+    return _OPENERS.sub("&lt;", text)
 
 
 def untrusted_content_directive(tag: str) -> str:
@@ -52,7 +57,7 @@ def untrusted_content_directive(tag: str) -> str:
 def _quoted(name: str, value: str) -> str:
     _check("attributes", name)
     printed = "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
-    return printed.replace("&", "&amp;").replace('"', "&quot;").replace(">", "&gt;").translate(_OPENERS)
+    return escaped(printed.replace("&", "&amp;").replace('"', "&quot;").replace(">", "&gt;"))
 
 
 def _check(field: str, name: str) -> None:

@@ -75,6 +75,8 @@ class MemoryRetrievalConfig(Frozen):
             the static embedder and 0.5 with any other.
         zoom: whether archived originals that match a question are injected in place of the summary that replaced them;
             under ``weighted`` alone.
+        passages: whether long memories are cut to the sentences that match the question, where a prompt has no room for
+            all that was found.
         sparse: whether the keyword index is searched beside the vectors.
         sparse_term_weight: how a repeated word counts in the keyword index: ``saturated`` as in BM25, ``raw`` as in the
             reference.
@@ -112,6 +114,7 @@ class MemoryRetrievalConfig(Frozen):
     rrf_k: int = Field(default=60, ge=1, le=1000)
     dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
     zoom: bool = True
+    passages: bool = True
     sparse: bool = True
     sparse_term_weight: SparseTermWeight = SparseTermWeight.SATURATED
     diversity_penalty_enabled: bool = False

@@ -12,6 +12,9 @@ _LONGEST_LABEL = 60
 #: addresses ("https://") and times of day ("10:30") whole.
 _LABEL = re.compile(r"(\[[^\[\]\n]+\](?=\s))? ?([^\W\d_][^\s:,;.!?\[\]]*(?: [^\s:,;.!?\[\]]+){0,2}:(?=\s))?")
 
+#: What may end a sentence.
+_MARK = re.compile(r"[.!?\u061f\u0964\u0965\u06d4\u2026\u3002\uff01\uff1f]")
+
 #: Where a sentence ends: its mark and closing quotes, then a space; no space after the marks of scripts without any.
 #: A small letter after a full stop goes on ("e.g. this"), and so does what follows a short title or a day ("Dr. Who",
 #: "3. März").
@@ -84,7 +87,9 @@ def part_sentences(text: str, *, longest: int) -> Iterator[Passage]:
 
 def sentence_ends(line: str) -> list[int]:
     """Return where the sentences of a line end, after 0, where the first begins."""
-    return [0, *(found.end() for found in _SENTENCE_END.finditer(line)), len(line)]
+    # One pattern for both would be tried at every letter.
+    ends = (_SENTENCE_END.match(line, mark.end()) for mark in _MARK.finditer(line))
+    return [0, *(end.end() for end in ends if end is not None), len(line)]
 
 
 def _parted(sentence: str, longest: int) -> Iterator[Passage]:

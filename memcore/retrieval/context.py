@@ -16,7 +16,9 @@ from memcore.event_loop import LoopThread
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import MemoryCategory, MemoryQuery
 from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
-from memcore.retrieval.formatting import fit, fit_parts, format_fitting, sure_slots
+from memcore.retrieval.formatting import fit, format_fitting
+from memcore.retrieval.packing import fit_parts, sure_slots
+from memcore.retrieval.passages import PassageMatcher
 from memcore.retrieval.protocol import (
     DefaultTokenEstimator,
     Degrading,
@@ -132,6 +134,7 @@ class ContextInjectionStrategy:
         self._organisation = Organisation(organisation, clock=clock)
         self._max_facts = max_facts
         self._similarity = similarity_fn
+        self._matcher = PassageMatcher() if config.passages else None
         self._use_recorder = use_recorder
         self._clock = clock
 
@@ -187,7 +190,7 @@ class ContextInjectionStrategy:
             taken = sum(self._estimator.estimate_tokens(message.content) for message in policies)
             agent_policies = as_memories([each for each in written if not each.author.is_human])
             memories = await self._memories(agent_id, query_text, categories)
-            fitting = self._fitting(agent_policies, memories, token_budget=token_budget - taken)
+            fitting = self._fitting(query_text, agent_policies, memories, token_budget=token_budget - taken)
             messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
             self._note_use(agent_id, fitting)
             counts = {"found": len(agent_policies) + len(memories), "injected": len(fitting)}
@@ -301,7 +304,12 @@ class ContextInjectionStrategy:
         )
 
     def _fitting(
-        self, agent_policies: tuple[ScoredMemory, ...], chosen: tuple[ScoredMemory, ...], *, token_budget: int
+        self,
+        query_text: str,
+        agent_policies: tuple[ScoredMemory, ...],
+        chosen: tuple[ScoredMemory, ...],
+        *,
+        token_budget: int,
     ) -> tuple[ScoredMemory, ...]:
         """Return the prompt's memories: policies that agents wrote, the agent's own, then the shared ones."""
         own, shared = fit_parts(
@@ -311,6 +319,8 @@ class ContextInjectionStrategy:
             token_budget=token_budget,
             slots=self._slots,
             shared_fraction=self._config.shared_fraction,
+            question=query_text,
+            matcher=self._matcher,
         )
         leading = [each for each in shared if each in agent_policies]
         return (*leading, *own, *(each for each in shared if each not in agent_policies))

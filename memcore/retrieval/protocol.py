@@ -53,6 +53,7 @@ class ScoredMemory(Frozen):
         combined_score: what the order follows.
         author: of a fact of the organisation, who wrote the text that stands now.
         summary_id: of an archived memory, the summary in the store that replaced it.
+        is_part: whether the content is a part of the memory, with marks where the rest was left out.
     """
 
     entry: MemoryEntry
@@ -62,6 +63,7 @@ class ScoredMemory(Frozen):
     is_shared: bool = False
     author: OrgFactAuthor | None = None
     summary_id: str | None = None
+    is_part: bool = False
     scoring_strategy: FusionStrategy | None = None
 
     @property

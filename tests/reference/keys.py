@@ -30,6 +30,7 @@ ADDED = {
         "on short texts a saturated count ranks better than the `raw` count of the reference"
     ),
     "memory.retrieval.zoom": "a summary says less than the memories that it replaced, and these are in the archive",
+    "memory.retrieval.passages": "parts of several long memories answer more questions than one of them as a whole",
     "memory.consolidation.strategy": "the reference chooses the strategy in code, not in a file",
     "memory.consolidation.categories": (
         "summaries lose words; facts, skills and people must not lose words unless somebody asks for it"

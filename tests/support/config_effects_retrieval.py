@@ -98,6 +98,14 @@ def prompt(place: Place, policy: Policy) -> object:
     return [(str(each.role), each.content) for each in messages]
 
 
+def small_prompt(_place: Place, policy: Policy) -> object:
+    """What is shown of a memory that is longer than the prompt."""
+    long = entry("g", "The roof leaks. " * 60, relevance=0.9)
+    backend = HybridBackend(RankedLists(dense=near(long), sparse=hits(long)))
+    strategy = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: NOW)
+    return [each.content for each in asyncio.run(strategy.prepare_messages("ada", "what leaks?", 100))]
+
+
 def sparse_vector(_place: Place, policy: Policy) -> object:
     vector = encoder_of(policy.memory).encode_document("disk disk disk host")
     return vector.values
@@ -193,6 +201,7 @@ EFFECTS = {
             "fusion_strategy": _retrieval(prompt, "linear"),
             "rrf_k": _retrieval(prompt, 1, given={"fusion_strategy": "rrf"}),
             "dense_weight": _retrieval(prompt, 1.0),
+            "passages": _retrieval(small_prompt, value=False),
             "sparse": _retrieval(prompt, value=False),
             "sparse_term_weight": _retrieval(sparse_vector, "raw"),
             "diversity_penalty_enabled": _retrieval(prompt, value=True, given={**ALIKE, "diversity_lambda": 0.3}),

@@ -117,20 +117,20 @@ class DailyRuns:
 
     async def live(self, agent_id: str, agent: Agent, *, last: int) -> dict[int, Seen]:
         """Fill the agent, and let days pass; return what was seen after some of them."""
-        await self._store(agent_id, [(each.text, each.at) for each in agent.memories])
-        ids_of = {record.entry.content: record.entry.id for record in await self._records(agent_id)}
+        await self.store(agent_id, [(each.text, each.at) for each in agent.memories])
+        ids_of = {record.entry.content: record.entry.id for record in await self.records(agent_id)}
         found = {0: await self._seen(agent_id, agent, ids_of)}
         for day in range(1, last + 1):
             self.now = START + timedelta(days=day)
-            await self._store(agent_id, [(fact.text, self.now - timedelta(hours=6)) for fact in newer(day)])
+            await self.store(agent_id, [(fact.text, self.now - timedelta(hours=6)) for fact in newer(day)])
             begun = time.perf_counter()
-            await self._maintain(agent_id)
+            await self.maintain(agent_id)
             self.seconds += time.perf_counter() - begun
             if day in DAYS:
                 found[day] = await self._seen(agent_id, agent, ids_of)
         return found
 
-    async def _store(self, agent_id: str, texts: Sequence[tuple[str, datetime]]) -> None:
+    async def store(self, agent_id: str, texts: Sequence[tuple[str, datetime]]) -> None:
         made = [
             fresh_record(
                 agent_id,
@@ -143,10 +143,10 @@ class DailyRuns:
         for start in range(0, len(made), 256):
             await self.backend.store_many(made[start : start + 256])
 
-    async def _records(self, agent_id: str) -> list[MemoryRecord]:
+    async def records(self, agent_id: str) -> list[MemoryRecord]:
         return [record async for page in pages(self.backend, Where(agent_id=agent_id)) for record in page]
 
-    async def _maintain(self, agent_id: str) -> None:
+    async def maintain(self, agent_id: str) -> None:
         run = self.ledger.runs.create(
             NewRun(
                 run_id=ids.new_id(),
@@ -183,7 +183,7 @@ class DailyRuns:
             raise TypeError(f"the run of {agent_id} ended with {outcome}")
 
     async def _seen(self, agent_id: str, agent: Agent, ids_of: dict[str, str]) -> Seen:
-        records = await self._records(agent_id)
+        records = await self.records(agent_id)
         there = {record.entry.content for record in records}
         gone = [text for text in ids_of if text not in there]
         archived = [self.ledger.archive.find(self.company, agent_id, ids_of[text]) is not None for text in gone]

@@ -93,6 +93,7 @@ memory.retrieval.sparse_term_weight saturated
 memory.retrieval.shared_fraction 0.3
 memory.retrieval.max_per_publisher 3
 memory.retrieval.zoom True
+memory.retrieval.passages True
 memory.consolidation.strategy dedupe
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800

@@ -20,7 +20,8 @@ from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
 from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, SeniorityLevel
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.formatting import fit_parts, format_fitting
+from memcore.retrieval.formatting import format_fitting
+from memcore.retrieval.packing import fit_parts
 from memcore.retrieval.protocol import DefaultTokenEstimator, ScoredMemory
 from memcore.retrieval.sources import Organisation
 
