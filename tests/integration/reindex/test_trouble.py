@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from support.memories import new_agent, record
 from support.reindex_fixture import ONE_PAGE, SidedEmbedder
 
+from memcore.backends.mem0.reindex_target import SyncResult
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import Phase
-from memcore.reindex import FRESH, ReindexEvent
+from memcore.reindex import FREEZE, FRESH, ReindexEvent
 
 from .conftest import MakeMaintenanceFixture
 
@@ -79,7 +80,10 @@ async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(
 
 
 async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_maintenance_fixture: MakeMaintenanceFixture,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.INFO)
     world = make_maintenance_fixture(tmp_path)
@@ -90,10 +94,17 @@ async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
     await world.slice(lasts=timedelta(milliseconds=1))
     await backend.store_many([record(new_agent())])
 
-    # With each look ten seconds pass: no comparison is quick enough.
-    world.clock.step = timedelta(seconds=10)
-    slow = await world.slice(lasts=timedelta(hours=1))
-    world.clock.step = timedelta(milliseconds=100)
+    # A comparison takes too long for the writes, and not too long for the lease.
+    page = world.reindex_target.page
+
+    async def slowly(*args: Any, owners: Sequence[str] | None, **options: Any) -> SyncResult:
+        done = await page(*args, owners=owners, **options)
+        world.clock.now += timedelta(0) if owners is None else FREEZE
+        return done
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.reindex_target, "page", slowly)
+        slow = await world.slice(lasts=timedelta(hours=1))
     assert slow is not None
     assert isinstance(slow.outcome, Done)
     assert not slow.goes_on, "the sweep rings later: writes have a while for themselves"
