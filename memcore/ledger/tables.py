@@ -103,7 +103,6 @@ work_items = _table(
     *_optional(String, "token", "reason"),
     *_optional(UtcDateTime, "lease_until", "dispatch_after", "dispatched_at", "started_at", "finished_at"),
     Column("created_at", UtcDateTime, nullable=False),
-    Index("work_items_newest", "company", "kind", "created_at"),
 )
 
 # Literals, not bound values: SQLite uses a partial index only when the query repeats its condition word for word.

@@ -1,7 +1,8 @@
-"""The delay of 199 companies' stores beside one company's load: ``companies.py [jobs] [others]``.
+"""The delay of 199 companies' stores beside one company's load: ``companies.py [jobs] [others] [seconds]``.
 
 Each of the others stores one memory, from the client's call until the store server finds it: first alone, then while
-one company's jobs are sent and wait in the queues. One fleet of workers serves all of them.
+one company's jobs are sent and wait in the queues. One fleet of workers serves all of them. After so many seconds it
+stops, and prints what it has seen by then.
 """
 
 import sys
@@ -37,50 +38,81 @@ OTHERS = 199
 #: Agents of the company that loads: so many that no agent's own allowance holds it back.
 _AGENTS = 2_000
 
+#: After so many stores the figures so far are printed.
+_REPORTED_EVERY = 50
+
 #: Threads that send the load.
 _THREADS = 2
+
+#: Seconds after which no more is stored or sent.
+_LIMIT_SECONDS = 1_200
 
 #: Store jobs that wait when the others begin, as a share of the load.
 _QUEUED_SHARE = 0.2
 
 
-def companies(jobs: int, others: int = OTHERS) -> tuple[list[Figure], list[Target]]:
+def companies(jobs: int, others: int = OTHERS, *, seconds: float = _LIMIT_SECONDS) -> tuple[list[Figure], list[Target]]:
     """Measure on a stack of its own."""
-    with open_home() as stack, closing(stack.qdrant()) as qdrant:
-        names = [f"company-{number:03}" for number in range(others)]
-        with closing(Ledger.open(stack.settings.ledger_urls)) as ledger:
-            for name in names:
-                ledger.companies.register(name)
-        _turn(stack, qdrant, names, "first")  # makes their collections
-        alone = _turn(stack, qdrant, names, "alone")
-        load = threading.Thread(target=_load, args=(stack, jobs), name="load")
-        load.start()
-        while sum(each or 0 for each in waiting(stack.settings).values()) < jobs * _QUEUED_SHARE and load.is_alive():
-            time.sleep(POLL_INTERVAL_SECONDS)
-        beside = _turn(stack, qdrant, names, "beside")
-        queued = sum(each or 0 for each in waiting(stack.settings).values())
-        load.join()
-    group, label = f"a store of {others} companies", f"beside {jobs:,} jobs of one company"
+    over = threading.Event()
+    timer = threading.Timer(seconds, over.set)
+    timer.start()
+    try:
+        with open_home() as stack, closing(stack.qdrant()) as qdrant:
+            return _measure(stack, qdrant, jobs, [f"company-{number:03}" for number in range(others)], over)
+    finally:
+        timer.cancel()
+
+
+def _measure(
+    stack: BenchStack, qdrant: QdrantClient, jobs: int, names: Sequence[str], over: threading.Event
+) -> tuple[list[Figure], list[Target]]:
+    with closing(Ledger.open(stack.settings.ledger_urls)) as ledger:
+        for name in names:
+            ledger.companies.register(name)
+    _turn(stack, qdrant, names, "first", over)  # makes their collections
+    alone = _turn(stack, qdrant, names, "alone", over)
+    load = threading.Thread(target=_load, args=(stack, jobs, over), name="load")
+    load.start()
+    while _queued(stack) < jobs * _QUEUED_SHARE and load.is_alive():
+        time.sleep(POLL_INTERVAL_SECONDS)
+    beside = _turn(stack, qdrant, names, "beside", over)
+    queued = _queued(stack)
+    over.set()  # the rest of the load would be sent for nothing
+    load.join()
+    group, label = f"a store of {len(names)} companies", f"beside {jobs:,} jobs of one company"
     note = f"{queued:,} jobs still waited at the end"
-    figures = [delay_figure(group, "alone", alone), delay_figure(group, label, beside, note)]
-    return figures, [delay_target(label, alone, beside)]
+    rows = [("alone", alone, f"of {len(alone)}"), (label, beside, f"of {len(beside)}; {note}")]
+    return [delay_figure(group, *row) for row in rows], [delay_target(label, alone, beside)]
 
 
-def _turn(stack: BenchStack, qdrant: QdrantClient, names: Sequence[str], mark: str) -> list[float]:
-    """Store one memory of each company, one after another; return the milliseconds until each was found."""
-    taken = []
+def _queued(stack: BenchStack) -> int:
+    return sum(each or 0 for each in waiting(stack.settings).values())
+
+
+def _turn(
+    stack: BenchStack, qdrant: QdrantClient, names: Sequence[str], mark: str, over: threading.Event
+) -> list[float]:
+    """Store one memory of each company, one after another, until it is over; return each one's milliseconds."""
+    taken = list[float]()
     for name, request in zip(names, Texts().requests(len(names), mark=mark), strict=True):
         with MemoryClient.from_settings(stack.settings.model_copy(update={"company": name})) as client:
             taken.append(milliseconds_until_found(client, qdrant, f"memtend_{name}", "single", request))
+        if len(taken) % _REPORTED_EVERY == 0 or len(taken) == len(names) or over.is_set():
+            row = delay_figure("", mark, taken)
+            sys.stderr.write(f"{mark}: {len(taken)} of {len(names)}, median {row.median:.0f} ms, {row.note}\n")
+        if over.is_set():
+            break
     return taken
 
 
-def _load(stack: BenchStack, jobs: int) -> None:
+def _load(stack: BenchStack, jobs: int, over: threading.Event) -> None:
     requests = list(Texts().requests(jobs, mark="load"))
     with MemoryClient.from_settings(stack.settings) as client:
 
         def work(first: int) -> None:
             for number in range(first, jobs, _THREADS):
+                if over.is_set():
+                    return
                 client.store(f"agent-{number % _AGENTS}", requests[number], track=False)
 
         threads = [threading.Thread(target=work, args=(first,)) for first in range(_THREADS)]
@@ -92,8 +124,9 @@ def _load(stack: BenchStack, jobs: int) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Measure and print."""
-    jobs, others = (int(text) for text in (*argv, *("50000", str(OTHERS))[len(argv) :]))
-    show(*companies(jobs, others), {"jobs of one company": jobs})
+    defaults = ("50000", str(OTHERS), str(_LIMIT_SECONDS))
+    jobs, others, seconds = (int(text) for text in (*argv, *defaults[len(argv) :]))
+    show(*companies(jobs, others, seconds=seconds), {"jobs of one company": jobs})
     return 0
 
 

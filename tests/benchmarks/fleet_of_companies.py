@@ -1,8 +1,9 @@
-"""One embedded fleet for many companies: ``python tests/benchmarks/fleet_of_companies.py [companies] [agents]``.
+"""One embedded fleet for many companies: ``fleet_of_companies.py [companies] [agents] [seconds]``.
 
 Every agent stores a few memories, one of which has expired; then one tick sends the runs of all. It tells the seconds
 of those runs, the memory, threads and open files of every process as the companies become more, and whether each
-company has exactly what it must have and nothing of another one. 200 companies of 5 agents take some minutes.
+company has exactly what it must have and nothing of another one. 200 companies of 5 agents take some minutes. After so
+many seconds it goes no further, and prints what it has seen by then.
 """
 
 import sys
@@ -34,6 +35,7 @@ from memcore.jobs import MaintenancePayload, TickPayload  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest  # noqa: E402
 from workers.broker import broker_app  # noqa: E402
+from workers.context import MAX_CONTEXTS  # noqa: E402
 
 #: Companies, and agents of each.
 COMPANIES, AGENTS = 200, 5
@@ -47,9 +49,9 @@ _STAGES = (0.2, 0.5, 1.0)
 #: Most MiB of PSS that one more company adds to a process, once there are more than a worker keeps contexts of.
 _MOST_MIB = {"worker": 0.25, "store-server": 2.0}
 
-#: Seconds between two looks whether all is done, and after which it never will be.
+#: Seconds between two looks whether all is done, and after which no more is measured.
 _POLL_INTERVAL_SECONDS = 0.2
-_LIMIT_SECONDS = 900.0
+_LIMIT_SECONDS = 1_200
 
 #: What a log says of an error, in lower case.
 _ERRORS = (" error ", " critical ", "traceback")
@@ -71,13 +73,14 @@ class Size:
 class Fleet:
     """The companies of one running stack."""
 
-    def __init__(self, stack: BenchStack, ledger: Ledger, qdrant: QdrantClient, *, agents: int) -> None:
+    def __init__(self, stack: BenchStack, ledger: Ledger, qdrant: QdrantClient, *, agents: int, seconds: float) -> None:
         self._stack = stack
         self._ledger = ledger
         self._qdrant = qdrant
         self._agents = [f"agent-{number}" for number in range(agents)]
         self._database = create_engine(stack.settings.database_url)
         self._runs = 0
+        self._deadline = time.monotonic() + seconds
         self.names: list[str] = []
 
     def grow(self, companies: int) -> float:
@@ -101,7 +104,7 @@ class Fleet:
                 for agent in self._agents:
                     client.store_many(agent, [_memory(name, number) for number in range(KEPT)], track=False)
         for name in new:
-            self._await(partial(self._is_stored, name), f"the memories of {name}")
+            self._await(partial(self._is_stored, name), f"the memories of {name} are stored")
         self.names += new
         return time.perf_counter() - begun
 
@@ -115,7 +118,7 @@ class Fleet:
         begun = time.perf_counter()
         with closing(broker_app(self._stack.settings)) as app:
             app.send_task(TickPayload.task, queue=str(TickPayload.queue), ignore_result=True)
-        self._await(lambda: self._done() == self._runs, "all runs")
+        self._await(lambda: self.runs_left() == 0, "all runs are done")
         return time.perf_counter() - begun
 
     def count(self, name: str) -> int:
@@ -132,7 +135,7 @@ class Fleet:
     def wrong_answers(self) -> int:
         """Search each company for another one's word, and for its own; return how many companies answered wrong."""
         wrong = 0
-        for name, other in zip(self.names, (*self.names[1:], self.names[0]), strict=True):
+        for name, other in zip(self.names, (*self.names[1:], *self.names[:1]), strict=True):
             with self._stack.backend(name) as (backend, runner):
                 assert isinstance(backend, Mem0Backend)  # the one of the default policy, which can search by words
                 foreign = runner.run(backend.retrieve_sparse("agent-0", MemoryQuery(text=_word(other))))
@@ -174,23 +177,25 @@ class Fleet:
         is_known = self._ledger.agents.count(name) == len(self._agents)
         return is_known and self.count(name) == len(self._agents) * (KEPT + 1)
 
+    def runs_left(self) -> int:
+        """Return how many runs were sent and are not done."""
+        return self._runs - self._done()
+
     def _done(self) -> int:
         query = text("SELECT count(*) FROM work_items WHERE kind = :kind AND state = 'done'")
         with self._database.connect() as connection:
             done: int = connection.execute(query, {"kind": MaintenancePayload.task}).scalar_one()
         return done
 
-    @staticmethod
-    def _await(condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _LIMIT_SECONDS
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
         while not condition():
-            if time.monotonic() > deadline:
-                msg = f"waited {_LIMIT_SECONDS:g} s in vain for {what}"
+            if time.monotonic() > self._deadline:
+                msg = f"the time is over before {what}"
                 raise TimeoutError(msg)
             time.sleep(_POLL_INTERVAL_SECONDS)
 
 
-def fleet_of_companies(companies: int = COMPANIES, agents: int = AGENTS) -> tuple[list[Figure], list[Target]]:
+def fleet_of_companies(companies: int, agents: int, *, seconds: float) -> tuple[list[Figure], list[Target]]:
     """Measure on a stack of its own."""
     stages = sorted({max(1, round(companies * share)) for share in _STAGES})
     figures: list[Figure] = []
@@ -199,12 +204,16 @@ def fleet_of_companies(companies: int = COMPANIES, agents: int = AGENTS) -> tupl
         open_home() as stack,
         closing(stack.qdrant()) as qdrant,
         closing(Ledger.open(stack.settings.ledger_urls)) as ledger,
-        closing(Fleet(stack, ledger, qdrant, agents=agents)) as fleet,
+        closing(Fleet(stack, ledger, qdrant, agents=agents, seconds=seconds)) as fleet,
     ):
         seen[0] = fleet.sizes()
         for number in stages:
             group = f"{number} companies of {agents} agents"
-            stored, took = fleet.grow(number), fleet.maintain()
+            try:
+                stored, took = fleet.grow(number), fleet.maintain()
+            except TimeoutError as error:
+                sys.stderr.write(f"{group}: {error}; {fleet.runs_left()} runs are not done\n")
+                break
             seen[number] = fleet.sizes()
             note = f"{number * agents / took:.0f} runs/s"
             figures += [
@@ -215,6 +224,8 @@ def fleet_of_companies(companies: int = COMPANIES, agents: int = AGENTS) -> tupl
                 Figure(group=group, name=process, unit="MiB PSS", samples=[size.pss], note=str(size))
                 for process, size in seen[number].items()
             ]
+            sizes = ", ".join(f"{process} {size.pss:.0f}" for process, size in seen[number].items())
+            sys.stderr.write(f"{group}: stores {stored:.1f} s, maintenance {took:.1f} s, {note}; MiB PSS: {sizes}\n")
         wrong = {
             "companies with wrong counts": fleet.wrong_counts(),
             "companies with wrong answers": fleet.wrong_answers(),
@@ -224,11 +235,14 @@ def fleet_of_companies(companies: int = COMPANIES, agents: int = AGENTS) -> tupl
         figures.append(
             Figure(group="without companies", name=process, unit="MiB PSS", samples=[before.pss], note=str(before))
         )
-    few, many = seen[stages[0]], seen[stages[-1]]
     targets = [Target(name=what, values=[number], wanted=0, at_most=True) for what, number in wrong.items()]
+    reached = [number for number in seen if number > MAX_CONTEXTS]
+    if not reached:
+        return figures, targets  # each company has a context still
+    few, many = seen[reached[0]], seen[reached[-1]]
     for part, most in _MOST_MIB.items():
         grown = [many[name].pss - few[name].pss for name in few if name.startswith(part) and name in many]
-        each = [mib / max(1, stages[-1] - stages[0]) for mib in grown]
+        each = [mib / max(1, reached[-1] - reached[0]) for mib in grown]
         targets.append(
             Target(name=f"MiB that a company adds to the {part}", values=[max(each)], wanted=most, at_most=True)
         )
@@ -248,8 +262,9 @@ def _memory(company: str, number: int) -> MemoryStoreRequest:
 
 def main(argv: Sequence[str]) -> int:
     """Measure and print."""
-    companies, agents = (int(each) for each in (*argv, *(str(COMPANIES), str(AGENTS))[len(argv) :]))
-    show(*fleet_of_companies(companies, agents), {"companies": companies})
+    defaults = (str(COMPANIES), str(AGENTS), str(_LIMIT_SECONDS))
+    companies, agents, seconds = (int(each) for each in (*argv, *defaults[len(argv) :]))
+    show(*fleet_of_companies(companies, agents, seconds=seconds), {"companies": companies})
     return 0
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 from support.ledger_records import COMPANY, StoppedClock, copied_urls
 
+from memcore.config.urls import LedgerUrls
 from memcore.ledger.agents import Agents, AgentSpec
 from memcore.ledger.database import Database
 from memcore.ledger.ledger import Ledger
@@ -84,3 +85,18 @@ def test_an_agents_like_are_found_without_a_look_at_all_others(ledger_template: 
     many = _instructions_of_peers(ledger_template, tmp_path / "many", known=2000)
     assert few > 0
     assert many <= 2 * few
+
+
+@pytest.mark.service
+def test_postgresql_finds_an_item_by_its_key_before_it_has_counted_any(
+    postgres_ledger: LedgerUrls, postgres_engine: Engine
+) -> None:
+    # Until it has, each index that fits looks as good: one of the company and the kind leads to all of their items.
+    by_key = "SELECT * FROM work_items WHERE company = $1 AND kind = $2 AND key = $3 AND state IN ($4, $5)"
+    del postgres_ledger
+    with postgres_engine.connect() as connection:
+        connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_generic_plan")
+        connection.exec_driver_sql(f"PREPARE by_key AS {by_key}")
+        plan = connection.exec_driver_sql("EXPLAIN EXECUTE by_key ('a', 'b', 'c', 'available', 'leased')").scalars()
+        assert "work_items_pkey" in plan.all()[0]
+        connection.exec_driver_sql("DEALLOCATE by_key")
