@@ -17,6 +17,7 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryCandidate,
     SummaryGroup,
     summary_record,
+    write_draft,
 )
 from memcore.maintenance.enforcement import total_use
 from memcore.maintenance.events import MaintenanceEvent
@@ -194,7 +195,7 @@ def _removal(
         if len(sources) < LEAST_SOURCES:
             return None
         try:
-            draft = await strategy.write(sources, kept=kept)
+            draft = await write_draft(strategy, sources, kept=kept)
         except AnswerMissingError:
             part.unanswered = tuple(source.entry.id for source in sources)
             return None

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 from memcore import ids
 from memcore.backends.protocol import MAX_PAGE
+from memcore.embedding.sentences import part_statements
 from memcore.errors import MemoryConfigError
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import CONSOLIDATED_TAG, MAX_TAGS, MemoryCategory, MemoryEntry, MemoryMetadata
@@ -53,7 +54,7 @@ class SummaryCandidate:
             created_at=entry.created_at,
             content=entry.content,
             relevance=entry.relevance_score,
-            tokens=-(-len(entry.content.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN),
+            tokens=-(-text_size(entry.content) // BYTES_PER_TOKEN),
             tags=entry.metadata.tags,
         )
 
@@ -253,6 +254,24 @@ class CompositeConsolidationStrategy:
         return await self._op.write(sources, kept=kept)
 
 
+async def write_draft(
+    strategy: ConsolidationStrategy, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None
+) -> SummaryDraft | None:
+    """Return what the strategy writes; None where it is longer than the sources, which then stay as they are.
+
+    Raises AnswerMissingError when a model has to be asked first.
+    """
+    draft = await strategy.write(sources, kept=kept)
+    if draft is None or text_size(draft.content) > text_size("\n".join(each.entry.content for each in sources)):
+        return None
+    return draft
+
+
+def text_size(text: str) -> int:
+    """Return the UTF-8 bytes of a text."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 #: Source of every summary.
 CONSOLIDATION_SOURCE = "consolidation"
 
@@ -320,10 +339,10 @@ def _shared(scopes: set[str | None]) -> str | None:
     return scopes.pop() if len(scopes) == 1 else None
 
 
-#: Characters that each memory keeps in the summary (the reference's figure); the whole text stays in the journal.
+#: Characters that each memory keeps in the summary (the reference's figure), in whole sentences.
 MAX_ENTRY_CHARS = 200
 
-#: Appended where a text was cut.
+#: Stands where sentences were left out.
 _CUT = "..."
 
 
@@ -342,7 +361,14 @@ class ConcatenationOp:
 
 
 def beginning(text: str, length: int) -> str:
-    """Return the first characters of a text on one line, with a mark where it was cut."""
+    """Return the first sentences of a text on one line, at most so many characters, with a mark where others follow.
+
+    The first sentence is there whole, however long it is, and so is a text of one or two.
+    """
     # Line breaks inside a memory would read as further bullets.
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[:length] + _CUT
+    first, *others = [*part_statements(text)] or [""]
+    for each in others:
+        if len(first) + 1 + len(each) > length:
+            return f"{first} {_CUT}"
+        first = f"{first} {each}"
+    return first

