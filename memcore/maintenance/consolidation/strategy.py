@@ -13,7 +13,7 @@ from memcore.embedding.sentences import part_statements
 from memcore.errors import MemoryConfigError
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import CONSOLIDATED_TAG, MAX_TAGS, MemoryCategory, MemoryEntry, MemoryMetadata
-from memcore.records import LOSSLESS_KEY, Lineage, MemoryRecord
+from memcore.records import COVERS_UNTIL_KEY, LOSSLESS_KEY, Lineage, MemoryRecord
 
 #: UTF-8 bytes that count as one token: about four letters of English, about one and a third Chinese characters.
 #: An estimate on the safe side of what tokenizers do; counting exactly would tie selection to one model.
@@ -282,18 +282,20 @@ def summary_record(
     """Return the memory that replaces the sources; a summary has no vectors yet.
 
     It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
-    they share, and their ids. It is as old as its newest source: dated now, it would keep text longer than the
-    retention rule allows; dated as the oldest, it would lose the newest text too early. Its id depends on the sources
-    and the strategy alone, so making it twice makes one.
+    they share, and their ids. It is as old as its oldest source, so that no text stays longer than its retention rule
+    allows, whichever rule comes; ``covers_until`` is the time of the newest. Its id depends on the sources and the
+    strategy alone, so making it twice makes one.
 
     Where the draft is one of the sources (``same_as``), the memory is this one with its vectors, the greatest
-    confidence and the other keys of all, of which the newest win. It has no tag of a summary, so that the next
-    repetition joins it.
+    confidence and the other keys of all, of which the newest win. It is as old as the newest, which said it all again.
+    It has no tag of a summary, so that the next repetition joins it.
     """
     entries = [source.entry for source in sources]
     first = entries[0]
     source_ids = tuple(entry.id for entry in entries)
     tags = [tag for entry in entries for tag in entry.metadata.tags]
+    made_at = sorted(source.entry.created_at for source in sources)
+    covers_until = max(source.covers_until for source in sources)
     expiries = [entry.expires_at for entry in entries if entry.expires_at is not None]
     confidences = [entry.metadata.confidence for entry in entries]
     same = draft.same_as
@@ -312,6 +314,8 @@ def summary_record(
         extra |= source.extra
     if draft.is_lossless or same is not None:
         extra[LOSSLESS_KEY] = True
+    if same is None and covers_until > made_at[0]:
+        extra[COVERS_UNTIL_KEY] = covers_until.isoformat()
     return MemoryRecord(
         entry=MemoryEntry(
             id=ids.summary_id(company=company, agent_id=first.agent_id, strategy=strategy, source_ids=source_ids),
@@ -320,7 +324,7 @@ def summary_record(
             category=first.category,
             content=draft.content,
             metadata=metadata,
-            created_at=max(entry.created_at for entry in entries),
+            created_at=made_at[0] if same is None else made_at[-1],
             expires_at=min(expiries, default=None),
         ),
         vectors=same.vectors if same is not None else None,

@@ -128,7 +128,7 @@ async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(
     world = make_maintenance_fixture(
         ConsolidationConfig(
             strategy=CONDENSE,
-            retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=40),)),
+            retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=400),)),
         )
     )
     world.level = MemoryLevel.PROJECT
@@ -147,7 +147,7 @@ async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(
     forget(world)
     assert world.ledger.archive.count(COMPANY, AGENT) == 4
 
-    world.clock.turn(timedelta(days=40))
+    world.clock.turn(timedelta(days=400))
     await world.maintenance_run()
     forget(world)
     assert await world.live() == {}

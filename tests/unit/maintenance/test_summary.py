@@ -1,5 +1,6 @@
 """What a summary says, and what it takes over."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -67,10 +68,25 @@ def test_a_summary_keeps_namespace_sources_confidence_expiry_tags_and_scope() ->
     assert made.vectors is None
 
 
-def test_a_summary_is_as_old_as_its_newest_source_so_that_retention_neither_restarts_nor_hurries() -> None:
+def test_a_summary_is_as_old_as_its_oldest_source_and_says_until_when_it_reaches() -> None:
     made = summary(memory(1, days_old=30), memory(2, days_old=20))
 
-    assert made.entry.created_at == START - timedelta(days=20)
+    assert made.entry.created_at == START - timedelta(days=30)
+    assert made.covers_until == START - timedelta(days=20)
+    again = summary(made, memory(3, days_old=25))
+    assert (again.entry.created_at, again.covers_until) == (made.entry.created_at, made.covers_until)
+
+
+def test_a_memory_that_is_no_summary_or_has_somebody_elses_key_covers_its_own_time() -> None:
+    plain = memory(1, days_old=30)
+
+    for record in (
+        plain,
+        replace(plain, extra={"covers_until": "soon"}),
+        replace(plain, extra={"covers_until": 3}),
+        replace(plain, extra={"covers_until": "2026-01-01"}),
+    ):
+        assert record.covers_until == plain.entry.created_at
 
 
 def test_a_summary_carries_a_scope_only_when_all_its_sources_share_it() -> None:
