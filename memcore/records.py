@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,6 +20,9 @@ LESSON_KEY, LESSON_FIELD = "procedure", "scope"
 #: The key of a summary's ``extra`` that is true when the summary says all that its sources said: only then can these
 #: be left out of the archive's index.
 LOSSLESS_KEY = "lossless_summary"
+
+#: The key of a lossy summary, dated as the oldest of what it replaced, under which stands the time of the newest.
+COVERS_UNTIL_KEY = "covers_until"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,16 @@ class MemoryRecord:
     def is_lossless(self) -> bool:
         """Whether it is a summary that says all that the memories said which it replaced."""
         return bool(self.extra.get(LOSSLESS_KEY))
+
+    @property
+    def covers_until(self) -> datetime:
+        """When the newest memory was made that it stands for; its own time unless it is a summary."""
+        try:
+            until = datetime.fromisoformat(self.extra[COVERS_UNTIL_KEY])
+        except (KeyError, TypeError, ValueError):
+            return self.entry.created_at
+        # A key that somebody else wrote may be anything.
+        return self.entry.created_at if until.tzinfo is None else max(until, self.entry.created_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,9 +24,6 @@ _SENTENCE_END = re.compile(
     r"|(?<=[\u3002\uff01\uff1f])[\u300d\u300f\u201d]*"
 )
 
-#: Where a long sentence may be parted: after a comma or its like, before a dash.
-_PAUSE = re.compile(r"(?<=[,;:]) |(?<=[\uff0c\uff1b\uff1a\u3001\u060c\u061b])| (?=[-\u2013\u2014] )")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
@@ -34,23 +31,6 @@ class Label:
 
     when: str = ""
     who: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
-    """A sentence, word for word, or a piece of a long one.
-
-    ``comes_on`` says that the passage before it is of the same sentence, ``goes_on`` that the one after it is.
-    """
-
-    text: str
-    comes_on: bool = False
-    goes_on: bool = False
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether it is less than a sentence."""
-        return self.comes_on or self.goes_on
 
 
 def part_rows(text: str) -> Iterator[tuple[Label, str]]:
@@ -73,16 +53,23 @@ def part_rows(text: str) -> Iterator[tuple[Label, str]]:
         yield label, "\n".join(lines)
 
 
-def part_sentences(text: str, *, longest: int) -> Iterator[Passage]:
-    """Yield the sentences of a text in any language; a line break ends one.
-
-    One of more characters than ``longest`` is parted at its pauses, or else between words.
-    """
+def part_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text in any language, word for word; a line break ends one."""
     for line in text.splitlines():
         whole = " ".join(line.split())
         for start, stop in pairwise(sentence_ends(whole)):
             if sentence := whole[start:stop].strip():
-                yield from _parted(sentence, longest)
+                yield sentence
+
+
+#: So many sentences are one statement with its reason: they are kept or dropped together.
+ATOMIC_SENTENCES = 2
+
+
+def part_statements(text: str) -> Iterator[str]:
+    """Yield what is kept or dropped as one: a text of one or two sentences whole, else each of its sentences."""
+    sentences = list(part_sentences(text))
+    yield from [" ".join(sentences)] if 0 < len(sentences) <= ATOMIC_SENTENCES else sentences
 
 
 def sentence_ends(line: str) -> list[int]:
@@ -90,25 +77,6 @@ def sentence_ends(line: str) -> list[int]:
     # One pattern for both would be tried at every letter.
     ends = (_SENTENCE_END.match(line, mark.end()) for mark in _MARK.finditer(line))
     return [0, *(end.end() for end in ends if end is not None), len(line)]
-
-
-def _parted(sentence: str, longest: int) -> Iterator[Passage]:
-    start = 0
-    while len(sentence) - start > longest:
-        stop = start + _stop(sentence[start : start + longest + 1], longest)
-        yield Passage(text=sentence[start:stop].rstrip(), comes_on=start > 0, goes_on=True)
-        # Of single spaces: there is one at most.
-        start = stop + (sentence[stop] == " ")
-    yield Passage(text=sentence[start:], comes_on=start > 0)
-
-
-def _stop(window: str, longest: int) -> int:
-    pauses = [found.end() for found in _PAUSE.finditer(window)]
-    # A pause near the beginning would leave a scrap.
-    if pauses and pauses[-1] > longest // 3:
-        return min(pauses[-1], longest)
-    space = window.rfind(" ")
-    return space if space > 0 else longest
 
 
 def part_label(line: str) -> tuple[Label, str]:

@@ -16,6 +16,7 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryDraft,
     SummaryGroup,
     summary_record,
+    write_draft,
 )
 from memcore.maintenance.enforcement import MemoryScorer, lowest
 from memcore.maintenance.retention import find_pruned
@@ -258,7 +259,7 @@ async def with_details(
             sources = await snapshot.backend.get_many(snapshot.agent_id, [member.id for member in part.members])
             kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
             try:
-                draft: SummaryDraft | None = await strategy.write(sources, kept=kept[0] if kept else None)
+                draft: SummaryDraft | None = await write_draft(strategy, sources, kept=kept[0] if kept else None)
             except AnswerMissingError:
                 draft = SummaryDraft(content=_UNWRITTEN)
                 tokens += sum(member.tokens for member in part.members)

@@ -60,6 +60,8 @@ class MemoryTrace(Frozen):
     Attributes:
         text_until: when its full text expires; None while nothing removes it.
         text: the full text, where it was asked for.
+        covers_since: of a summary in the store, the time of the oldest memory that it stands for.
+        covers_until: the same of the newest.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
         made_into: ids of the summaries that replaced it, the first one first; also those that were undone.
     """
@@ -70,6 +72,8 @@ class MemoryTrace(Frozen):
     text_in: TextLocation
     text_until: BoundedTime | None = None
     text: str | None = Field(default=None, repr=False)
+    covers_since: BoundedTime | None = None
+    covers_until: BoundedTime | None = None
     made_of: tuple[str, ...] = ()
     made_into: tuple[str, ...] = ()
     chapters: tuple[HistoryEvent, ...] = ()
@@ -197,6 +201,8 @@ class _Lineage:
         """Return the trace of one memory."""
         replaced_by = self._replaced_by(memory_id)
         place, until = self._text_in(memory_id)
+        live = self._live.get(memory_id)
+        summary = live if live is not None and live.covers_until > live.entry.created_at else None
         return MemoryTrace(
             memory_id=memory_id,
             state=self._state(memory_id, replaced_by),
@@ -204,6 +210,8 @@ class _Lineage:
             text_in=place,
             text_until=until,
             text=self._text(memory_id) if with_text else None,
+            covers_since=summary.entry.created_at if summary else None,
+            covers_until=summary.covers_until if summary else None,
             made_of=self.made_of(memory_id),
             made_into=self.made_into(memory_id),
             chapters=tuple(self._history_event(move) for move in self._moves_of(memory_id)),

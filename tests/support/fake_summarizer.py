@@ -10,7 +10,7 @@ from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 
 @dataclass
 class FakeSummarizer:
-    """Answers every question with the words of its data; see memcore.llm.protocol.Model.
+    """Answers every question with the first sentence of each memory; see memcore.llm.protocol.Model.
 
     Attributes:
         script: what the next questions get instead, in order: an error, a completion, or None for the usual.
@@ -59,8 +59,8 @@ def said(text: str, *, is_cut: bool = False) -> Completion:
 def _gist(request: CompletionRequest) -> str:
     data = request.messages[-1].content
     lines = [line for line in data.splitlines() if line and not line.startswith("<")]
-    return "In short: " + "; ".join(_without_date(lines))
+    return "In short: " + "; ".join(_first_sentences(lines))
 
 
-def _without_date(lines: Sequence[str]) -> list[str]:
-    return [line.partition(": ")[2] for line in lines]
+def _first_sentences(lines: Sequence[str]) -> list[str]:
+    return [line.partition(": ")[2].partition(". ")[0] for line in lines]

@@ -63,6 +63,13 @@ def uid(number: int) -> str:
     return str(UUID(int=number))
 
 
+#: What a summary by beginnings leaves out: one that is not shorter than its memories replaces nothing.
+FILLER = (
+    "Little else was said that day. The weather was neither good nor bad, and the coffee was neither hot nor cold. "
+    "Nobody minded any of it very much, and nothing more of that day stands here for anybody to read."
+)
+
+
 def memory(
     number: int,
     *,
@@ -85,7 +92,7 @@ def memory(
             agent_id=agent_id,
             namespace=namespace,
             category=category,
-            content=content or f"memory number {number}",
+            content=content or f"memory number {number}. {FILLER}",
             metadata=MemoryMetadata(source="test", confidence=confidence, tags=tuple(tags)),
             created_at=START - timedelta(days=days_old),
             expires_at=None if expires_in_days is None else START + timedelta(days=expires_in_days),

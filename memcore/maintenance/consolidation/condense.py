@@ -10,9 +10,9 @@ from itertools import groupby
 
 from memcore.backends.protocol import MemoryBackend
 from memcore.embedding.bm25 import Tokenizer
-from memcore.embedding.sentences import Label, Passage, part_rows, part_sentences
+from memcore.embedding.sentences import Label, part_rows, part_statements
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.consolidation.strategy import SummaryDraft
+from memcore.maintenance.consolidation.strategy import SummaryDraft, text_size
 from memcore.models.memory import CONDENSED_TAG, MemoryQuery
 from memcore.records import MemoryRecord
 
@@ -108,21 +108,9 @@ async def no_vocabulary(_agent_id: str) -> Vocabulary:
     return Vocabulary()
 
 
-#: Longest passage, in characters, that is kept or left out as one: a long sentence of people, a line of a log.
-_LONGEST_PASSAGE = 160
-
-#: Shortest passage into which a sentence is parted, in characters: less is a scrap.
-_SHORTEST_LIMIT = 40
-
-#: Largest share of the byte budget that a passage takes, so that there is something to choose among.
-_PASSAGE_SHARE = 0.25
-
-#: Stands where a sentence was cut.
-_CUT = "\u2026"
-
-#: Bytes of a space between passages; of the marks at both ends of a piece; of a line's break, with the space after
-#: who; of the same under a heading, with its dash; of a heading's break.
-_PASSAGE_BYTES, _CUT_BYTES, _LINE_BYTES, _LISTED_BYTES, _HEADING_BYTES = 1, 6, 2, 4, 1
+#: Bytes of a space between statements; of a line's break, with the space after who; of the same under a heading, with
+#: its dash; of a heading's break.
+_STATEMENT_BYTES, _LINE_BYTES, _LISTED_BYTES, _HEADING_BYTES = 1, 2, 4, 1
 
 
 class CondensingOp:
@@ -152,49 +140,32 @@ class CondensingOp:
     def _condense(self, texts: Sequence[str], vocabulary: Vocabulary) -> str:
         if vocabulary.is_empty:
             vocabulary = Vocabulary(texts)
-        budget = int(self._share * sum(map(_size, texts)))
-        capacity = _PASSAGE_SHARE * self._share * sum(map(len, texts))
-        longest = max(_SHORTEST_LIMIT, min(_LONGEST_PASSAGE, int(capacity)))
+        budget = int(self._share * sum(map(text_size, texts)))
         rows = [row for text in texts for row in part_rows(text)]
         labels = [label for label, _ in rows]
         frames = _frames(labels)
-        passages = [
-            (row, passage) for row, (_, rest) in enumerate(rows) for passage in part_sentences(rest, longest=longest)
+        statements = [(row, statement) for row, (_, rest) in enumerate(rows) for statement in part_statements(rest)]
+        terms_of = vocabulary.terms_of([statement for _, statement in statements])
+        candidates = [
+            SentenceCandidate(terms=terms, cost=text_size(statement) + _STATEMENT_BYTES, frames=frames[row])
+            for (row, statement), terms in zip(statements, terms_of, strict=True)
         ]
-        terms_of = vocabulary.terms_of([passage.text for _, passage in passages])
-        candidates: list[SentenceCandidate] = []
-        for (row, passage), terms in zip(passages, terms_of, strict=True):
-            cost = _size(passage.text) + _PASSAGE_BYTES + (_CUT_BYTES if passage.is_cut else 0)
-            candidates.append(SentenceCandidate(terms=terms, cost=cost, frames=frames[row]))
-        places = cover(candidates, budget=budget, rarity=vocabulary.rarity)
-        return _text(labels, _lines(passages, places))
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+        lines: dict[int, list[str]] = {}
+        for place in cover(candidates, budget=budget, rarity=vocabulary.rarity):
+            row, statement = statements[place]
+            lines.setdefault(row, []).append(statement)
+        return _text(labels, {row: " ".join(kept) for row, kept in lines.items()})
 
 
 def _frames(labels: Sequence[Label]) -> list[dict[str, int]]:
     """Return what each line needs beside its passages: who, and when as a heading that neighbours share."""
     frames: list[dict[str, int]] = []
     for number, (when, run) in enumerate(groupby(labels, key=lambda label: label.when)):
-        heading = {f"heading {number}": _size(when) + _HEADING_BYTES} if when else {}
+        heading = {f"heading {number}": text_size(when) + _HEADING_BYTES} if when else {}
         for label in run:
-            line = _size(label.who) + (_LISTED_BYTES if when else _LINE_BYTES)
+            line = text_size(label.who) + (_LISTED_BYTES if when else _LINE_BYTES)
             frames.append({f"line {len(frames)}": line, **heading})
     return frames
-
-
-def _lines(passages: Sequence[tuple[int, Passage]], places: Sequence[int]) -> dict[int, str]:
-    """Return what is kept of each row, with a mark where a sentence was cut."""
-    lines: dict[int, list[str]] = {}
-    chosen = frozenset(places)
-    for place in places:
-        row, passage = passages[place]
-        before = _CUT if passage.comes_on and place - 1 not in chosen else ""
-        after = _CUT if passage.goes_on and place + 1 not in chosen else ""
-        lines.setdefault(row, []).append(f"{before}{passage.text}{after}")
-    return {row: " ".join(kept) for row, kept in lines.items()}
 
 
 def _text(labels: Sequence[Label], lines: Mapping[int, str]) -> str:

@@ -169,7 +169,7 @@ class AbstractiveSummarizer:
         )
         found = await self._answers.ask(question)
         if found.text is not None:
-            return found.text
+            return min(found.text, source.entry.content, key=len)
         facts = {"memory_id": source.entry.id, "reason": found.reason}
         _log.warning(MaintenanceEvent.ABSTRACTIVE_FALLBACK, extra=facts)
         return beginning(source.entry.content, TRUNCATED_CHARS)

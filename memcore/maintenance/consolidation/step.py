@@ -1,13 +1,15 @@
 """The consolidation step: replaces groups of old memories by summaries, one journal entry each."""
 
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from operator import attrgetter
 
 from memcore.backends.protocol import pages
+from memcore.config.maintenance import ConsolidationStrategyType
 from memcore.errors import AnswerMissingError, ProviderError
 from memcore.jobs import Use
 from memcore.ledger.llm_answers import Syntheses, Synthesis
@@ -17,6 +19,7 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryCandidate,
     SummaryGroup,
     summary_record,
+    write_draft,
 )
 from memcore.maintenance.enforcement import total_use
 from memcore.maintenance.events import MaintenanceEvent
@@ -28,6 +31,13 @@ from memcore.records import MemoryRecord, Where
 
 #: Fewer sources than this need no summary: the others were changed or removed since they were chosen.
 LEAST_SOURCES = 2
+
+#: Share of a retention rule's days that lies at most between the memories behind a summary: so much too early the
+#: newest of them may go.
+_MAX_SPAN = 0.1
+
+#: Where the spans of time begin: the same in every run.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Wait before a run looks at its parts again, if no answer wakes it before.
 LOOKED_AT_AGAIN = timedelta(minutes=15)
@@ -69,7 +79,23 @@ async def groups_by_filter(
         members: list[SummaryCandidate] = []
         async for page in pages(snapshot.backend, where):
             members += map(SummaryCandidate.of, list(filter(snapshot.may_merge, page)))
-        yield where, list(strategy.parts(members))
+        yield where, [part for some in _of_one_age(snapshot, category, members) for part in strategy.parts(some)]
+
+
+def _of_one_age(
+    snapshot: AgentSnapshot, category: MemoryCategory, members: list[SummaryCandidate]
+) -> Iterator[list[SummaryCandidate]]:
+    """Yield the memories that one summary may replace: it goes when the retention rule removes the oldest of them."""
+    keep_days = snapshot.terms.keep_days.get(category)
+    if keep_days is None or snapshot.policy.strategy == ConsolidationStrategyType.DEDUPE:
+        # A repetition is as old as the last time that it was said.
+        yield members
+        return
+    found: defaultdict[int, list[SummaryCandidate]] = defaultdict(list)
+    for member in members:
+        found[int((member.created_at - _EPOCH) / (_MAX_SPAN * timedelta(days=keep_days)))].append(member)
+    for age in sorted(found):
+        yield found[age]
 
 
 async def apply_consolidation(
@@ -194,7 +220,7 @@ def _removal(
         if len(sources) < LEAST_SOURCES:
             return None
         try:
-            draft = await strategy.write(sources, kept=kept)
+            draft = await write_draft(strategy, sources, kept=kept)
         except AnswerMissingError:
             part.unanswered = tuple(source.entry.id for source in sources)
             return None

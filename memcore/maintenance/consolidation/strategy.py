@@ -9,10 +9,11 @@ from typing import Any, Protocol, Self
 
 from memcore import ids
 from memcore.backends.protocol import MAX_PAGE
+from memcore.embedding.sentences import part_statements
 from memcore.errors import MemoryConfigError
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import CONSOLIDATED_TAG, MAX_TAGS, MemoryCategory, MemoryEntry, MemoryMetadata
-from memcore.records import LOSSLESS_KEY, Lineage, MemoryRecord
+from memcore.records import COVERS_UNTIL_KEY, LOSSLESS_KEY, Lineage, MemoryRecord
 
 #: UTF-8 bytes that count as one token: about four letters of English, about one and a third Chinese characters.
 #: An estimate on the safe side of what tokenizers do; counting exactly would tie selection to one model.
@@ -53,7 +54,7 @@ class SummaryCandidate:
             created_at=entry.created_at,
             content=entry.content,
             relevance=entry.relevance_score,
-            tokens=-(-len(entry.content.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN),
+            tokens=-(-text_size(entry.content) // BYTES_PER_TOKEN),
             tags=entry.metadata.tags,
         )
 
@@ -253,6 +254,24 @@ class CompositeConsolidationStrategy:
         return await self._op.write(sources, kept=kept)
 
 
+async def write_draft(
+    strategy: ConsolidationStrategy, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None
+) -> SummaryDraft | None:
+    """Return what the strategy writes; None where it is longer than the sources, which then stay as they are.
+
+    Raises AnswerMissingError when a model has to be asked first.
+    """
+    draft = await strategy.write(sources, kept=kept)
+    if draft is None or text_size(draft.content) > text_size("\n".join(each.entry.content for each in sources)):
+        return None
+    return draft
+
+
+def text_size(text: str) -> int:
+    """Return the UTF-8 bytes of a text."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 #: Source of every summary.
 CONSOLIDATION_SOURCE = "consolidation"
 
@@ -263,18 +282,20 @@ def summary_record(
     """Return the memory that replaces the sources; a summary has no vectors yet.
 
     It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
-    they share, and their ids. It is as old as its newest source: dated now, it would keep text longer than the
-    retention rule allows; dated as the oldest, it would lose the newest text too early. Its id depends on the sources
-    and the strategy alone, so making it twice makes one.
+    they share, and their ids. It is as old as its oldest source, so that no text stays longer than its retention rule
+    allows, whichever rule comes; ``covers_until`` is the time of the newest. Its id depends on the sources and the
+    strategy alone, so making it twice makes one.
 
     Where the draft is one of the sources (``same_as``), the memory is this one with its vectors, the greatest
-    confidence and the other keys of all, of which the newest win. It has no tag of a summary, so that the next
-    repetition joins it.
+    confidence and the other keys of all, of which the newest win. It is as old as the newest, which said it all again.
+    It has no tag of a summary, so that the next repetition joins it.
     """
     entries = [source.entry for source in sources]
     first = entries[0]
     source_ids = tuple(entry.id for entry in entries)
     tags = [tag for entry in entries for tag in entry.metadata.tags]
+    made_at = sorted(source.entry.created_at for source in sources)
+    covers_until = max(source.covers_until for source in sources)
     expiries = [entry.expires_at for entry in entries if entry.expires_at is not None]
     confidences = [entry.metadata.confidence for entry in entries]
     same = draft.same_as
@@ -293,6 +314,8 @@ def summary_record(
         extra |= source.extra
     if draft.is_lossless or same is not None:
         extra[LOSSLESS_KEY] = True
+    if same is None and covers_until > made_at[0]:
+        extra[COVERS_UNTIL_KEY] = covers_until.isoformat()
     return MemoryRecord(
         entry=MemoryEntry(
             id=ids.summary_id(company=company, agent_id=first.agent_id, strategy=strategy, source_ids=source_ids),
@@ -301,7 +324,7 @@ def summary_record(
             category=first.category,
             content=draft.content,
             metadata=metadata,
-            created_at=max(entry.created_at for entry in entries),
+            created_at=made_at[0] if same is None else made_at[-1],
             expires_at=min(expiries, default=None),
         ),
         vectors=same.vectors if same is not None else None,
@@ -320,10 +343,10 @@ def _shared(scopes: set[str | None]) -> str | None:
     return scopes.pop() if len(scopes) == 1 else None
 
 
-#: Characters that each memory keeps in the summary (the reference's figure); the whole text stays in the journal.
+#: Characters that each memory keeps in the summary (the reference's figure), in whole sentences.
 MAX_ENTRY_CHARS = 200
 
-#: Appended where a text was cut.
+#: Stands where sentences were left out.
 _CUT = "..."
 
 
@@ -342,7 +365,14 @@ class ConcatenationOp:
 
 
 def beginning(text: str, length: int) -> str:
-    """Return the first characters of a text on one line, with a mark where it was cut."""
+    """Return the first sentences of a text on one line, at most so many characters, with a mark where others follow.
+
+    The first sentence is there whole, however long it is, and so is a text of one or two.
+    """
     # Line breaks inside a memory would read as further bullets.
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[:length] + _CUT
+    first, *others = [*part_statements(text)] or [""]
+    for each in others:
+        if len(first) + 1 + len(each) > length:
+            return f"{first} {_CUT}"
+        first = f"{first} {each}"
+    return first

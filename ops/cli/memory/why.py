@@ -96,6 +96,8 @@ def _grow(root: Tree, memory_history: MemoryHistory, edge: str) -> None:
 
 def _label(memory: MemoryTrace) -> Text:
     lines = [f"{memory.memory_id}  {_now(memory)}", _place(memory)]
+    if memory.covers_since is not None:
+        lines.append(f"about {memory.covers_since:%Y-%m-%d} to {memory.covers_until:%Y-%m-%d}")
     return plain("\n".join(lines if memory.text is None else [*lines, memory.text]))
 
 

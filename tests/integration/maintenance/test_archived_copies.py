@@ -31,7 +31,7 @@ POLICY = ConsolidationConfig(
     strategy=ConsolidationStrategyType.CONDENSE,
     group_max_entries=3,
     max_removed_fraction=1.0,
-    retention=RetentionConfig(default_retention_days=90),
+    retention=RetentionConfig(default_retention_days=900),
 )
 
 #: Each original by its id, with the summary by which it is found.
@@ -215,7 +215,7 @@ async def test_what_a_summary_stood_for_cannot_be_found_once_it_is_too_old_but_f
     world = await filled(make_maintenance_fixture)
     await world.maintenance_run()
     before, summaries = await indexed(world), {record.entry.id for record in await world.summaries()}
-    world.clock.turn(timedelta(days=90))
+    world.clock.turn(timedelta(days=900))
     counted, run = Faults(), world.plan_run()
     await world.service(counted.backend(world.backend), counted.ledger(world.ledger)).run(run.run_id)
     assert not summaries & (await world.live()).keys()

@@ -13,7 +13,7 @@ from support.maintenance_fixture import (
     memory,
 )
 
-from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig, RetentionRule
+from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, RetentionRule
 from memcore.jobs import Done
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage
@@ -110,9 +110,7 @@ async def test_what_a_summary_replaced_can_be_restored_after_the_journal(default
 async def test_only_the_categories_of_the_policy_are_merged(
     make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel
 ) -> None:
-    world = make_maintenance_fixture(
-        ConsolidationConfig(strategy=ConsolidationStrategyType.SIMPLE, categories=(SOCIAL,))
-    )
+    world = make_maintenance_fixture(ConsolidationConfig(strategy=CONDENSE, categories=(SOCIAL,)))
     world.level = level
     await store_facts(world)
     await store_days(world)
@@ -130,7 +128,7 @@ async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(
     world = make_maintenance_fixture(
         ConsolidationConfig(
             strategy=CONDENSE,
-            retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=40),)),
+            retention=RetentionConfig(rules=(RetentionRule(category=EPISODIC, retention_days=400),)),
         )
     )
     world.level = MemoryLevel.PROJECT
@@ -149,7 +147,7 @@ async def test_texts_behind_a_deleted_summary_leave_the_archive_with_it(
     forget(world)
     assert world.ledger.archive.count(COMPANY, AGENT) == 4
 
-    world.clock.turn(timedelta(days=40))
+    world.clock.turn(timedelta(days=400))
     await world.maintenance_run()
     forget(world)
     assert await world.live() == {}

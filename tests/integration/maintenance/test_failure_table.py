@@ -85,7 +85,8 @@ async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> Maintenanc
     world = make_maintenance_fixture(POLICY)
     texts = ("the harbour crane was painted on Monday", "Ada asked for the night shift", "berth 7 is closed until May")
     for number, text in enumerate(texts, start=1):
-        await world.store([memory(number, days_old=40 - number, content=f"{text}, {CANARY} {number}, " + "la " * 80)])
+        content = f"{text}, {CANARY} {number}. " + "La la la. " * 27
+        await world.store([memory(number, days_old=40 - number, content=content)])
     await world.store([memory(9, days_old=10, content="the newest stays")])
     return world
 

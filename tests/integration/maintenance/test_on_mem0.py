@@ -65,7 +65,7 @@ async def test_a_run_its_undo_and_the_undo_of_that_are_exact_on_the_real_store(m
     maintenance_run = await world.maintenance_run()
 
     counts = maintenance_run.counts
-    assert (counts["retention"], counts["expired"], counts["consolidated"], counts["summaries"]) == (3, 1, 28, 2)
+    assert (counts["retention"], counts["expired"], counts["consolidated"], counts["summaries"]) == (3, 1, 25, 4)
     assert counts["enforced"] > 0
     assert len(await world.live()) == 8
     await world.check_balance()

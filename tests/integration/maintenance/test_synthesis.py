@@ -138,14 +138,14 @@ async def test_a_model_that_fails_costs_the_summary_its_beauty_and_no_memory(
     reason: str,
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer)
-    await world.store(memory(n, days_old=40 - n, content=f"{n} " + "y" * 300) for n in range(1, 5))
+    await world.store(memory(n, days_old=40 - n, content=f"{n} one. Two. " + "Y" * 300) for n in range(1, 5))
     fake_summarizer.script = [trouble, trouble]
 
     run = await world.maintenance_run()
 
     [summary] = await world.summaries()
     assert summary.entry.metadata.tags[:2] == ("consolidated", "concat-fallback")
-    assert summary.entry.content.count("...") == 3, "200 characters of each"
+    assert summary.entry.content.count("...") == 3, "the first sentences of each"
     assert run.counts["consolidated"] == 3
     [warning] = [record for record in caplog.records if record.message == "consolidation.llm.fallback"]
     assert warning.levelname == "WARNING"
@@ -248,7 +248,12 @@ async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_need
     make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer, DUAL)
-    chat = [memory(n, days_old=40 - n, content=f"We spoke about the garden again, visit {n}.") for n in range(1, 5)]
+    chat = [
+        memory(
+            n, days_old=40 - n, content=f"We spoke about the garden again, visit {n}. Then we had tea. Then it rained."
+        )
+        for n in range(1, 5)
+    ]
     code = [memory(n, days_old=40 - n, category=MemoryCategory.PROCEDURAL, content=_code(n)) for n in range(11, 15)]
     await world.store([*chat, *code])
     run = world.plan_run()
@@ -300,7 +305,7 @@ async def test_a_group_longer_than_the_prompt_is_cut_into_several(
     caps = LLMConsolidationConfig(max_entry_input_chars=300, max_total_user_content_chars=1000)
     policy = LLM.model_copy(update={"llm": caps, "group_max_entries": 20})
     world = with_model(make_maintenance_fixture, fake_summarizer, policy)
-    await world.store(memory(n, days_old=40 - n, content=f"{n} " + "z" * 298) for n in range(1, 9))
+    await world.store(memory(n, days_old=40 - n, content=f"{n}. " + "Z" * 297) for n in range(1, 9))
 
     await world.maintenance_run()
 
@@ -317,7 +322,7 @@ def _code(number: int) -> str:
             continue
         queue.send(item["id"], retries={number}, key="a3f1{number}")
     return None
-'''
+''' + "".join(f"def helper_{each}(a, b):\n    return a[{each}] + b[{each}]\n" for each in range(20))
 
 
 @pytest.mark.parametrize(("policy", "questions"), [(LLM, 2), (DUAL, 6)])

@@ -1,17 +1,12 @@
-"""Rows and their labels, sentences in several languages, and pieces of long ones."""
+"""Rows and their labels, sentences in several languages, and statements."""
 
 import re
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.embedding.sentences import Label, part_rows, part_sentences
-
-
-def sentences(text: str, *, longest: int = 200) -> list[str]:
-    return [passage.text for passage in part_sentences(text, longest=longest)]
+from memcore.embedding.sentences import Label, part_rows, part_sentences, part_statements
 
 
 @pytest.mark.parametrize(
@@ -36,41 +31,22 @@ def sentences(text: str, *, longest: int = 200) -> list[str]:
     ],
 )
 def test_a_text_falls_into_its_sentences(text: str, wanted: list[str]) -> None:
-    assert sentences(text) == wanted
+    assert list(part_sentences(text)) == wanted
 
 
-def test_a_long_sentence_is_parted_at_its_pauses_and_says_so() -> None:
-    text = "We took the early train to the coast, walked along the cliffs until noon, and came home by bus."
-
-    first, second, third = part_sentences(text, longest=40)
-
-    assert (first.text, second.text) == ("We took the early train to the coast,", "walked along the cliffs until noon,")
-    assert [(each.comes_on, each.goes_on) for each in (first, second, third)] == [
-        (False, True),
-        (True, True),
-        (True, False),
+def test_a_statement_with_its_reason_is_one_and_longer_texts_fall_apart() -> None:
+    assert list(part_statements("Ann is allergic to nuts. Ask Ines instead.")) == [
+        "Ann is allergic to nuts. Ask Ines instead."
     ]
+    assert list(part_statements("One. Two.\nThree.")) == ["One.", "Two.", "Three."]
+    assert list(part_statements(" \n ")) == []
 
 
-def test_a_pause_near_the_beginning_parts_nothing() -> None:
-    assert sentences("Well, then he talked about his boat again", longest=25) == [
-        "Well, then he talked",
-        "about his boat again",
-    ]
-
-
-def test_without_a_pause_it_is_parted_between_words_and_a_word_too_long_is_cut() -> None:
-    assert sentences("aaaa bbbb cccc dddd", longest=10) == ["aaaa bbbb", "cccc dddd"]
-    assert sentences("a" * 25, longest=10) == ["a" * 10, "a" * 10, "a" * 5]
-
-
-@given(st.text(max_size=400), st.integers(1, 80))
-def test_no_letter_is_lost_or_moved_and_no_passage_is_too_long(text: str, longest: int) -> None:
-    passages = list(part_sentences(text, longest=longest))
-
-    assert "".join("".join(each.text.split()) for each in passages) == "".join(text.split())
-    assert all(0 < len(each.text) <= longest for each in passages)
-    assert all(before.goes_on == after.comes_on for before, after in pairwise(passages))
+@given(st.text(max_size=400))
+def test_no_letter_is_lost_or_moved(text: str) -> None:
+    for parts in (list(part_sentences(text)), list(part_statements(text))):
+        assert "".join("".join(each.split()) for each in parts) == "".join(text.split())
+        assert all(parts)
 
 
 @pytest.mark.parametrize(

@@ -39,20 +39,23 @@ def test_what_tells_a_memory_from_the_others_stays_and_small_talk_goes() -> None
 
 
 def test_what_is_said_twice_is_kept_once() -> None:
-    texts = ["Maria moved to Lisbon. She likes trams.", "Maria moved to Lisbon. She bought skis."]
+    texts = [
+        "Maria moved to Lisbon. She likes trams. It rained.",
+        "Maria moved to Lisbon. She bought skis. It rained.",
+    ]
 
-    assert condense(texts, keep_share=0.8) == "Maria moved to Lisbon. She likes trams.\nShe bought skis."
+    assert condense(texts, keep_share=0.8) == "Maria moved to Lisbon. She likes trams. It rained.\nShe bought skis."
 
 
 def test_when_and_by_whom_stays_with_what_is_kept_and_neighbours_of_a_day_share_it() -> None:
     texts = [
-        "[8 May 2023] Ada: Hi there! I planted eleven tomatoes.",
-        "[8 May 2023] Bob: How are you? My bicycle was stolen yesterday.",
-        "[9 May 2023] Ada: Thanks a lot! The police found two bicycles.",
-        "Hi there! Unlabelled kites fly.",
+        "[8 May 2023] Ada: Hi there! I planted eleven tomatoes. Thanks a lot!",
+        "[8 May 2023] Bob: How are you? My bicycle was stolen yesterday. Hi there!",
+        "[9 May 2023] Ada: Thanks a lot! The police found two bicycles. How are you?",
+        "Hi there! Unlabelled kites fly. Thanks a lot!",
     ]
 
-    assert condense(texts, keep_share=0.81, among=[*texts, *SMALL_TALK]).split("\n") == [
+    assert condense(texts, keep_share=0.65, among=[*texts, *SMALL_TALK]).split("\n") == [
         "[8 May 2023]",
         "- Ada: I planted eleven tomatoes.",
         "- Bob: My bicycle was stolen yesterday.",
@@ -61,50 +64,28 @@ def test_when_and_by_whom_stays_with_what_is_kept_and_neighbours_of_a_day_share_
     ]
 
 
-def test_a_piece_of_a_sentence_shows_that_it_was_cut() -> None:
-    text = (
-        "we talked about this and that and this and that again and about that and this, "
-        "then Ludmila sold Stradivarius violins near Cremona, "
-        "and we talked about this and that and this and that again and about that and this"
-    )
-
-    assert (
-        condense([text, "and this and that"], keep_share=0.4)
-        == "…then Ludmila sold Stradivarius violins near Cremona,…"
-    )
-
-
-def test_the_marks_of_cuts_take_bytes_too() -> None:
-    common = "and all of it was the same as it is,"
-    text = " ".join(f"{common} but number{n} lives near place{n} of{n}," for n in (101, 202, 303, 404))
-
-    for percent in range(30, 70, 2):
-        summary = condense([text], keep_share=percent / 100, among=[common] * 9)
-
-        assert "\N{HORIZONTAL ELLIPSIS}" in summary
-        assert len(summary.encode()) <= percent * len(text) / 100
-
-
-def test_under_a_small_budget_sentences_are_parted_so_that_more_than_one_is_heard() -> None:
-    texts = [
-        f"zebra{n} and lion{n} walked along the river{n}, then tiger{n} saw a boat{n} with people{n}" for n in "abc"
+def test_a_memory_of_one_or_two_sentences_stays_whole_or_goes_whole() -> None:
+    facts = [
+        "Ann must never order from the Thai place on 5th street for anyone in the office, because of her allergy.",
+        "Customer ACME must get invoices as PDF by mail, never by post. Ask Ines instead of Paul about it.",
+        "we talked about this and that and this and that again and about that and this and then about something else",
     ]
 
-    assert len(condense(texts, keep_share=0.5).split("\n")) > 1
-    assert max(map(len, condense(texts, keep_share=0.5).split("\N{HORIZONTAL ELLIPSIS}"))) < 60
+    for percent in range(5, 100, 5):
+        assert {*condense(facts, keep_share=percent / 100).split("\n")} <= {*facts}
 
 
 def test_without_a_vocabulary_the_sources_tell_what_is_rare() -> None:
-    texts = ["good day to all! zebras sleep here.", "good day to all!", "good day to all! good day to all!"]
+    texts = ["good day to all! zebras sleep here. Good day!", "good day to all!", "good day! good day to all!"]
 
     assert condense(texts, keep_share=0.3) == "zebras sleep here."
 
 
 def test_any_language_is_condensed() -> None:
-    texts = ["你好。我在里斯本买了一艘船。", "你好。谢谢你。", "你好。他住在布拉格。"]
+    texts = ["你好。我在里斯本买了一艘船。再见。", "你好。谢谢你。", "你好。他住在布拉格。再见。"]
 
     assert (
-        condense(texts, keep_share=0.75, among=[*texts, "你好。谢谢你。", "你好。"])
+        condense(texts, keep_share=0.6, among=[*texts, "你好。谢谢你。", "你好。再见。"])
         == "我在里斯本买了一艘船。\n他住在布拉格。"
     )
 
@@ -113,7 +94,7 @@ def test_any_language_is_condensed() -> None:
     st.lists(st.text(alphabet="ab .!\n[]:é漢🙂", min_size=1, max_size=120).filter(str.strip), min_size=1, max_size=6),
     st.floats(0.1, 0.9),
 )
-def test_a_summary_is_never_empty_nor_longer_than_its_share_unless_one_passage_is(
+def test_a_summary_is_never_empty_nor_longer_than_its_share_unless_one_statement_is(
     texts: list[str], keep_share: float
 ) -> None:
     summary = condense(texts, keep_share=keep_share)
@@ -128,7 +109,7 @@ def test_a_summary_is_never_empty_nor_longer_than_its_share_unless_one_passage_i
 def test_no_word_is_made_up(texts: list[str]) -> None:
     letters = "".join(texts)
 
-    assert set("".join(condense(texts).split())) <= set(letters) | {"…", "-"}
+    assert set("".join(condense(texts).split())) <= set(letters) | {"-"}
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])

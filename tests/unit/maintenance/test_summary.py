@@ -1,5 +1,6 @@
 """What a summary says, and what it takes over."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,19 +28,21 @@ from memcore.models.memory import MemoryCategory
 from memcore.records import Lineage, MemoryRecord
 
 
-async def test_a_concatenation_names_the_category_and_cuts_each_memory_at_200_characters() -> None:
-    whole, cut = "x" * 200, "y" * 201
+async def test_a_concatenation_names_the_category_and_keeps_whole_sentences_up_to_200_characters() -> None:
+    one, two, three = "x" * 120, "y" * 75 + ".", "Z" * 10
+    atomic = f"{'a' * 150}. {'B' * 150}."
     sources = [
-        memory(1, content=whole, category=MemoryCategory.EPISODIC),
-        memory(2, content=cut, category=MemoryCategory.EPISODIC),
+        memory(1, content=f"{one}.\n{two}\n{three}", category=MemoryCategory.EPISODIC),
+        memory(2, content=atomic, category=MemoryCategory.EPISODIC),
         memory(3, content="two\n\nlines\tand a tab", category=MemoryCategory.EPISODIC),
+        memory(4, content=f"{'c' * 201}\nd\ne", category=MemoryCategory.EPISODIC),
     ]
 
     draft = await ConcatenationOp().write(sources)
 
     heading, *bullets = draft.content.split("\n")
     assert "episodic" in heading
-    assert bullets == ["- " + whole, "- " + "y" * 200 + "...", "- two lines and a tab"]
+    assert bullets == [f"- {one}. {two} ...", f"- {atomic}", "- two lines and a tab", f"- {'c' * 201} ..."]
 
 
 def summary(*sources: MemoryRecord, strategy: str = "simple") -> MemoryRecord:
@@ -65,10 +68,25 @@ def test_a_summary_keeps_namespace_sources_confidence_expiry_tags_and_scope() ->
     assert made.vectors is None
 
 
-def test_a_summary_is_as_old_as_its_newest_source_so_that_retention_neither_restarts_nor_hurries() -> None:
+def test_a_summary_is_as_old_as_its_oldest_source_and_says_until_when_it_reaches() -> None:
     made = summary(memory(1, days_old=30), memory(2, days_old=20))
 
-    assert made.entry.created_at == START - timedelta(days=20)
+    assert made.entry.created_at == START - timedelta(days=30)
+    assert made.covers_until == START - timedelta(days=20)
+    again = summary(made, memory(3, days_old=25))
+    assert (again.entry.created_at, again.covers_until) == (made.entry.created_at, made.covers_until)
+
+
+def test_a_memory_that_is_no_summary_or_has_somebody_elses_key_covers_its_own_time() -> None:
+    plain = memory(1, days_old=30)
+
+    for record in (
+        plain,
+        replace(plain, extra={"covers_until": "soon"}),
+        replace(plain, extra={"covers_until": 3}),
+        replace(plain, extra={"covers_until": "2026-01-01"}),
+    ):
+        assert record.covers_until == plain.entry.created_at
 
 
 def test_a_summary_carries_a_scope_only_when_all_its_sources_share_it() -> None:
