@@ -105,8 +105,8 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
             "what the limit removes and what consolidation replaces is always archived"
         )
     if isinstance(strategy, ConsolidationStrategyType) and strategy not in ASKING_STRATEGIES:
-        names = ("min_new", "max_tokens_per_run")
-        yield from _idle(consolidation, "consolidation", *names, because=f"strategy {strategy} asks no model")
+        because = f"strategy {strategy} asks no model"
+        yield from _idle(consolidation, "consolidation", "min_new", "max_tokens_per_run", because=because)
     if strategy is not ConsolidationStrategyType.DUAL_MODE:
         because = f"strategy is {strategy}, and dual_mode alone waits until memories are so old"
         yield from _idle(consolidation.archival, "consolidation.archival", "age_threshold_days", because=because)
