@@ -7,6 +7,9 @@ from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMappin
 #: Longest time limit of one request, in seconds: a job may take 50 minutes, and asks several times.
 MAX_TIMEOUT_SECONDS = 600.0
 
+#: Longest patience, in hours (four weeks): an agent's next run waits as long.
+MAX_PATIENCE_HOURS = 672.0
+
 #: Most requests for one question: the pauses between them double, and a job has a time limit.
 MAX_ATTEMPTS = 10
 
@@ -38,6 +41,8 @@ class LLMConfig(Frozen):
         model: the model for every step that names no model of its own.
         timeout_seconds: the time limit of one request.
         attempts: the requests for one question, the first one included.
+        patience_hours: how long a maintenance run asks a model that is away again and again, counted from the first
+            failure, before it makes its summaries without one; 0 does not wait.
         prices: ``prompt_per_million`` and ``completion_per_million`` for each model; a model that is not listed costs
             nothing.
     """
@@ -45,6 +50,7 @@ class LLMConfig(Frozen):
     model: NotBlankStr | None = None
     timeout_seconds: float = Field(default=60.0, ge=1.0, le=MAX_TIMEOUT_SECONDS)
     attempts: int = Field(default=4, ge=1, le=MAX_ATTEMPTS)
+    patience_hours: float = Field(default=24.0, ge=0.0, le=MAX_PATIENCE_HOURS)
     prices: ReadOnlyMapping[NotBlankStr, ModelPrice] = ReadOnlyMap({})
 
 

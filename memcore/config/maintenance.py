@@ -196,6 +196,10 @@ class ConsolidationStrategyType(StrEnum):
     LLM = "llm"
 
 
+#: Strategies that ask a model.
+ASKING_STRATEGIES = frozenset({ConsolidationStrategyType.DUAL_MODE, ConsolidationStrategyType.LLM})
+
+
 class ConsolidationConfig(Frozen):
     """Configure the maintenance runs of an agent.
 
@@ -216,6 +220,11 @@ class ConsolidationConfig(Frozen):
         group_threshold: the fewest memories of a category that are merged; ``llm`` and ``dedupe`` have their own.
         group_max_entries: the most memories behind one summary.
         group_max_tokens: the most tokens behind one summary.
+        min_new: the fewest new memories that a model is asked about: an agent with fewer since its last run is not
+            consolidated. Strategies without a model take no notice; 0 asks every time.
+        max_tokens_per_run: the most tokens of the memories that one run shows to a model, an estimate; the other groups
+            wait for the next run, and one group is asked about in any case. Instructions and answers come on top. None
+            sets no cap.
         max_removed_fraction: the share of what retention leaves of an agent's memories: a run that would merge and
             evict more waits for the approval of a person. Retention never waits.
         max_removed_floor: a run that would merge and evict at most this many memories never waits for approval.
@@ -240,6 +249,9 @@ class ConsolidationConfig(Frozen):
     group_threshold: int = Field(default=3, ge=2)
     group_max_entries: int = Field(default=20, ge=2)
     group_max_tokens: int = Field(default=2000, ge=100)
+    min_new: int = Field(default=3, ge=0)
+    # Some fifty groups, half of the default budget of a day.
+    max_tokens_per_run: int | None = Field(default=100_000, ge=100)
     max_removed_fraction: float = Field(default=0.5, gt=0.0, le=1.0)
     max_removed_floor: int = Field(default=20, ge=0)
     journal_days: int = Field(default=7, ge=1)

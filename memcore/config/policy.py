@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from memcore.config.finetune import FineTuneExecutionConfig
-from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.maintenance import ASKING_STRATEGIES, ConsolidationConfig, ConsolidationStrategyType
 from memcore.config.memory import CompanyMemoryConfig, EmbedderOverrideConfig, MemoryStorageConfig
 from memcore.config.organization import OrgMemoryConfig
 from memcore.config.retrieval import FusionStrategy, InjectionStrategy, MemoryRetrievalConfig
@@ -104,6 +104,9 @@ def _on_strategy(consolidation: ConsolidationConfig) -> Iterator[str]:
             "memory.consolidation.archival.enabled has no effect: "
             "what the limit removes and what consolidation replaces is always archived"
         )
+    if isinstance(strategy, ConsolidationStrategyType) and strategy not in ASKING_STRATEGIES:
+        because = f"strategy {strategy} asks no model"
+        yield from _idle(consolidation, "consolidation", "min_new", "max_tokens_per_run", because=because)
     if strategy is not ConsolidationStrategyType.DUAL_MODE:
         because = f"strategy is {strategy}, and dual_mode alone waits until memories are so old"
         yield from _idle(consolidation.archival, "consolidation.archival", "age_threshold_days", because=because)

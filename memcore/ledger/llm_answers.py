@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, exists, select
+from sqlalchemy import ColumnElement, and_, distinct, exists, func, literal, select, update
 
 from memcore.errors import MemoryInputError
 from memcore.jobs import MaintenancePayload, SynthesisPayload
-from memcore.ledger.database import Row, add_new, equals, insert_one, record_of
-from memcore.ledger.tables import answers, syntheses, work_items
+from memcore.ledger.database import Row, UtcDateTime, add_new, equals, insert_one, record_of
+from memcore.ledger.tables import OPEN_WORK, answers, syntheses, work_items
 from memcore.ledger.work_items import (
     OPEN_STATES,
     Work,
@@ -101,6 +101,7 @@ class Synthesis(WorkRecord):
         source_ids: the memories that the summary will replace.
         kept_id: the memory of their group that stays.
         replaced_at: when the run had replaced the memories; None while it has not.
+        away_since: when the model failed for the first time since it last answered the run; None while it answers.
         state: done when the model was asked; failed when its server refused.
         reason: why it waits, or why the server refused.
     """
@@ -113,6 +114,7 @@ class Synthesis(WorkRecord):
     source_ids: tuple[str, ...]
     kept_id: str | None = None
     replaced_at: BoundedTime | None = None
+    away_since: BoundedTime | None = None
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
     dispatch_after: BoundedTime | None = None
@@ -161,17 +163,35 @@ class Syntheses(Work[Synthesis]):
         query = self._rows().where(equals(syntheses, company=company, run_id=run_id))
         return self._all(query.order_by(syntheses.c.place))
 
-    def finish(self, part: Synthesis) -> bool:
+    def finish(self, part: Synthesis, *, is_back: bool = True) -> bool:
         """Note that the model was asked about a leased part; True if none of its run is open then.
+
+        A model that is back has answered: the next failure is a first one again, for all parts of the run.
 
         Raises LeaseLostError.
         """
         self._leased(part.company, part.key, part.token or "", "finish")
-        return not any(each.is_open for each in self.of_run(part.company, part.run_id))
+        parts = self.of_run(part.company, part.run_id)
+        if is_back and any(each.away_since for each in parts):
+            self._update(equals(syntheses, company=part.company, run_id=part.run_id), {"away_since": None})
+        return not any(each.is_open for each in parts)
 
-    def wait_together(self, part: Synthesis, *, until: datetime, reason: str) -> None:
-        """Let a leased part, and all of its run that nobody holds, wait until a time. Raises LeaseLostError."""
-        self._move_together(part, "wait", "postpone", reason=reason, dispatch_after=until)
+    def wait_together(
+        self, part: Synthesis, *, until: datetime, reason: str, away_since: datetime | None = None
+    ) -> None:
+        """Let a leased part, and all of its run that nobody holds, wait until a time. Raises LeaseLostError.
+
+        They may wait often: it uses up no attempt. With ``away_since`` they wait for a model that is away.
+        """
+        self._move_together(part, "wait", "postpone", away_since=away_since, reason=reason, dispatch_after=until)
+
+    def away(self, company: str) -> tuple[int, datetime] | None:
+        """Return how many of a company's runs wait for a model that is away, and since when; None if none does."""
+        waits = and_(syntheses.c.company == company, syntheses.c.away_since.is_not(None), OPEN_WORK)
+        counted = func.count(distinct(syntheses.c.run_id)).label("runs")
+        since = func.min(syntheses.c.away_since, type_=UtcDateTime()).label("since")
+        (row,) = self._database.rows(self._rows().with_only_columns(counted, since).where(waits))
+        return (row["runs"], row["since"]) if row["runs"] else None
 
     def refuse_together(self, part: Synthesis, *, reason: str) -> None:
         """Give up a leased part, and all of its run that nobody holds: the server that refused one will refuse all.
@@ -200,10 +220,23 @@ class Syntheses(Work[Synthesis]):
         payload = SynthesisPayload(company=part.company, agent_id=part.agent_id, run_id=part.run_id, place=part.place)
         return new_item(self._name(part.company, part.key), payload, now=now, agent_id=part.agent_id)
 
-    def _move_together(self, part: Synthesis, leased: WorkEvent, ready: WorkEvent, **values: Any) -> None:
+    def _move_together(
+        self,
+        part: Synthesis,
+        leased: WorkEvent,
+        ready: WorkEvent,
+        *,
+        away_since: datetime | None = None,
+        **values: Any,
+    ) -> None:
         now, name = self._clock(), self._name(part.company, part.key)
-        its = select(syntheses.c.part_id).where(equals(syntheses, company=part.company, run_id=part.run_id))
+        mine = equals(syntheses, company=part.company, run_id=part.run_id)
+        its = select(syntheses.c.part_id).where(mine)
         of_run: ColumnElement[bool] = equals(work_items, company=part.company, kind=self._kind)
+        unused = {"attempt": work_items.c.attempt - 1} if leased == "wait" else {}
         with self._database.write() as connection:
-            move_leased(connection, leased, name, part.token or "", now=now, **values)
+            move_leased(connection, leased, name, part.token or "", now=now, **values, **unused)
             move(connection, ready, of_run & work_items.c.key.in_(its), now=now, **values)
+            if away_since is not None:
+                first = func.coalesce(syntheses.c.away_since, literal(away_since, UtcDateTime()))
+                connection.execute(update(syntheses).where(mine).values(away_since=first))

@@ -55,6 +55,9 @@ class RunStep(StrEnum):
     FINISHED = "finished"
 
 
+#: Counts of a run that may ask a model: the memories that it left unmerged, and the groups that wait for the next run.
+LEFT_UNMERGED, POSTPONED = "left_unmerged", "postponed"
+
 #: Counts of a held run: what its plan said that consolidation and enforcement would remove.
 PLANNED_MERGED, PLANNED_ENFORCED = "planned_consolidated", "planned_enforced"
 
@@ -361,6 +364,11 @@ class Runs(Work[Run]):
         wanted += [] if agent_id is None else [runs.c.agent_id == agent_id]
         wanted += [] if state is None else [work_items.c.state == state]
         return self._newest(*wanted, limit=limit)
+
+    def last_done(self, company: str, agent_id: str) -> Run | None:
+        """Return the agent's newest maintenance run that is done."""
+        mine = equals(runs, company=company, agent_id=agent_id, kind="maintenance")
+        return next(iter(self._newest(mine, work_items.c.state == WorkState.DONE, limit=1)), None)
 
     def failed(self, company: str, *, limit: int) -> "tuple[Run, ...]":
         """Return each agent's newest failed run of a kind, unless one was done since; the newest first."""

@@ -166,7 +166,7 @@ syntheses = _table(
     Column("place", Integer, nullable=False),
     Column("source_ids", json_document(), nullable=False),
     Column("kept_id", String),
-    Column("replaced_at", UtcDateTime),
+    *_optional(UtcDateTime, "replaced_at", "away_since"),
     Index("syntheses_of_run", "company", "run_id"),
 )
 

@@ -28,6 +28,8 @@ class MaintenanceEvent(StrEnum):
     UNDO_COMPLETED = "consolidation.undo.complete"
     #: A model gave no answer that can be used: the summary is made without it.
     MODEL_UNUSABLE = "consolidation.llm.fallback"
+    #: A model is away: the run waits, and asks it again.
+    MODEL_AWAY = "consolidation.llm.away"
     #: A model's server refuses: nothing is stored, nothing is removed.
     MODEL_REFUSED = "consolidation.llm.error"
     MODEL_SYNTHESIZED = "consolidation.llm.synthesized"

@@ -10,7 +10,7 @@ from memcore.backends.protocol import pages
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
-from memcore.maintenance.consolidation.step import groups_by_filter
+from memcore.maintenance.consolidation.step import TokenCap, groups_by_filter
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
     SummaryDraft,
@@ -251,24 +251,26 @@ async def with_details(
     snapshot = await with_gone(snapshot)
     merged: list[SummaryGroup] = []
     summaries: list[MemoryRecord] = []
-    tokens = 0
+    cap = TokenCap(snapshot.policy.max_tokens_per_run)
     if strategy is not None:
         async for _, groups in groups_by_filter(snapshot, strategy):
             merged += groups
         for part in merged:
             sources = await snapshot.backend.get_many(snapshot.agent_id, [member.id for member in part.members])
             kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
+            asked = answers.asked
             try:
                 draft: SummaryDraft | None = await write_draft(strategy, sources, kept=kept[0] if kept else None)
             except AnswerMissingError:
                 draft = SummaryDraft(content=_UNWRITTEN)
-                tokens += sum(member.tokens for member in part.members)
+                if not cap.takes(sum(member.tokens for member in part.members)):
+                    answers.asked = asked
             if draft is None:
                 continue
             summaries.append(summary_record(sources, draft, company=snapshot.company, strategy=strategy.name))
     members = [member.id for part in merged for member in part.members]
     more = {
-        RunStep.CONSOLIDATION: {**_archived(members), "questions": answers.asked, "tokens": tokens},
+        RunStep.CONSOLIDATION: {**_archived(members), "questions": answers.asked, "tokens": cap.used},
         RunStep.ENFORCEMENT: _archived(await _evicted(plan, snapshot, value, frozenset(members), summaries)),
     }
     steps = tuple([step.model_copy(update=more.get(step.step)) for step in plan.steps])

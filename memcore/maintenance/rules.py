@@ -251,6 +251,11 @@ class AgentSnapshot:
             outside="session_id" if self.terms.level is MemoryLevel.SESSION else None,
         )
 
+    async def count_mergeable(self) -> int:
+        """Return how many memories consolidation may take, by the conditions that the store can filter."""
+        filters = filter(None, map(self.mergeable, self.merged_categories))
+        return sum([await self.backend.count_where(where) for where in filters])
+
     def may_merge(self, record: MemoryRecord) -> bool:
         """Return whether a match may be merged, by the conditions that the store cannot filter."""
         expires_at = record.entry.expires_at

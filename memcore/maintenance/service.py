@@ -27,7 +27,7 @@ from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import AnswerSource
-from memcore.maintenance.consolidation.step import apply_consolidation
+from memcore.maintenance.consolidation.step import apply_consolidation, few_new, left_unmerged
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.events import MaintenanceEvent
@@ -116,6 +116,8 @@ class MaintenanceService:
         answers = NoAnswers()
         snapshot = self._snapshot(agent_id)
         strategy, missing = self._strategy(answers if self.has_model else None)
+        if strategy is not None and (few := await few_new(snapshot)) is not None:
+            strategy, missing = None, few.reason
         plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=missing)
         if not in_detail:
             return plan
@@ -196,38 +198,56 @@ class MaintenanceService:
         """Run the steps that are left; None when all are done."""
         run, token = store.run, attempt.token
         strategy, missing = self._strategy(CachedAnswers(self.ledger.answers, run) if self.has_model else None)
-        if run.step is RunStep.RETENTION:
+        step: RunStep | Outcome = run.step
+        if step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
+            # Again where a run waited for a model, maybe for a day: no other run of its agent was planned meanwhile.
             await self._retention(store, token)
             if missing is not None:
                 # Not judged yet: without its strategy nobody knows what the run would merge.
                 return _wait(run, attempt, missing, MODEL_DELAY)
-            if run.is_unbounded:
-                self._advance(run, token, RunStep.CONSOLIDATION)
-            else:
-                plan = await plan_after_retention(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
-                reason = plan.reason if plan.is_held else None
-                if run.approved is not None:
-                    reason = plan.grown(merged=run.approved.merged, enforced=run.approved.enforced)
-                if reason is not None:
-                    return self._hold(run, token, plan, reason)
-                planned = run.counts.get("planned", plan.guarded)
-                if not plan.guarded:
-                    # The steps would find nothing either; what becomes due in between waits for the next run.
-                    self._advance(run, token, RunStep.ENFORCEMENT, planned=planned)
-                    return None
-                # Saved before the first of them is removed: a later attempt sees less and would judge another share.
-                self._advance(run, token, RunStep.CONSOLIDATION, planned=planned)
-        if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
-            if missing is not None:
-                return _wait(run, attempt, missing, MODEL_DELAY)
+        if step is RunStep.RETENTION:
+            step = await self._judge(store, token, strategy)
+        if step is RunStep.CONSOLIDATION:
             most = run.approved and run.approved.merged - run_counts(self.ledger.journal, run)["consolidated"]
             wait = await apply_consolidation(store, strategy, self.ledger.syntheses, most=most) if strategy else None
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
-            self._advance(run, token, RunStep.ENFORCEMENT)
-        most = run.approved and run.approved.enforced - run_counts(self.ledger.journal, run)["enforced"]
-        await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
+            self._advance(run, token, RunStep.ENFORCEMENT, **await left_unmerged(store.snapshot, strategy))
+        elif not isinstance(step, RunStep):
+            return step
+        if step is not RunStep.FINISHED:
+            most = run.approved and run.approved.enforced - run_counts(self.ledger.journal, run)["enforced"]
+            await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
         return None
+
+    async def _judge(
+        self, store: JournaledStore, token: str, strategy: ConsolidationStrategy | None
+    ) -> RunStep | Outcome:
+        """Return the step with which a run goes on after retention, or the outcome of one that is held."""
+        run, counts, step = store.run, dict[str, int](), RunStep.CONSOLIDATION
+        few = await few_new(store.snapshot) if run.approved is None else None
+        if few is not None:
+            _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": few.reason})
+            # Saved as the next step: a later attempt must not consolidate what this one did not judge.
+            strategy, counts, step = None, few.counts, RunStep.ENFORCEMENT
+        if run.is_unbounded:
+            self._advance(run, token, step, **counts)
+            return step
+        plan = await plan_after_retention(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
+        reason = plan.reason if plan.is_held else None
+        if run.approved is not None:
+            reason = plan.grown(merged=run.approved.merged, enforced=run.approved.enforced)
+        if reason is not None:
+            return self._hold(run, token, plan, reason)
+        planned = run.counts.get("planned", plan.guarded)
+        if not plan.guarded:
+            # The steps would find nothing either; what becomes due in between waits for the next run.
+            counts = counts or await left_unmerged(store.snapshot, strategy)
+            self._advance(run, token, RunStep.ENFORCEMENT, planned=planned, **counts)
+            return RunStep.FINISHED
+        # Saved before the first of them is removed: a later attempt sees less and would judge another share.
+        self._advance(run, token, step, planned=planned, **counts)
+        return step
 
     async def _retention(self, store: JournaledStore, token: str) -> None:
         """Remove what ended, expired or is too old, and the pruned lessons; where nothing is due, the store counts."""
@@ -235,7 +255,7 @@ class MaintenanceService:
             return
         await apply_retention(store)
         await apply_pruning(store)
-        self._advance(store.run, token, RunStep.RETENTION)
+        self._advance(store.run, token, store.run.step)
 
     def _strategy(self, answers: AnswerSource | None) -> tuple[ConsolidationStrategy | None, str | None]:
         """Return the strategy, or one sentence why it cannot be built; neither when nothing is consolidated."""

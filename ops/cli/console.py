@@ -124,7 +124,18 @@ def _json(value: Any) -> Any:
 
 #: The groups of findings, in the order in which they are shown.
 Group = Literal[
-    "parts", "files", "broker", "queues", "workers", "store", "ledger", "maintenance", "models", "limits", "look"
+    "parts",
+    "files",
+    "broker",
+    "queues",
+    "workers",
+    "store",
+    "ledger",
+    "maintenance",
+    "models",
+    "limits",
+    "advice",
+    "look",
 ]
 
 #: How long a server may take to accept a connection or to answer, in seconds: on a quiet machine the whole command

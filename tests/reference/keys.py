@@ -39,6 +39,8 @@ ADDED = {
     "memory.consolidation.group_threshold": "a small group is not worth a summary",
     "memory.consolidation.group_max_entries": "a summary of too many entries says nothing about any of them",
     "memory.consolidation.group_max_tokens": "a summary of a very long text loses most of it",
+    "memory.consolidation.min_new": "a model costs as much for two new memories as for twenty",
+    "memory.consolidation.max_tokens_per_run": "one run must not spend what a person would not have spent",
     "memory.consolidation.max_removed_fraction": (
         "the removal guard: a run that would remove a larger share waits for the approval of a person"
     ),

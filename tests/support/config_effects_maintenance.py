@@ -259,6 +259,8 @@ EFFECTS = {
         group_threshold=Effect(maintenance_run, 50, _CONDENSE),
         group_max_entries=Effect(maintenance_run, 2, _CONDENSE),
         group_max_tokens=Effect(maintenance_run, 100, _CONDENSE),
+        min_new=Effect(maintenance_run, 100, _LLM),
+        max_tokens_per_run=Effect(maintenance_run, 100, _LLM),
         max_removed_fraction=Effect(maintenance_run, 0.01, {**_CONDENSE, "memory.consolidation.max_removed_floor": 0}),
         max_removed_floor=Effect(maintenance_run, 0, {**_CONDENSE, "memory.consolidation.max_removed_fraction": 0.01}),
         journal_days=Effect(later, 100),
@@ -311,8 +313,9 @@ EFFECTS = {
         max_total_user_content_chars=Effect(
             maintenance_run, 1000, {**_LLM, "memory.consolidation.llm.max_entry_input_chars": 900}
         ),
-        fallback_truncate_length=Effect(run_without_answers, 50, _LLM),
+        fallback_truncate_length=Effect(run_without_answers, 50, {**_LLM, "memory.llm.patience_hours": 0.0}),
     ),
+    "memory.llm.patience_hours": Effect(run_without_answers, 0.0, _LLM),
     **_under(
         "memory.consolidation.experience_compressor",
         enabled=Effect(compression, value=True),

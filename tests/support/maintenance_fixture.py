@@ -117,6 +117,7 @@ class MaintenanceFixture:
         self.timeouts = Timeouts()
         self.pruning: PruningConfig | None = PruningConfig()
         self.model: Model | None = None
+        self.patience = timedelta(hours=24)
         self.stored: Counter[str] = Counter()
         self.originals: dict[str, MemoryRecord] = {}
 
@@ -181,6 +182,8 @@ class MaintenanceFixture:
             self.policy,
             company=COMPANY,
             model=model or self.model,
+            patience=self.patience,
+            clock=self.clock,
             **more,
         )
 

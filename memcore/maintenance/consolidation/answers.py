@@ -3,19 +3,22 @@
 import builtins
 import logging
 from dataclasses import KW_ONLY, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Self
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
+from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
+from memcore.config.llm import LLMConfig
 from memcore.config.maintenance import ConsolidationConfig, LLMConsolidationConfig
 from memcore.errors import (
     AnswerMissingError,
     BudgetExceededError,
     MemoryError,  # noqa: A004  # the reference's name
     ProviderError,
+    ProviderUnavailableError,
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Skipped
 from memcore.ledger.agents import check_kill_switch
@@ -86,18 +89,31 @@ _log = logging.getLogger(__name__)
 
 
 class AnsweringModel:
-    """Asks a model the questions of one run, and keeps the answers in the ledger."""
+    """Asks a model the questions of one run, and keeps the answers in the ledger.
 
-    def __init__(self, table: AnswersTable, run: Run, model: Model, *, renewal: timedelta = LEASE_RENEWAL) -> None:
+    Args:
+        is_patient: whether a question is asked again later when the model is away; otherwise it has no answer.
+    """
+
+    def __init__(
+        self,
+        table: AnswersTable,
+        run: Run,
+        model: Model,
+        *,
+        is_patient: bool,
+        renewal: timedelta = LEASE_RENEWAL,
+    ) -> None:
         self._cache = CachingModel(model, table, renewal=renewal)
         self._run = run
         self._model = model
+        self._is_patient = is_patient
 
     async def ask(self, question: Question) -> Reply:
         """Return the answer that is kept, or ask and keep it.
 
-        A model that fails, in passing or for good, gives a reply without text; the op does without it. A server that
-        refuses (a wrong key, a wrong model) raises, and nothing is kept.
+        A model whose answer is of no use gives a reply without text; the op does without it. A server that is away
+        raises while the run is patient, and one that refuses (a wrong key, a wrong model) always does; nothing is kept.
         """
         run, key = self._run, question_id(question, self._run)
         by = Attribution(company=run.company, agent_id=run.agent_id, run_id=run.run_id, purpose=question.purpose)
@@ -116,6 +132,9 @@ class AnsweringModel:
             if not error.is_retryable:
                 # A traceback would say nothing that the sentence does not.
                 _log.error(MaintenanceEvent.MODEL_REFUSED, extra={**about, "reason": reason})
+                raise
+            if self._is_patient:
+                _log.warning(MaintenanceEvent.MODEL_AWAY, extra={**about, "reason": reason})
                 raise
         except (builtins.MemoryError, RecursionError, MemoryError):
             # This process or the ledger is in trouble, or the budget is spent: the model is not to blame.
@@ -147,6 +166,19 @@ def _shorter(request: CompletionRequest, max_tokens: int) -> CompletionRequest:
     return request.model_copy(update={"messages": (*request.messages, message)})
 
 
+#: Shortest and longest wait before a model that is away is asked again; in between, as long as it has been away.
+LEAST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=1)
+
+
+def asked_again(now: datetime, *, since: datetime, patience: timedelta, retry_after: float | None = None) -> datetime:
+    """Return when a model that has been away since a time is asked again; the last time when the patience ends.
+
+    So each wait is about twice as long as the one before. ``retry_after`` are the seconds that its server asks for.
+    """
+    wait = max(LEAST_WAIT, min(now - since, LONGEST_WAIT), timedelta(seconds=retry_after or 0.0))
+    return min(now + wait, max(since + patience, now + LEAST_WAIT))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOutcome:
     """The outcome of a synthesis job, and the run to dispatch once it waits for no other answer."""
@@ -165,8 +197,10 @@ class SynthesisService:
     _: KW_ONLY
     company: str
     model: Model | None
+    patience: timedelta = timedelta(hours=LLMConfig().patience_hours)
     build_strategy: StrategyBuilder = build_consolidation_strategy
     renewal: timedelta = LEASE_RENEWAL
+    clock: Clock = utc_now
 
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
@@ -177,6 +211,8 @@ class SynthesisService:
             context.policy.memory.consolidation,
             company=context.company,
             model=context.model,
+            patience=timedelta(hours=context.policy.memory.llm.patience_hours),
+            clock=context.clock,
         )
 
     async def ask(self, run_id: str, place: int) -> QuestionOutcome:
@@ -184,7 +220,8 @@ class SynthesisService:
 
         Returns:
             Done: all answers are kept; the run can go on with this part.
-            Deferred: the part waits, for a budget, another worker's question, or the end of a pause.
+            Deferred: the part waits, for a model that is away, a budget, another worker's question, or the end of a
+                pause.
             Skipped: nothing to ask now; the reason says why, and the sweep dispatches the job again where needed.
             Dead: the run is unknown, or another company's; or the attempts at the part are used up.
         """
@@ -205,25 +242,44 @@ class SynthesisService:
         syntheses, is_over = self.ledger.syntheses, False
         with Attempt(syntheses, self.company, key, switch=self._check_switch, renewal=self.renewal) as attempt:
             part = attempt.claim()
+            now = self.clock()
+            is_patient = now - (part.away_since or now) < self.patience
             try:
-                await self._ask(run, part, model)
-                is_over = syntheses.finish(part)
+                await self._ask(run, part, model, is_patient=is_patient)
+                is_over = syntheses.finish(part, is_back=is_patient)
                 attempt.outcome = Done(facts={"asked": 1})
             except BudgetExceededError as error:
                 syntheses.wait_together(part, until=error.until, reason=str(error))
                 attempt.outcome, is_over = Deferred(reason=str(error)), True
             except ProviderError as error:
-                syntheses.refuse_together(part, reason=str(error))
-                attempt.outcome, is_over = Skipped(reason=str(error)), True
+                if error.is_retryable:
+                    attempt.outcome = self._wait_for_model(part, error)
+                else:
+                    syntheses.refuse_together(part, reason=str(error))
+                    attempt.outcome = Skipped(reason=str(error))
+                is_over = True
         woken = self.ledger.runs.wake(self.company, run.run_id) if is_over else None
         return QuestionOutcome(outcome=attempt.outcome, maintenance_run=woken)
+
+    def _wait_for_model(self, part: Synthesis, error: ProviderError) -> Deferred:
+        """Let all parts of the run wait for the model: one that finds it away is enough."""
+        now, cause = self.clock(), error.__cause__
+        since = part.away_since or now
+        last = cause if isinstance(cause, ProviderUnavailableError) else error
+        until = asked_again(now, since=since, patience=self.patience, retry_after=getattr(last, "retry_after", None))
+        reason = (
+            f"no answer from the language model since {since:%Y-%m-%d %H:%M} UTC: {error}; it is asked again until "
+            f"{since + self.patience:%Y-%m-%d %H:%M} UTC"
+        )
+        self.ledger.syntheses.wait_together(part, until=until, reason=reason, away_since=since)
+        return Deferred(reason=reason)
 
     def _check_switch(self, part: Synthesis) -> None:
         check_kill_switch(
             self.ledger.agents, company=self.company, agent_id=part.agent_id, is_enabled=self.policy.enabled
         )
 
-    async def _ask(self, run: Run, part: Synthesis, model: Model) -> None:
+    async def _ask(self, run: Run, part: Synthesis, model: Model, *, is_patient: bool) -> None:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]
         found = {record.entry.id: record for record in await self.backend.get_many(part.agent_id, ids)}
         sources = [found[each] for each in part.source_ids if each in found]
@@ -232,7 +288,7 @@ class SynthesisService:
         strategy = self.build_strategy(
             ConsolidationDeps(
                 policy=self.policy,
-                answers=AnsweringModel(self.ledger.answers, run, model, renewal=self.renewal),
+                answers=AnsweringModel(self.ledger.answers, run, model, is_patient=is_patient, renewal=self.renewal),
                 trajectories=RecentTrajectories(self.backend, self.policy.llm or LLMConsolidationConfig()),
             )
         )

@@ -60,7 +60,7 @@ class AnswerSource(Protocol):
         """Return the reply to the question.
 
         Raises AnswerMissingError while the model has not been asked or is being asked, ProviderError when its server
-        refuses, and will again, and BudgetExceededError.
+        refuses, and will again, or is away and asked again later, and BudgetExceededError.
         """
         ...
 

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from operator import attrgetter
 
 from memcore.backends.protocol import pages
-from memcore.config.maintenance import ConsolidationStrategyType
+from memcore.config.maintenance import ASKING_STRATEGIES, ConsolidationStrategyType
 from memcore.errors import AnswerMissingError, ProviderError
 from memcore.jobs import Use
 from memcore.ledger.llm_answers import Syntheses, Synthesis
+from memcore.ledger.runs import LEFT_UNMERGED, POSTPONED
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
@@ -49,7 +49,8 @@ _log = logging.getLogger(__name__)
 class _Part:
     """Memories that one summary replaces beside the one that is kept, and what became of them.
 
-    Nothing was moved where a model has to be asked about them first (``unanswered``).
+    Nothing was moved where a model has to be asked about them first (``unanswered``), about texts of so many
+    ``tokens``.
     """
 
     ids: frozenset[str]
@@ -57,7 +58,23 @@ class _Part:
     category: MemoryCategory
     counts: EntryCounts = field(default_factory=EntryCounts)
     unanswered: tuple[str, ...] = ()
+    tokens: int = 0
     mode: ArchivalMode = ArchivalMode.EXTRACTIVE
+
+
+@dataclass(slots=True)
+class TokenCap:
+    """Counts the tokens of the groups that a run asks a model about, up to a number; None is no cap."""
+
+    most: int | None
+    used: int = 0
+
+    def takes(self, tokens: int) -> bool:
+        """Count a group, or return that it has to wait; the first never does, or a low cap would stop it for ever."""
+        if self.most is not None and self.used and self.used + tokens > self.most:
+            return False
+        self.used += tokens
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +83,44 @@ class PendingAnswers:
 
     reason: str
     until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewNew:
+    """An agent has too few new memories for a model to be asked: the counts that the run keeps, and why for people."""
+
+    reason: str
+    counts: dict[str, int]
+
+
+async def few_new(snapshot: AgentSnapshot) -> FewNew | None:
+    """Return whether too little is new since the agent's last run; None where no model would be asked, or enough is.
+
+    New are more memories than that run left: of all ages after a change of policy or an undo.
+    """
+    policy = snapshot.policy
+    if policy.strategy not in ASKING_STRATEGIES:
+        return None
+    last = snapshot.ledger.runs.last_done(snapshot.company, snapshot.agent_id)
+    left, now = last.counts.get(LEFT_UNMERGED, 0) if last else 0, await snapshot.count_mergeable()
+    if now - left >= policy.min_new:
+        return None
+    reason = f"{max(now - left, 0)} memories are new, fewer than consolidation.min_new ({policy.min_new})"
+    return FewNew(reason=reason, counts={LEFT_UNMERGED: min(left, now)})
+
+
+async def left_unmerged(snapshot: AgentSnapshot, strategy: ConsolidationStrategy | None) -> dict[str, int]:
+    """Return the counts of what a run leaves that may ask a model: memories in no group, and groups for the next run.
+
+    Those are beyond ``max_tokens_per_run``, or beyond what a person allowed.
+    """
+    if strategy is None or snapshot.policy.strategy not in ASKING_STRATEGIES:
+        return {}
+    left, postponed = await snapshot.count_mergeable(), 0
+    async for _, groups in groups_by_filter(snapshot, strategy):
+        left -= sum(len(group.members) for group in groups)
+        postponed += len(groups)
+    return {LEFT_UNMERGED: left} | ({POSTPONED: postponed} if postponed else {})
 
 
 async def groups_by_filter(
@@ -144,6 +199,7 @@ async def _begin(
             ]
             await _replace(store, strategy, where, found)
             moved += found
+    cap = TokenCap(store.snapshot.policy.max_tokens_per_run)
     left = [
         Synthesis(
             run_id=store.run.run_id,
@@ -154,7 +210,7 @@ async def _begin(
             source_ids=part.unanswered,
             kept_id=part.kept_id,
         )
-        for place, part in enumerate(filter(attrgetter("unanswered"), moved))
+        for place, part in enumerate(part for part in moved if part.unanswered and cap.takes(part.tokens))
     ]
     syntheses.plan(left)
     return moved
@@ -223,6 +279,7 @@ def _removal(
             draft = await write_draft(strategy, sources, kept=kept)
         except AnswerMissingError:
             part.unanswered = tuple(source.entry.id for source in sources)
+            part.tokens = sum(SummaryCandidate.of(source).tokens for source in sources)
             return None
         if draft is None:
             return None

@@ -37,9 +37,6 @@ _NO_TICK = timedelta(minutes=1)
 #: How old the supervisor's last state may be while it runs.
 _SILENT = timedelta(seconds=30)
 
-#: How long a run may wait for a language model before somebody should know; a busy model takes minutes.
-_PATIENCE = timedelta(minutes=15)
-
 #: Free space on the data folder's disk below which something will soon fail, in bytes (256 MiB).
 _LEAST_FREE_BYTES = 268_435_456
 
@@ -223,12 +220,16 @@ def _runs(settings: Settings) -> Iterator[CheckResult]:
         mend="`memtend runs list` names them; once the cause is gone, `memtend maintain AGENT`"
         + _of_another(whose, settings),
     )
-    overdue = [run for run in asleep if now - run.created_at > _PATIENCE]
+    overdue = [run for run in asleep if now - run.created_at > checks.MODEL_SILENCE]
     whose = Counter(run.company for run in asleep)
     yield CheckResult(
         check="waiting runs",
         ok=not overdue,
-        seen=f"{len(asleep)} wait{_whose(whose, settings)}: {(overdue or asleep)[0].reason}" if asleep else "none",
+        # The newest is first.
+        seen=f"{len(asleep)} wait{_whose(whose, settings)}, since {asleep[-1].created_at:%Y-%m-%d %H:%M} UTC: "
+        f"{(overdue or asleep)[0].reason}"
+        if asleep
+        else "none",
         mend="is the language model connected and paid for? see `memtend usage`; they go on by themselves",
     )
     reported = f"{dead.total() - unreadable.total()} jobs were given up{_whose(dead, settings)}"
@@ -310,6 +311,8 @@ CHECKS = (
     HealthCheck(name="embedder", group="models", take=checks.embedder, needs=("ledger", "policy")),
     HealthCheck(name="reindex", group="models", take=checks.reindex, needs=("ledger",)),
     HealthCheck(name="language model", group="models", take=checks.language_model, needs=("policy",)),
+    HealthCheck(name="model answers", group="models", take=checks.model_answers, needs=("ledger",)),
     HealthCheck(name="model budget", group="models", take=checks.model_budget, needs=("ledger", "policy")),
     HealthCheck(name="limits", group="limits", take=_limits),
+    HealthCheck(name="summaries", group="advice", take=checks.what_a_model_adds, needs=("policy",)),
 )

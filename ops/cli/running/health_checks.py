@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
 from memcore.client.publisher import OwnCelery
+from memcore.config.maintenance import ASKING_STRATEGIES
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
 from memcore.errors import (
@@ -35,6 +36,9 @@ from workers.groups import GROUPS
 
 #: Agents that are named; more are counted.
 _NAMED = 5
+
+#: How long a run may wait for a language model before somebody should know; a busy model takes minutes.
+MODEL_SILENCE = timedelta(minutes=15)
 
 
 def language_model(settings: Settings) -> Iterator[CheckResult]:
@@ -67,6 +71,30 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
     missing = sorted({model for model in steps.values() if model is not None} - set(offered))
     seen = f"answers, {len(offered)} models" + (f"; not on its list: {', '.join(missing)}" if missing else "")
     yield CheckResult(check="language model", ok=True, seen=seen)
+
+
+def what_a_model_adds(settings: Settings) -> Iterator[CheckResult]:
+    """Say what a model would add to consolidation where its strategy asks none: connecting one changes no strategy."""
+    strategy = policy_of(settings).memory.consolidation.strategy
+    if strategy not in ASKING_STRATEGIES:
+        seen = f"{strategy} asks no model; llm would merge old talk in writing"
+        yield CheckResult(check="summaries", ok=True, seen=seen)
+
+
+def model_answers(settings: Settings) -> Iterator[CheckResult]:
+    """Check whether runs wait for a model that is away, and since when."""
+    with ledger_of(settings) as ledger:
+        away = ledger.syntheses.away(settings.company)
+    if away is None:
+        yield CheckResult(check="model answers", ok=True, seen="no run waits for a model that is away")
+        return
+    runs, since = away
+    yield CheckResult(
+        check="model answers",
+        ok=datetime.now(UTC) - since <= MODEL_SILENCE,
+        seen=f"{runs} runs wait for a model that is away since {since:%Y-%m-%d %H:%M} UTC",
+        mend="start its server, or see its log; they ask again, and do without it after memory.llm.patience_hours",
+    )
 
 
 def model_budget(settings: Settings) -> Iterator[CheckResult]:

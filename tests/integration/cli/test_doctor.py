@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,12 +20,14 @@ from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.migrate import migrate_history
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
+from memcore.models.memory import MemoryCategory
 from ops.cli.console import CheckResult, HealthCheck, take_all
 from ops.cli.running.doctor import CHECKS
-from ops.cli.running.health_checks import broker
+from ops.cli.running.health_checks import broker, what_a_model_adds
 
 #: Seconds that the doctor may take here: tests share their machine, and a look that hangs would take ten.
 SOON = 9.0
@@ -194,9 +196,49 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     assert [name for name, each in found.items() if each.ok] == ["stuck work"]
     assert found["failed runs"].seen == "1 agents whose last run failed: for a reason"
     assert found["held runs"].seen == "1 held by the removal guard"
-    assert found["waiting runs"].seen == "1 wait: no model is there"
+    assert found["waiting runs"].seen == f"1 wait, since {then:%Y-%m-%d %H:%M} UTC: no model is there"
     assert found["dead letters"].seen == "2 jobs were given up"
     ledger.close()
+
+
+def test_runs_that_wait_for_a_model_that_is_away_are_told_with_the_time(memtend: CommandLine, urls: LedgerUrls) -> None:
+    found = checks([CheckResult(**each) for each in memtend("doctor", "--json").value])
+    assert found["model answers"].ok
+    now = datetime.now(UTC)
+    since = now - timedelta(hours=3)
+    with closing(Ledger.open(urls)) as ledger:
+        for agent_id in ("a", "b"):
+            run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=since))
+            assert run is not None
+            part = Synthesis(
+                run_id=run.run_id,
+                place=0,
+                company=COMPANY,
+                agent_id=agent_id,
+                category=MemoryCategory.EPISODIC,
+                source_ids=("x", "y"),
+            )
+            ledger.syntheses.plan([part])
+            held = ledger.syntheses.claim(COMPANY, part.key, lease=timedelta(minutes=1))
+            assert held is not None
+            ledger.syntheses.wait_together(held, until=now, reason="away", away_since=since)
+            since += timedelta(hours=1)
+    since = now - timedelta(hours=3)
+    said = f"2 runs wait for a model that is away since {since:%Y-%m-%d %H:%M} UTC"
+
+    found = checks([CheckResult(**each) for each in memtend("doctor", "--json").value])
+    lines = lines_of(memtend("doctor"))
+
+    assert (found["model answers"].ok, found["model answers"].seen) == (False, said)
+    assert said in " ".join(line.strip() for line in lines)
+
+
+def test_the_doctor_says_what_a_model_would_add_and_that_is_no_defect(memtend: CommandLine, settings: Settings) -> None:
+    [line] = [line for line in lines_of(memtend("doctor")) if line.startswith("advice")]
+    assert line == "advice       ok     dedupe asks no model; llm would merge old talk in writing"
+    policy = settings.home / "policy.yaml"
+    policy.write_text("memory:\n  consolidation:\n    strategy: llm\n  llm:\n    model: m\n", encoding="utf-8")
+    assert not list(what_a_model_adds(settings.model_copy(update={"policy_path": policy})))
 
 
 def _same(now: datetime) -> datetime:
@@ -245,7 +287,7 @@ def test_of_a_well_stack_each_group_is_one_line_and_nothing_says_what_to_do(stac
 
     wait_until(lambda: wrong() == set(), what="a well stack")
     lines = lines_of(memtend("doctor"))
-    groups = ["parts", "files", "broker", "queues", "workers", "store", "ledger", "models", "limits"]
+    groups = ["parts", "files", "broker", "queues", "workers", "store", "ledger", "models", "limits", "advice"]
     assert [line.split()[0] for line in lines if " ok " in line and not line.startswith("maintenance")] == groups
     assert "->" not in "".join(line for line in lines if not line.startswith(" "))
     assert all(each["mend"] == "" for each in memtend("doctor", "--json").value if each["ok"])

@@ -80,6 +80,26 @@ def test_a_spent_budget_is_waited_for_by_all_that_nobody_holds(ledger: Ledger, c
     assert states(ledger) == [WorkState.AVAILABLE, WorkState.AVAILABLE, WorkState.LEASED, WorkState.DONE]
 
 
+def test_the_first_failure_counts_until_the_model_is_back(ledger: Ledger, clock: StoppedClock) -> None:
+    syntheses, first_at = ledger.syntheses, clock()
+    syntheses.plan([part(0), part(1), part(2)])
+    first, second = held(ledger, 0), held(ledger, 1)
+    assert syntheses.away(COMPANY) is None
+    syntheses.wait_together(first, until=clock(), reason="away", away_since=first_at)
+    later = clock.advance(timedelta(seconds=9))
+    # It was asked at the same time, and its server took longer to say nothing.
+    syntheses.wait_together(second, until=clock(), reason="away", away_since=later)
+
+    parts = syntheses.of_run(COMPANY, "run")
+    assert [(each.away_since, each.attempt) for each in parts] == [(first_at, 0)] * 3
+    assert syntheses.away(COMPANY) == (1, first_at)
+    assert syntheses.away("other") is None
+    assert not syntheses.finish(held(ledger, 0), is_back=False)
+    assert {each.away_since for each in syntheses.of_run(COMPANY, "run")} == {first_at}
+    assert not syntheses.finish(held(ledger, 1))
+    assert {each.away_since for each in syntheses.of_run(COMPANY, "run")} == {None}
+
+
 def test_a_refusal_gives_up_all_that_is_open(ledger: Ledger) -> None:
     ledger.syntheses.plan([part(0), part(1), part(2)])
     ledger.syntheses.finish(held(ledger, 0))

@@ -83,6 +83,7 @@ async def maintenance_run(world: MaintenanceFixture) -> tuple[Outcome, str]:
 
 async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     world = make_maintenance_fixture(POLICY)
+    world.patience = timedelta(0)
     texts = ("the harbour crane was painted on Monday", "Ada asked for the night shift", "berth 7 is closed until May")
     for number, text in enumerate(texts, start=1):
         content = f"{text}, {CANARY} {number}. " + "La la la. " * 27

@@ -1,5 +1,6 @@
 """Runs that need a model: who is asked, when, and what becomes of its answers and failures."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -138,6 +139,7 @@ async def test_a_model_that_fails_costs_the_summary_its_beauty_and_no_memory(
     reason: str,
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer)
+    world.patience = timedelta(0)
     await world.store(memory(n, days_old=40 - n, content=f"{n} one. Two. " + "Y" * 300) for n in range(1, 5))
     fake_summarizer.script = [trouble, trouble]
 

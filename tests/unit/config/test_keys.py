@@ -102,6 +102,8 @@ memory.consolidation.min_age_days 7
 memory.consolidation.group_threshold 3
 memory.consolidation.group_max_entries 20
 memory.consolidation.group_max_tokens 2000
+memory.consolidation.min_new 3
+memory.consolidation.max_tokens_per_run 100000
 memory.consolidation.max_removed_fraction 0.5
 memory.consolidation.max_removed_floor 20
 memory.consolidation.journal_days 7
@@ -128,6 +130,7 @@ memory.procedural.evolver.keep_days 90
 memory.llm.model None
 memory.llm.timeout_seconds 60.0
 memory.llm.attempts 4
+memory.llm.patience_hours 24.0
 memory.llm.prices {}
 memory.budgets.tokens_per_agent_per_day 200000
 memory.budgets.cost_per_agent_per_day None
