@@ -196,6 +196,16 @@ class ConsolidationStrategyType(StrEnum):
     LLM = "llm"
 
 
+class ConsolidationApply(StrEnum):
+    """What a run does with the groups that its strategy would merge.
+
+    ``auto`` merges them, under the removal guard. ``propose`` shows them to a person, who decides group by group.
+    """
+
+    AUTO = "auto"
+    PROPOSE = "propose"
+
+
 class ConsolidationConfig(Frozen):
     """Configure the maintenance runs of an agent.
 
@@ -210,6 +220,8 @@ class ConsolidationConfig(Frozen):
         wiki_export: how experience is exported as files.
         strategy: how a group of memories becomes one; also the name of a strategy that an installed package
             registers. Left out, it is ``dual_mode`` where ``archival.dual_mode.enabled`` is true.
+        apply: ``auto`` merges; ``propose`` waits, with the limit of memories, until a person has decided about each
+            group. Retention never waits.
         categories: the categories whose memories are consolidated; never ``working``, because a working memory ends
             with its task. Left out, it is all of them for ``dedupe``, ``episodic`` for the others.
         min_age_days: the least age of a memory that is consolidated; 0 takes all.
@@ -235,6 +247,7 @@ class ConsolidationConfig(Frozen):
     strategy: ConsolidationStrategyType | NotBlankStr = Field(
         default=ConsolidationStrategyType.DEDUPE, union_mode="left_to_right"
     )
+    apply: ConsolidationApply = ConsolidationApply.AUTO
     categories: tuple[MemoryCategory, ...] | None = Field(default=None, min_length=1)
     min_age_days: int = Field(default=7, ge=0)
     group_threshold: int = Field(default=3, ge=2)

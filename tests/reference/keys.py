@@ -31,6 +31,7 @@ ADDED = {
     ),
     "memory.retrieval.zoom": "a summary says less than the memories that it replaced, and these are in the archive",
     "memory.consolidation.strategy": "the reference chooses the strategy in code, not in a file",
+    "memory.consolidation.apply": "a person may want to see what a summary replaces before it does",
     "memory.consolidation.categories": (
         "summaries lose words; facts, skills and people must not lose words unless somebody asks for it"
     ),

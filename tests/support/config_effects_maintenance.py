@@ -254,6 +254,7 @@ EFFECTS = {
         interval=Effect(first_memory, "weekly"),
         max_memories_per_agent=Effect(maintenance_run, 9),
         strategy=Effect(maintenance_run, "condense"),
+        apply=Effect(maintenance_run, "propose", _CONDENSE),
         categories=Effect(maintenance_run, ["social"], _CONDENSE),
         min_age_days=Effect(maintenance_run, 365, _CONDENSE),
         group_threshold=Effect(maintenance_run, 50, _CONDENSE),

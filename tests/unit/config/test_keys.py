@@ -96,6 +96,7 @@ memory.retrieval.zoom True
 memory.consolidation.strategy dedupe
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800
+memory.consolidation.apply auto
 memory.consolidation.categories None
 memory.consolidation.min_age_days 7
 memory.consolidation.group_threshold 3
