@@ -137,10 +137,11 @@ def diff(command: JsonCommand, run_id: RunArgument) -> None:
         return
     say(f"run {cell(run.run_id)} of {cell(run.agent_id)} is {run.state}: {cell(run.reason or 'no group waits')}")
     for group in groups:
-        _show_group(group)
+        show_group(group)
 
 
-def _show_group(group: ShownGroup) -> None:
+def show_group(group: ShownGroup) -> None:
+    """Print a group with its texts; each line of a text has the sign of its memory."""
     say(f"\ngroup {group.group}, {group.state}: {len(group.sources)} {group.category} memories, {cell(group.strategy)}")
     if group.probes is not None:
         figures = f"{group.found_before} before and {group.found_after} after"
