@@ -231,6 +231,9 @@ class ConsolidationConfig(Frozen):
         max_removed_fraction: the share of what retention leaves of an agent's memories: a run that would merge and
             evict more waits for the approval of a person. Retention never waits.
         max_removed_floor: a run that would merge and evict at most this many memories never waits for approval.
+        first_runs_fraction: the share of what retention leaves that a scheduled run merges and evicts where it would
+            wait for approval, as long as all runs of its agent were such first ones: after an import. Not below
+            max_removed_floor; 0 lets the first runs wait like all others.
         journal_days: days in which a run can be undone.
         restored_hold_days: days in which restored memories are not removed again.
         condense: limits of the ``condense`` strategy.
@@ -255,6 +258,7 @@ class ConsolidationConfig(Frozen):
     group_max_tokens: int = Field(default=2000, ge=100)
     max_removed_fraction: float = Field(default=0.5, gt=0.0, le=1.0)
     max_removed_floor: int = Field(default=20, ge=0)
+    first_runs_fraction: float = Field(default=0.1, ge=0.0, le=1.0)
     journal_days: int = Field(default=7, ge=1)
     restored_hold_days: int = Field(default=1, ge=0)
     condense: CondenseConfig = CondenseConfig()

@@ -64,6 +64,10 @@ class RunStep(StrEnum):
 PLANNED_MERGED, PLANNED_ENFORCED = "planned_consolidated", "planned_enforced"
 
 
+#: Count of a first run: how many memories consolidation and enforcement together may remove.
+FIRST_RUN_LIMIT = "planned_limit"
+
+
 class ApprovedPlan(NamedTuple):
     """What a released run may remove at most: the figures that its held plan showed."""
 
@@ -451,6 +455,18 @@ class Runs(Work[Run]):
         """Return the agent's open run, if it has one."""
         mine = equals(runs, company=company, agent_id=agent_id)
         return self._one(self._rows().where(mine, OPEN_WORK))
+
+    def is_settled(self, company: str, agent_id: str) -> bool:
+        """Return whether an agent had a run before, but for first ones that were bounded.
+
+        A run that was held or dismissed counts, and so does an undo: somebody decides about this agent.
+        """
+        for run in self.list(company, agent_id=agent_id, limit=None):
+            is_bounded = run.kind != "maintenance" or FIRST_RUN_LIMIT in run.counts
+            is_over = run.state is WorkState.DONE and not is_bounded
+            if run.kind == "undo" or is_over or run.state in {WorkState.HELD, WorkState.DISMISSED}:
+                return True
+        return False
 
     def ended(self, company: str, agent_id: str, kind: EndKind, scope_ids: Collection[str]) -> dict[str, datetime]:
         """Return when those of the sessions, projects or tasks were last ended that were; an end undone is none."""

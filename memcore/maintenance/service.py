@@ -21,7 +21,7 @@ from memcore.ledger.attempt import Attempt
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
+from memcore.ledger.runs import FIRST_RUN_LIMIT, PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.archival_store import expire_archive
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
@@ -225,7 +225,7 @@ class MaintenanceService:
         run, token = store.run, attempt.token
         proposes = step is RunStep.PROPOSAL or self.policy.apply is ConsolidationApply.PROPOSE
         if strategy is not None:
-            most = run.approved and run.approved.merged - run_counts(self.ledger.journal, run)["consolidated"]
+            most = self._most(run, RunStep.CONSOLIDATION)
             wait = await apply_consolidation(store, strategy, self.ledger.syntheses, most=most, proposes=proposes)
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
@@ -257,7 +257,12 @@ class MaintenanceService:
             return RunStep.PROPOSAL
         reason = _reason_to_hold(run, plan)
         if reason is not None:
-            return self._hold(run, token, plan, reason)
+            limit = self._first_run_limit(run, plan)
+            if limit is None:
+                return self._hold(run, token, plan, reason)
+            bounds = {**_planned(run, plan), FIRST_RUN_LIMIT: limit}
+            store.run = self._advance(run, token, RunStep.CONSOLIDATION, **bounds)
+            return RunStep.CONSOLIDATION
         if not plan.guarded:
             # The steps would find nothing either; what becomes due in between waits for the next run.
             self._advance(run, token, RunStep.ENFORCEMENT, **_planned(run, plan))
@@ -265,6 +270,34 @@ class MaintenanceService:
         # Saved before the first of them is removed: a later attempt sees less and would judge another share.
         self._advance(run, token, RunStep.CONSOLIDATION, **_planned(run, plan))
         return RunStep.CONSOLIDATION
+
+    def _first_run_limit(self, run: Run, plan: MaintenancePlan) -> int | None:
+        """Return how many memories a run may remove that would be held, as a first run of its agent; None for none.
+
+        After an import all of an agent's memories are new to maintenance: nobody is asked, and little goes at a time.
+        An agent that had any other run is guarded as ever, whatever was imported or changed in the policy since. So
+        is a run that a person asked for: it answers at once that it is held.
+        """
+        policy = self.policy
+        limit = max(policy.max_removed_floor, int(policy.first_runs_fraction * plan.left))
+        is_wanted = run.origin == "scheduled" and run.approved is None and policy.first_runs_fraction > 0
+        is_wanted &= policy.apply is ConsolidationApply.AUTO
+        # A limit below a group's size would merge nothing, however often it runs.
+        if not is_wanted or limit < policy.group_max_entries or self.ledger.runs.is_settled(run.company, run.agent_id):
+            return None
+        return limit
+
+    def _most(self, run: Run, step: RunStep) -> int | None:
+        """Return how many memories a step may still remove; None where nothing bounds it."""
+        approved, limit = run.approved, run.counts.get(FIRST_RUN_LIMIT)
+        if approved is None and limit is None:
+            return None
+        removed = run_counts(self.ledger.journal, run)
+        if approved is None:
+            return (limit or 0) - removed["consolidated"] - removed["enforced"]
+        if step is RunStep.CONSOLIDATION:
+            return approved.merged - removed["consolidated"]
+        return approved.enforced - removed["enforced"]
 
     async def _proposed(self, store: JournaledStore, token: str) -> Outcome | None:
         """Hold the run with the groups that it noted; where there are none, the limit alone is judged."""
@@ -295,8 +328,7 @@ class MaintenanceService:
 
     async def _enforce(self, store: JournaledStore) -> None:
         """Enforce the limit; a released run, as far as a person was shown."""
-        run = store.run
-        most = run.approved and run.approved.enforced - run_counts(self.ledger.journal, run)["enforced"]
+        most = self._most(store.run, RunStep.ENFORCEMENT)
         await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
 
     async def _retention(self, store: JournaledStore, token: str) -> None:
@@ -319,9 +351,9 @@ class MaintenanceService:
         except MemoryConfigError as error:
             return None, str(error)
 
-    def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> None:
+    def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> Run:
         counts |= run_counts(self.ledger.journal, run)
-        self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
+        return self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
 
     def _done(self, run: Run, token: str) -> Outcome:
         counts = self._finish(run, token, WorkState.DONE)

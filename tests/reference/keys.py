@@ -43,6 +43,7 @@ ADDED = {
         "the removal guard: a run that would remove a larger share waits for the approval of a person"
     ),
     "memory.consolidation.max_removed_floor": "keeps the removal guard from stopping every run of a small agent",
+    "memory.consolidation.first_runs_fraction": "after an import, every agent would wait for the approval of a person",
     "memory.consolidation.journal_days": "`memtend runs undo` needs the journal of the run",
     "memory.consolidation.restored_hold_days": "the next run would otherwise remove again what was restored",
     "memory.consolidation.condense": "the defaults are the best measured values (docs/benchmarks/2026-11.md)",

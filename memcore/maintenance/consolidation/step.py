@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import accumulate
 from operator import attrgetter
 
 from memcore.backends.protocol import pages
@@ -144,9 +143,13 @@ async def _begin(
 
 
 def _within(groups: Sequence[SummaryGroup], most: int) -> list[SummaryGroup]:
-    """Return the first groups, as many as have at most so many memories together."""
-    sizes = accumulate(len(each.members) for each in groups)
-    return [group for group, size in zip(groups, sizes, strict=True) if size <= most]
+    """Return those of the groups, in order, that have at most so many memories together."""
+    found: list[SummaryGroup] = []
+    for group in groups:
+        if len(group.members) <= most:
+            most -= len(group.members)
+            found.append(group)
+    return found
 
 
 def _batches(groups: Sequence[SummaryGroup]) -> Iterator[list[SummaryGroup]]:

@@ -314,6 +314,7 @@ VIEWS: dict[str, Call] = {
     "runs.active": lambda ledger, _, c: ledger.runs.active(c, AGENT),
     "runs.asleep": lambda ledger, _, c: ledger.runs.asleep(c, limit=99),
     "runs.failed": lambda ledger, _, c: ledger.runs.failed(c, limit=99),
+    "runs.is_settled": lambda ledger, _, c: ledger.runs.is_settled(c, AGENT),
     "runs.ended": lambda ledger, _, c: ledger.runs.ended(c, AGENT, "end_session", ["s"]),
     "runs.list": lambda ledger, _, c: ledger.runs.list(c),
     "runs.get": lambda ledger, _, c: [ledger.runs.get(c, item.run_id) for item in ledger.runs.list(c)],

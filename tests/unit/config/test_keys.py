@@ -104,6 +104,7 @@ memory.consolidation.group_max_entries 20
 memory.consolidation.group_max_tokens 2000
 memory.consolidation.max_removed_fraction 0.5
 memory.consolidation.max_removed_floor 20
+memory.consolidation.first_runs_fraction 0.1
 memory.consolidation.journal_days 7
 memory.consolidation.restored_hold_days 1
 memory.consolidation.archival.keep_days None
