@@ -248,7 +248,7 @@ class MaintenanceService:
     ) -> RunStep | Outcome | None:
         """Save and return the step that follows retention, or hold the run; None when nothing is left to do."""
         run = store.run
-        if run.is_unbounded and self.policy.apply is ConsolidationApply.AUTO:
+        if run.is_unbounded:
             self._advance(run, token, RunStep.CONSOLIDATION)
             return RunStep.CONSOLIDATION
         plan = await plan_after_retention(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
