@@ -16,6 +16,7 @@ from examples.demo.fleet_night import UNTIL_LATER, FleetDemo, fleet_demo
 from examples.demo.learning import Learning
 from examples.demo.learning_report import show_learning
 from examples.demo.model import DemoModel, demo_model
+from examples.demo.proposal import show_proposal
 from examples.demo.report import show_balances, show_lesson, show_run, show_searches, show_undo, show_why
 from examples.demo.running import running
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
@@ -78,6 +79,7 @@ def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> bool:
     show_why(demo, runs[scenario.agent])
     stored[scenario.agent] += show_lesson(demo, scenario.agent, model=model.about)
     show_undo(demo, runs[_UNDONE], stored[_UNDONE])
+    show_proposal(demo, scenario.agent)
     for agent_id, ids in show_learning(Learning(demo=demo, home=home), now).items():
         stored[agent_id] += ids
     say("\nThe accounts: every id that client, journal and store hold")

@@ -200,6 +200,16 @@ class ConsolidationStrategyType(StrEnum):
 ASKING_STRATEGIES = frozenset({ConsolidationStrategyType.DUAL_MODE, ConsolidationStrategyType.LLM})
 
 
+class ConsolidationApply(StrEnum):
+    """What a run does with the groups that its strategy would merge.
+
+    ``auto`` merges them, under the removal guard. ``propose`` shows them to a person, who decides group by group.
+    """
+
+    AUTO = "auto"
+    PROPOSE = "propose"
+
+
 class ConsolidationConfig(Frozen):
     """Configure the maintenance runs of an agent.
 
@@ -214,6 +224,8 @@ class ConsolidationConfig(Frozen):
         wiki_export: how experience is exported as files.
         strategy: how a group of memories becomes one; also the name of a strategy that an installed package
             registers. Left out, it is ``dual_mode`` where ``archival.dual_mode.enabled`` is true.
+        apply: ``auto`` merges; ``propose`` waits, with the limit of memories, until a person has decided about each
+            group. Retention never waits.
         categories: the categories whose memories are consolidated; never ``working``, because a working memory ends
             with its task. Left out, it is all of them for ``dedupe``, ``episodic`` for the others.
         min_age_days: the least age of a memory that is consolidated; 0 takes all.
@@ -228,6 +240,9 @@ class ConsolidationConfig(Frozen):
         max_removed_fraction: the share of what retention leaves of an agent's memories: a run that would merge and
             evict more waits for the approval of a person. Retention never waits.
         max_removed_floor: a run that would merge and evict at most this many memories never waits for approval.
+        first_runs_fraction: the share of what retention leaves that a scheduled run merges and evicts where it would
+            wait for approval, as long as all runs of its agent were such first ones: after an import. Not below
+            max_removed_floor; 0 lets the first runs wait like all others.
         journal_days: days in which a run can be undone.
         restored_hold_days: days in which restored memories are not removed again.
         condense: limits of the ``condense`` strategy.
@@ -244,6 +259,7 @@ class ConsolidationConfig(Frozen):
     strategy: ConsolidationStrategyType | NotBlankStr = Field(
         default=ConsolidationStrategyType.DEDUPE, union_mode="left_to_right"
     )
+    apply: ConsolidationApply = ConsolidationApply.AUTO
     categories: tuple[MemoryCategory, ...] | None = Field(default=None, min_length=1)
     min_age_days: int = Field(default=7, ge=0)
     group_threshold: int = Field(default=3, ge=2)
@@ -254,6 +270,7 @@ class ConsolidationConfig(Frozen):
     max_tokens_per_run: int | None = Field(default=100_000, ge=100)
     max_removed_fraction: float = Field(default=0.5, gt=0.0, le=1.0)
     max_removed_floor: int = Field(default=20, ge=0)
+    first_runs_fraction: float = Field(default=0.1, ge=0.0, le=1.0)
     journal_days: int = Field(default=7, ge=1)
     restored_hold_days: int = Field(default=1, ge=0)
     condense: CondenseConfig = CondenseConfig()

@@ -136,6 +136,11 @@ class ConsolidationGroups(Records[ConsolidationGroup]):
         which = equals(consolidation_groups, company=company, run_id=run_id, state=GroupState.APPROVED.value)
         self._update(which & consolidation_groups.c.place.in_(sorted(places)), values)
 
+    def withdraw(self, company: str, run_id: str) -> None:
+        """Delete what a run proposes."""
+        with self._database.write() as connection:
+            withdraw_proposed(connection, company, [run_id])
+
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete a company's groups that were judged, and decided, before a time, and return how many."""
         table = consolidation_groups.c

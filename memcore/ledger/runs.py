@@ -1,6 +1,6 @@
 """Runs: maintenance, an undo, the end of a session, project or task, a restore, or the removal of a memory."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Self
@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from memcore import ids
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.jobs import MaintenancePayload
+from memcore.ledger.consolidation_groups import GroupState, answer_proposed, withdraw_proposed
 from memcore.ledger.database import Row, UtcDateTime, add_new, equals, record_of
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import OPEN_WORK, agents, runs, work_items
@@ -47,6 +48,10 @@ class RunStep(StrEnum):
 
     RETENTION = "retention"
     CONSOLIDATION = "consolidation"
+    #: It writes down what consolidation would do, and is held with it.
+    PROPOSAL = "proposal"
+    #: A person decides about its groups; it carries out those that were adopted.
+    ADOPTION = "adoption"
     ENFORCEMENT = "enforcement"
     UNDO = "undo"
     END = "end"
@@ -60,6 +65,10 @@ LEFT_UNMERGED, POSTPONED = "left_unmerged", "postponed"
 
 #: Counts of a held run: what its plan said that consolidation and enforcement would remove.
 PLANNED_MERGED, PLANNED_ENFORCED = "planned_consolidated", "planned_enforced"
+
+
+#: Count of a first run: how many memories consolidation and enforcement together may remove.
+FIRST_RUN_LIMIT = "planned_limit"
 
 
 class ApprovedPlan(NamedTuple):
@@ -196,6 +205,12 @@ _ENDS: dict[WorkState, WorkEvent] = {
 }
 
 
+#: The items of runs whose groups wait for a person.
+_PROPOSES = exists().where(
+    runs.c.company == work_items.c.company, runs.c.run_id == work_items.c.key, runs.c.step == RunStep.ADOPTION.value
+)
+
+
 class Runs(Work[Run]):
     """The runs table and its work items; an agent has at most one open run."""
 
@@ -260,22 +275,25 @@ class Runs(Work[Run]):
         state: WorkState,
         counts: dict[str, int],
         reason: str | None = None,
+        step: RunStep = RunStep.CONSOLIDATION,
+        replaces_held: bool = False,
     ) -> Run:
         """End the run as done, skipped, failed or held, and release it; LeaseLostError when another worker holds it.
 
-        A run that is held takes the place of the agent's other held run, which is dismissed.
+        A run that is held, at a ``step``, takes the place of the agent's other held run, which is dismissed; so does
+        one that ``replaces_held`` because it found nothing to hold.
         """
         if state not in _ENDS:
             raise MemoryInputError("state", f"{state} does not end a run; use done, skipped, failed or held")
         own: Row = {"step": RunStep.FINISHED.value} if state is WorkState.DONE else {}
         if state is WorkState.HELD:
-            own = {"step": RunStep.CONSOLIDATION.value, "allow_large": False}
+            own = {"step": step.value, "allow_large": False}
         with self._database.write() as connection:
             run = self._counted(connection, company, run_id, token, _ENDS[state], counts, own=own, reason=reason)
             if state in {WorkState.DONE, WorkState.SKIPPED} and run.kind == "maintenance":
                 agent = equals(agents, company=run.company, agent_id=run.agent_id)
                 connection.execute(update(agents).where(agent).values(last_run_at=self._clock()))
-            if state is WorkState.HELD:
+            if state is WorkState.HELD or replaces_held:
                 self._replace_held(connection, run)
         return run
 
@@ -284,7 +302,9 @@ class Runs(Work[Run]):
         mine = equals(runs, company=run.company, agent_id=run.agent_id) & (runs.c.run_id != run.run_id)
         held = equals(work_items, company=run.company, kind=self._kind, state=WorkState.HELD.value)
         held &= work_items.c.key.in_(select(runs.c.run_id).where(mine))
-        move(connection, "dismiss", held, now=self._clock(), reason=f"replaced by {run.run_id}, which looked again")
+        reason = f"replaced by {run.run_id}, which looked again"
+        if replaced := move(connection, "dismiss", held, now=self._clock(), reason=reason):
+            withdraw_proposed(connection, run.company, replaced)
 
     def _counted(
         self,
@@ -321,17 +341,51 @@ class Runs(Work[Run]):
             MemoryInputError: the run is not held, or its agent has another open run.
         """
         own: Row = {"allow_large": True, "step": RunStep.RETENTION.value}
-        try:
-            self._decide(company, run_id, "approve", note, own=own, reason=None)
-        except MemoryStoreError as error:
-            if not isinstance(error.__cause__, IntegrityError):
-                raise
-            raise MemoryInputError("run_id", "its agent has an active run; wait until that has ended") from None
+        self._decide(company, run_id, "approve", note, ~_PROPOSES, own=own, reason=None)
         return self.item(company, run_id)
 
-    def dismiss(self, company: str, run_id: str, *, reason: str, note: AuditNote | None = None) -> Run:
-        """Decide against a held run: it removes nothing more. Raises as :meth:`approve_held`."""
-        return self._decide(company, run_id, "dismiss", note, reason=reason)
+    def decide_groups(
+        self,
+        company: str,
+        run_id: str,
+        state: Literal[GroupState.APPROVED, GroupState.DISMISSED],
+        *,
+        by: str,
+        places: Collection[int] | None = None,
+        note: AuditNote | None = None,
+    ) -> WorkItem:
+        """Decide about groups that a held run proposes, all or those of these numbers.
+
+        The run is queued again, and its item returned to be dispatched: it carries out what was adopted, and is held
+        again while groups are left. The line for the audit is written with it, or neither is.
+
+        Raises:
+            MemoryNotFoundError: the id names no run.
+            MemoryInputError: the run does not propose these groups now, or its agent has another open run.
+        """
+
+        def answer(connection: Connection) -> None:
+            at, wanted = self._clock(), set(places or ())
+            answered = answer_proposed(connection, company, run_id, state, by=by, at=at, places=places)
+            if not answered or wanted.difference(answered):
+                missing = ", ".join(map(str, sorted(wanted.difference(answered)))) or "none"
+                raise MemoryInputError("group", f"{missing}: no such group is proposed; see `memtend runs diff`")
+
+        own: Row = {"allow_large": True}
+        self._decide(company, run_id, "approve", note, _PROPOSES, own=own, reason=None, then=answer)
+        return self.item(company, run_id)
+
+    def dismiss(self, company: str, run_id: str, *, by: str, note: AuditNote | None = None) -> Run:
+        """Decide against a held run, with all that it proposes: it removes nothing more.
+
+        Raises as :meth:`approve_held`.
+        """
+
+        def answer(connection: Connection) -> None:
+            at = self._clock()
+            answer_proposed(connection, company, run_id, GroupState.DISMISSED, by=by, at=at, places=None)
+
+        return self._decide(company, run_id, "dismiss", note, reason=f"dismissed by {by}", then=answer)
 
     def _decide(
         self,
@@ -339,21 +393,38 @@ class Runs(Work[Run]):
         run_id: str,
         event: Literal["approve", "dismiss"],
         note: AuditNote | None,
-        *,
+        *which: ColumnElement[bool],
         own: Row | None = None,
         reason: str | None,
+        then: Callable[[Connection], None] | None = None,
     ) -> Run:
-        """Move a held run as a person decided, and write the line for the audit."""
+        """Move a held run as a person decided, do what belongs to it, and write the line for the audit."""
         is_held = work_items.c.state == WorkState.HELD
-        with self._database.write() as connection:
-            run = self._changed(connection, event, company, run_id, is_held, own=own, given={}, reason=reason)
-            if run is not None:
-                if note is not None:
-                    append(connection, company, note, at=self._clock())
-                return run
+        try:
+            with self._database.write() as connection:
+                run = self._changed(
+                    connection, event, company, run_id, is_held, *which, own=own, given={}, reason=reason
+                )
+                if run is not None:
+                    if then is not None:
+                        then(connection)
+                    if note is not None:
+                        append(connection, company, note, at=self._clock())
+                    return run
+        except MemoryStoreError as error:
+            if not isinstance(error.__cause__, IntegrityError):
+                raise
+            raise MemoryInputError("run_id", "its agent has an active run; wait until that has ended") from None
         found = self.get(company, run_id)
         if found is None:
             raise MemoryNotFoundError(f"run_id: {run_id!r} names no run")
+        if found.state is WorkState.HELD:
+            proposes = found.step is RunStep.ADOPTION
+            raise MemoryInputError(
+                "run_id",
+                f"the run {'proposes groups' if proposes else 'proposes no group'}; "
+                f"use `memtend runs {'adopt' if proposes else 'release'}`",
+            )
         raise MemoryInputError("run_id", f"the run is {found.state}; only a held run can be released or dismissed")
 
     def list(
@@ -392,6 +463,18 @@ class Runs(Work[Run]):
         """Return the agent's open run, if it has one."""
         mine = equals(runs, company=company, agent_id=agent_id)
         return self._one(self._rows().where(mine, OPEN_WORK))
+
+    def is_settled(self, company: str, agent_id: str) -> bool:
+        """Return whether an agent had a run before, but for first ones that were bounded.
+
+        A run that was held or dismissed counts, and so does an undo: somebody decides about this agent.
+        """
+        for run in self.list(company, agent_id=agent_id, limit=None):
+            is_bounded = run.kind != "maintenance" or FIRST_RUN_LIMIT in run.counts
+            is_over = run.state is WorkState.DONE and not is_bounded
+            if run.kind == "undo" or is_over or run.state in {WorkState.HELD, WorkState.DISMISSED}:
+                return True
+        return False
 
     def ended(self, company: str, agent_id: str, kind: EndKind, scope_ids: Collection[str]) -> dict[str, datetime]:
         """Return when those of the sessions, projects or tasks were last ended that were; an end undone is none."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pydantic import Field
 
 from memcore.backends.protocol import pages
+from memcore.config.maintenance import ConsolidationApply
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
@@ -66,7 +67,8 @@ class MaintenancePlan(Frozen):
 
     Attributes:
         is_held: whether the removal guard would hold a run after retention, because consolidation and enforcement
-            would remove too large a share of what is left.
+            would remove too large a share of what is left, or it would be a proposal.
+        is_proposal: whether a run would propose its merges to a person instead.
         waits: what a run would wait for before it consolidates, in one sentence; its merges are not counted.
         groups: the memories to merge; empty, like all figures of archive and models, unless details were asked for.
     """
@@ -78,6 +80,7 @@ class MaintenancePlan(Frozen):
     is_held: bool
     groups: tuple[PlannedGroup, ...] = ()
     waits: str | None = None
+    is_proposal: bool = False
 
     @property
     def removed(self) -> int:
@@ -121,6 +124,9 @@ class MaintenancePlan(Frozen):
     @property
     def reason(self) -> str:
         """One sentence: why the run is held, and how to approve it."""
+        if self.is_proposal:
+            merged = self.removed_by(RunStep.CONSOLIDATION)
+            return f"would propose {self.summaries} groups of {merged} memories, for consolidation.apply is propose"
         share = self.guarded / self.left if self.left else 0.0
         return (
             f"would remove {self.guarded} of {self.left} memories ({share:.0%}), over "
@@ -168,12 +174,15 @@ async def plan_after_retention(
     excess = free - retention.removed - len(merged) + summaries - snapshot.terms.max_memories
     enforcement = await _enforcement(snapshot, value, excess, summaries=summaries, gone=frozenset(merged))
     guarded, policy = consolidation.removed + enforcement.removed, snapshot.policy
+    is_proposal = bool(merged) and policy.apply is ConsolidationApply.PROPOSE
+    is_large = guarded > max(policy.max_removed_floor, policy.max_removed_fraction * (live - retention.removed))
     return MaintenancePlan(
         agent_id=snapshot.agent_id,
         live=live,
         steps=(retention, consolidation, enforcement),
         summaries=summaries,
-        is_held=guarded > max(policy.max_removed_floor, policy.max_removed_fraction * (live - retention.removed)),
+        is_held=is_proposal or is_large,
+        is_proposal=is_proposal,
         waits=waits,
     )
 

@@ -90,6 +90,12 @@ class JournaledStore:
             _log.info(MaintenanceEvent.ENTRY_RESUMED, extra={name: getattr(journal_entry, name) for name in names})
             await self._execute([journal_entry], None)
 
+    async def matching(self, where: Where, wanted: Collection[str]) -> tuple[MemoryRecord, ...]:
+        """Return those of the ids that the filter matches, as they are removed: nothing is claimed or written."""
+        self._lease.enter()
+        found = scanned(self._backend, where.model_copy(update={"ids": frozenset(wanted)}), with_vectors=True)
+        return tuple([record async for page in found for record in page])
+
     async def remove(
         self, where: Where, ids: Collection[str], *, reason: EntryReason, archive_as: ArchiveAs = _not_at_all
     ) -> int:

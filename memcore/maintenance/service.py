@@ -11,22 +11,24 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import archive_index_of
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
-from memcore.config.maintenance import ConsolidationConfig, PruningConfig
+from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, PruningConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.jobs import Done, Outcome, Skipped
 from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt
+from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
+from memcore.ledger.runs import FIRST_RUN_LIMIT, PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.archival_store import expire_archive
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import AnswerSource
+from memcore.maintenance.consolidation.proposals import adopt_groups
 from memcore.maintenance.consolidation.step import apply_consolidation, few_new, left_unmerged
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
@@ -196,34 +198,59 @@ class MaintenanceService:
 
     async def _maintenance_run(self, store: JournaledStore, attempt: Attempt[Run]) -> Outcome | None:
         """Run the steps that are left; None when all are done."""
-        run, token = store.run, attempt.token
+        run, token, step = store.run, attempt.token, store.run.step
+        if step is RunStep.ADOPTION:
+            return await self._adopt(store, token)
+        if step is RunStep.ENFORCEMENT:
+            await self._enforce(store)
+            return None
         strategy, missing = self._strategy(CachedAnswers(self.ledger.answers, run) if self.has_model else None)
-        step: RunStep | Outcome = run.step
-        if step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
-            # Again where a run waited for a model, maybe for a day: no other run of its agent was planned meanwhile.
-            await self._retention(store, token)
-            if missing is not None:
-                # Not judged yet: without its strategy nobody knows what the run would merge.
-                return _wait(run, attempt, missing, MODEL_DELAY)
+        # Again where a run waited for a model, maybe for a day: no other run of its agent was planned meanwhile.
+        await self._retention(store, token)
+        if missing is not None:
+            # Not judged yet: without its strategy nobody knows what the run would merge.
+            return _wait(run, attempt, missing, MODEL_DELAY)
         if step is RunStep.RETENTION:
-            step = await self._judge(store, token, strategy)
-        if step is RunStep.CONSOLIDATION:
-            most = run.approved and run.approved.merged - run_counts(self.ledger.journal, run)["consolidated"]
-            wait = await apply_consolidation(store, strategy, self.ledger.syntheses, most=most) if strategy else None
+            judged = await self._judge(store, token, strategy)
+            if not isinstance(judged, RunStep):
+                return judged
+            step = judged
+        if step is not RunStep.ENFORCEMENT:
+            stop = await self._consolidate(store, attempt, strategy, step)
+            if stop is not None:
+                return stop
+        await self._enforce(store)
+        return None
+
+    async def _consolidate(
+        self, store: JournaledStore, attempt: Attempt[Run], strategy: ConsolidationStrategy | None, step: RunStep
+    ) -> Outcome | None:
+        """Merge groups, or propose to; None when the limit has its turn."""
+        run, token = store.run, attempt.token
+        proposes = step is RunStep.PROPOSAL or self.policy.apply is ConsolidationApply.PROPOSE
+        if strategy is not None:
+            most = self._most(run, RunStep.CONSOLIDATION)
+            wait = await apply_consolidation(store, strategy, self.ledger.syntheses, most=most, proposes=proposes)
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
-            self._advance(run, token, RunStep.ENFORCEMENT, **await left_unmerged(store.snapshot, strategy))
-        elif not isinstance(step, RunStep):
-            return step
-        if step is not RunStep.FINISHED:
-            most = run.approved and run.approved.enforced - run_counts(self.ledger.journal, run)["enforced"]
-            await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
+        if proposes:
+            return await self._proposed(store, token)
+        self._advance(run, token, RunStep.ENFORCEMENT, **await left_unmerged(store.snapshot, strategy))
+        return None
+
+    async def _adopt(self, store: JournaledStore, token: str) -> Outcome | None:
+        """Carry out what a person has adopted; once every group is decided, the limit has its turn."""
+        await adopt_groups(store)
+        if (held := await self._hold_with_groups(store, token)) is not None:
+            return held
+        self._advance(store.run, token, RunStep.ENFORCEMENT)
+        await self._enforce(store)
         return None
 
     async def _judge(
         self, store: JournaledStore, token: str, strategy: ConsolidationStrategy | None
-    ) -> RunStep | Outcome:
-        """Return the step with which a run goes on after retention, or the outcome of one that is held."""
+    ) -> RunStep | Outcome | None:
+        """Save and return the step that follows retention, or hold the run; None when nothing is left to do."""
         run, counts, step = store.run, dict[str, int](), RunStep.CONSOLIDATION
         few = await few_new(store.snapshot) if run.approved is None else None
         if few is not None:
@@ -234,20 +261,85 @@ class MaintenanceService:
             self._advance(run, token, step, **counts)
             return step
         plan = await plan_after_retention(store.snapshot, strategy, MemoryScorer(store.snapshot, self.value))
-        reason = plan.reason if plan.is_held else None
-        if run.approved is not None:
-            reason = plan.grown(merged=run.approved.merged, enforced=run.approved.enforced)
+        if plan.is_proposal:
+            self._advance(run, token, RunStep.PROPOSAL)
+            return RunStep.PROPOSAL
+        reason = _reason_to_hold(run, plan)
         if reason is not None:
-            return self._hold(run, token, plan, reason)
-        planned = run.counts.get("planned", plan.guarded)
+            limit = self._first_run_limit(run, plan)
+            if limit is None:
+                return self._hold(run, token, plan, reason)
+            counts = {**counts, **_planned(run, plan), FIRST_RUN_LIMIT: limit}
+            store.run = self._advance(run, token, step, **counts)
+            return step
         if not plan.guarded:
             # The steps would find nothing either; what becomes due in between waits for the next run.
             counts = counts or await left_unmerged(store.snapshot, strategy)
-            self._advance(run, token, RunStep.ENFORCEMENT, planned=planned, **counts)
-            return RunStep.FINISHED
+            self._advance(run, token, RunStep.ENFORCEMENT, **_planned(run, plan), **counts)
+            return None
         # Saved before the first of them is removed: a later attempt sees less and would judge another share.
-        self._advance(run, token, step, planned=planned, **counts)
+        self._advance(run, token, step, **_planned(run, plan), **counts)
         return step
+
+    def _first_run_limit(self, run: Run, plan: MaintenancePlan) -> int | None:
+        """Return how many memories a run may remove that would be held, as a first run of its agent; None for none.
+
+        After an import all of an agent's memories are new to maintenance: nobody is asked, and little goes at a time.
+        An agent that had any other run is guarded as ever, whatever was imported or changed in the policy since. So
+        is a run that a person asked for: it answers at once that it is held.
+        """
+        policy = self.policy
+        limit = max(policy.max_removed_floor, int(policy.first_runs_fraction * plan.left))
+        is_wanted = run.origin == "scheduled" and run.approved is None and policy.first_runs_fraction > 0
+        is_wanted &= policy.apply is ConsolidationApply.AUTO
+        # A limit below a group's size would merge nothing, however often it runs.
+        if not is_wanted or limit < policy.group_max_entries or self.ledger.runs.is_settled(run.company, run.agent_id):
+            return None
+        return limit
+
+    def _most(self, run: Run, step: RunStep) -> int | None:
+        """Return how many memories a step may still remove; None where nothing bounds it."""
+        approved, limit = run.approved, run.counts.get(FIRST_RUN_LIMIT)
+        if approved is None and limit is None:
+            return None
+        removed = run_counts(self.ledger.journal, run)
+        if approved is None:
+            return (limit or 0) - removed["consolidated"] - removed["enforced"]
+        if step is RunStep.CONSOLIDATION:
+            return approved.merged - removed["consolidated"]
+        return approved.enforced - removed["enforced"]
+
+    async def _proposed(self, store: JournaledStore, token: str) -> Outcome | None:
+        """Hold the run with the groups that it noted; where there are none, the limit alone is judged."""
+        if (held := await self._hold_with_groups(store, token)) is not None:
+            return held
+        run = store.run
+        plan = await plan_after_retention(store.snapshot, None, MemoryScorer(store.snapshot, self.value))
+        if (reason := _reason_to_hold(run, plan)) is not None:
+            return self._hold(run, token, plan, reason)
+        self._advance(run, token, RunStep.ENFORCEMENT, **_planned(run, plan))
+        return None
+
+    async def _hold_with_groups(self, store: JournaledStore, token: str) -> Outcome | None:
+        """Hold the run while a person has to decide about groups of it; None when there are none."""
+        run, snapshot = store.run, store.snapshot
+        groups = self.ledger.consolidation_groups.of_run(run.company, run.run_id, state=GroupState.PROPOSED)
+        if not groups:
+            return None
+        merged, free = sum(len(each.source_ids) for each in groups), await snapshot.backend.count_where(snapshot.free)
+        # Enforcing the limit before a decision would remove what a person looks at, or what a merge makes room for.
+        excess = max(0, free - merged + len(groups) - snapshot.terms.max_memories)
+        reason = (
+            f"proposes {len(groups)} groups of {merged} memories; `memtend runs diff` shows them, "
+            "`memtend runs adopt` and `memtend runs dismiss` decide"
+        )
+        shown = {"planned": merged + excess, PLANNED_MERGED: merged, PLANNED_ENFORCED: excess}
+        return self._held(run, token, shown, reason, live=free, step=RunStep.ADOPTION)
+
+    async def _enforce(self, store: JournaledStore) -> None:
+        """Enforce the limit; a released run, as far as a person was shown."""
+        most = self._most(store.run, RunStep.ENFORCEMENT)
+        await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
 
     async def _retention(self, store: JournaledStore, token: str) -> None:
         """Remove what ended, expired or is too old, and the pruned lessons; where nothing is due, the store counts."""
@@ -269,9 +361,9 @@ class MaintenanceService:
         except MemoryConfigError as error:
             return None, str(error)
 
-    def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> None:
+    def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> Run:
         counts |= run_counts(self.ledger.journal, run)
-        self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
+        return self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
 
     def _done(self, run: Run, token: str) -> Outcome:
         counts = self._finish(run, token, WorkState.DONE)
@@ -289,15 +381,23 @@ class MaintenanceService:
 
     def _finish(self, run: Run, token: str, state: WorkState, reason: str | None = None) -> dict[str, int]:
         counts = run_counts(self.ledger.journal, run)
-        self.ledger.runs.finish(self.company, run.run_id, token, state=state, counts=counts, reason=reason)
+        # Where every run looks at all groups, one that holds nothing has found that nothing is left to decide.
+        looked = state is WorkState.DONE and run.kind == "maintenance"
+        replaces = looked and self.policy.apply is ConsolidationApply.PROPOSE
+        self.ledger.runs.finish(
+            self.company, run.run_id, token, state=state, counts=counts, reason=reason, replaces_held=replaces
+        )
         return counts
 
     def _hold(self, run: Run, token: str, plan: MaintenancePlan, reason: str) -> Outcome:
         merged, enforced = plan.removed_by(RunStep.CONSOLIDATION), plan.removed_by(RunStep.ENFORCEMENT)
         shown = {"planned": plan.guarded, PLANNED_MERGED: merged, PLANNED_ENFORCED: enforced}
-        counts = run_counts(self.ledger.journal, run) | shown
-        self.ledger.runs.finish(self.company, run.run_id, token, state=WorkState.HELD, counts=counts, reason=reason)
-        _log.warning(MaintenanceEvent.HELD, extra={**_about(run), "planned": plan.guarded, "live": plan.left})
+        return self._held(run, token, shown, reason, live=plan.left, step=RunStep.CONSOLIDATION)
+
+    def _held(self, run: Run, token: str, shown: dict[str, int], reason: str, *, live: int, step: RunStep) -> Outcome:
+        counts, state = run_counts(self.ledger.journal, run) | shown, WorkState.HELD
+        self.ledger.runs.finish(self.company, run.run_id, token, state=state, counts=counts, reason=reason, step=step)
+        _log.warning(MaintenanceEvent.HELD, extra={**_about(run), "planned": shown["planned"], "live": live})
         return Skipped(reason=reason)
 
     def _snapshot(self, agent_id: str) -> AgentSnapshot:
@@ -313,6 +413,17 @@ class MaintenanceService:
             protected_by_undo=self.ledger.journal.protected_by_undo(self.company, agent_id),
             pruning=self.pruning,
         )
+
+
+def _reason_to_hold(run: Run, plan: MaintenancePlan) -> str | None:
+    if run.approved is not None:
+        return plan.grown(merged=run.approved.merged, enforced=run.approved.enforced)
+    return plan.reason if plan.is_held and not run.is_unbounded else None
+
+
+def _planned(run: Run, plan: MaintenancePlan) -> dict[str, int]:
+    # A run that was allowed beforehand has no figures: they would bound it.
+    return {} if run.is_unbounded else {"planned": run.counts.get("planned", plan.guarded)}
 
 
 def _wait(run: Run, attempt: Attempt[Run], reason: str, until: datetime | timedelta) -> Outcome:

@@ -74,6 +74,8 @@ def test_the_demo_tells_its_history_balances_every_account_and_leaves_nothing_be
     line(printed, r"why does oncall have .*It was made of:\n  \S{36}  full text in: archive")
     line(printed, r"system:memory:compress:\w+: [1-9] asked, [1-9]\d* tokens read, [1-9]\d* written")
     line(printed, r"undo of support's maintenance run .*:\n  [1-9]\d* memories came back")
+    line(printed, r"a run in propose mode, .*: proposes [1-9]\d* groups of [1-9]\d* memories")
+    line(printed, r"adopted the first of [1-9]\d* groups: \d+ memories became \d+ \(adopted")
     line(printed, r"peak resident memory of the whole stack: [1-9]\d* MiB")
     assert_learned(printed)
 

@@ -32,6 +32,7 @@ MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger
 
 #: The tests that must see a mutant of an area; the quick ones come first, and the first failure ends them.
 TESTS = {
+    "proposals": (f"{MAINTENANCE}/test_proposals.py", f"{MAINTENANCE}/test_first_runs.py"),
     "journal": (
         f"{LEDGER}/test_journal.py", f"{LEDGER}/test_deletion.py", f"{LEDGER}/test_archive.py",
         f"{MAINTENANCE}/test_maintenance_run.py", f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
@@ -74,6 +75,30 @@ def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    *_of(
+        "proposals",
+        (
+            "return len(sources) == len(group.source_ids) and _seen(sources, kept) == group.seen",
+            "return len(sources) == len(group.source_ids)",
+        ),
+        (
+            "return [group for group, key in zip(groups, keys, strict=True) if key not in dismissed]",
+            "return list(groups)",
+        ),
+        (
+            (
+                "is_adopted = bool(ledger.journal.removed_by_run(run.run_id, group.source_ids)) "
+                "or await _adopted(store, group)"
+            ),
+            "is_adopted = await _adopted(store, group)",
+        ),
+        ("if draft.same_as is not None and not proposes:", "if draft.same_as is not None:"),
+        (
+            'return (limit or 0) - removed["consolidated"] - removed["enforced"]',
+            'return (limit or 0) - removed["consolidated"]',
+        ),
+        ('if run.kind == "undo" or is_over or run.state in {WorkState.HELD, WorkState.DISMISSED}:', "if is_over:"),
+    ),
     *_of(
         "journal",
         (

@@ -32,6 +32,7 @@ ADDED = {
     "memory.retrieval.zoom": "a summary says less than the memories that it replaced, and these are in the archive",
     "memory.retrieval.passages": "parts of several long memories answer more questions than one of them as a whole",
     "memory.consolidation.strategy": "the reference chooses the strategy in code, not in a file",
+    "memory.consolidation.apply": "a person may want to see what a summary replaces before it does",
     "memory.consolidation.categories": (
         "summaries lose words; facts, skills and people must not lose words unless somebody asks for it"
     ),
@@ -45,6 +46,7 @@ ADDED = {
         "the removal guard: a run that would remove a larger share waits for the approval of a person"
     ),
     "memory.consolidation.max_removed_floor": "keeps the removal guard from stopping every run of a small agent",
+    "memory.consolidation.first_runs_fraction": "after an import, every agent would wait for the approval of a person",
     "memory.consolidation.journal_days": "`memtend runs undo` needs the journal of the run",
     "memory.consolidation.restored_hold_days": "the next run would otherwise remove again what was restored",
     "memory.consolidation.condense": "the defaults are the best measured values (docs/benchmarks/2026-11.md)",

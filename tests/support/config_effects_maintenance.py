@@ -10,7 +10,7 @@ from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
 from memcore.experience import CompressionService
 from memcore.jobs import Deferred, Outcome
-from memcore.ledger.runs import NewRun, RunKind
+from memcore.ledger.runs import NewRun, RunKind, RunOrigin
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
@@ -91,14 +91,20 @@ def month() -> Iterator[MemoryRecord]:
     yield memory(51, category=MemoryCategory.EPISODIC, days_old=1, tags=(DISTILLATION,), content="went badly " * 20)
 
 
-def _run(made: ContextFixture, *, kind: RunKind = "maintenance", undo_of: str | None = None) -> tuple[str, Outcome]:
+def _run(
+    made: ContextFixture,
+    *,
+    kind: RunKind = "maintenance",
+    undo_of: str | None = None,
+    origin: RunOrigin = "manual",
+) -> tuple[str, Outcome]:
     run = made.ledger.runs.create(
         NewRun(
             run_id=ids.new_id(),
             company=COMPANY,
             agent_id=AGENT,
             kind=kind,
-            origin="manual",
+            origin=origin,
             planned_at=made.clock(),
             undo_of=undo_of,
         )
@@ -141,6 +147,14 @@ def maintenance_run(place: Place, policy: Policy) -> object:
         asyncio.run(made.keep(*month()))
         _, outcome = _run(made)
         return _left(made, outcome), model.questions()
+
+
+def first_run(place: Place, policy: Policy) -> object:
+    """What the first run that the schedule plans leaves."""
+    with context_fixture(place, policy, model=Asked()) as made:
+        asyncio.run(made.keep(*month()))
+        _, outcome = _run(made, origin="scheduled")
+        return _left(made, outcome)
 
 
 def run_without_answers(place: Place, policy: Policy) -> object:
@@ -220,6 +234,12 @@ _DUAL = {
     "memory.consolidation.archival.dual_mode.summarization_model": "small",
 }
 _CONDENSE = {"memory.consolidation.strategy": "condense"}
+_GUARDED = {
+    **_CONDENSE,
+    "memory.consolidation.group_max_entries": 2,
+    "memory.consolidation.max_removed_fraction": 0.01,
+    "memory.consolidation.max_removed_floor": 0,
+}
 _LLM = {"memory.consolidation.strategy": "llm"}
 _FEW = {"memory.consolidation.max_memories_per_agent": 9}
 _CAP = {"memory.consolidation.max_memories_per_agent": 20}
@@ -254,6 +274,7 @@ EFFECTS = {
         interval=Effect(first_memory, "weekly"),
         max_memories_per_agent=Effect(maintenance_run, 9),
         strategy=Effect(maintenance_run, "condense"),
+        apply=Effect(maintenance_run, "propose", _CONDENSE),
         categories=Effect(maintenance_run, ["social"], _CONDENSE),
         min_age_days=Effect(maintenance_run, 365, _CONDENSE),
         group_threshold=Effect(maintenance_run, 50, _CONDENSE),
@@ -263,6 +284,7 @@ EFFECTS = {
         max_tokens_per_run=Effect(maintenance_run, 100, _LLM),
         max_removed_fraction=Effect(maintenance_run, 0.01, {**_CONDENSE, "memory.consolidation.max_removed_floor": 0}),
         max_removed_floor=Effect(maintenance_run, 0, {**_CONDENSE, "memory.consolidation.max_removed_fraction": 0.01}),
+        first_runs_fraction=Effect(first_run, 0.4, _GUARDED),
         journal_days=Effect(later, 100),
         restored_hold_days=Effect(run_after_an_undo, 0, _CONDENSE),
     ),

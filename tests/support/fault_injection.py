@@ -24,6 +24,7 @@ _READS = frozenset(
         "journal.protected_by_undo", "journal.removals", "journal.tombstoned", "journal.totals",
         "journal.undoable", "lineage.exchanges", "log.history", "runs.get", "skills.get",
         "companies.paused", "syntheses.of_run", "uses.of",
+        "consolidation_groups.judged", "consolidation_groups.of_run", "journal.removed_by_run",
     )
 )  # fmt: skip
 
@@ -163,6 +164,7 @@ class _WatchedLedger:
         self.uses = _Watched(inner.uses, "uses", faults)
         self.companies = _Watched(inner.companies, "companies", faults)
         self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
+        self.consolidation_groups = _Watched(inner.consolidation_groups, "consolidation_groups", faults)
         self.answers = _Watched(inner.answers, "answers", faults)
         self.experiences = _Watched(inner.experiences, "experiences", faults)
         self.compressions = _Watched(inner.compressions, "compressions", faults)

@@ -2,18 +2,17 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
 
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import ASKING_STRATEGIES, ConsolidationStrategyType
 from memcore.errors import AnswerMissingError, ProviderError
-from memcore.jobs import Use
 from memcore.ledger.llm_answers import Syntheses, Synthesis
 from memcore.ledger.runs import LEFT_UNMERGED, POSTPONED
 from memcore.ledger.work_items import WorkState
+from memcore.maintenance.consolidation.proposals import begin_proposal, carry_uses, proposed, undismissed
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
     SummaryCandidate,
@@ -21,7 +20,6 @@ from memcore.maintenance.consolidation.strategy import (
     summary_record,
     write_draft,
 )
-from memcore.maintenance.enforcement import total_use
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval
 from memcore.maintenance.rules import AgentSnapshot
@@ -154,11 +152,17 @@ def _of_one_age(
 
 
 async def apply_consolidation(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None = None
+    store: JournaledStore,
+    strategy: ConsolidationStrategy,
+    syntheses: Syntheses,
+    *,
+    most: int | None = None,
+    proposes: bool = False,
 ) -> PendingAnswers | None:
     """Replace each part by its summary; return the answers that the run waits for, or None when it is done.
 
-    Of a released run at most so many memories are replaced as a person was shown (``most``).
+    Of a released run at most so many memories are replaced as a person was shown (``most``). A run that ``proposes``
+    replaces nothing: it notes each group with its summary.
 
     A part whose model answer is missing is recorded, and a later attempt replaces it: no lease is held while a model
     thinks. A part that has shrunk to one memory since it was chosen stays as it is.
@@ -168,9 +172,9 @@ async def apply_consolidation(
     run = store.run
     planned = syntheses.of_run(run.company, run.run_id)
     if planned:
-        moved = await _finish(store, strategy, syntheses, planned)
+        moved = await _finish(store, strategy, syntheses, planned, proposes=proposes)
     else:
-        moved = await _begin(store, strategy, syntheses, most=most)
+        moved = await _begin(store, strategy, syntheses, most=most, proposes=proposes)
     counts = {
         "removed": sum(each.counts.outgoing for each in moved),
         "summaries": sum(each.counts.incoming for each in moved),
@@ -183,11 +187,15 @@ async def apply_consolidation(
 
 
 async def _begin(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None
+    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None, proposes: bool
 ) -> list[_Part]:
     """Replace the parts that need no model, and record those that do."""
     moved: list[_Part] = []
+    if proposes:
+        begin_proposal(store)
     async for where, groups in groups_by_filter(store.snapshot, strategy):
+        if proposes:
+            groups = undismissed(store, strategy.name, groups)  # noqa: PLW2901
         # What was stored while a released run planned, nobody was shown: the next run judges it.
         allowed = groups if most is None else _within(groups, most)
         if most is not None:
@@ -197,7 +205,7 @@ async def _begin(
                 _Part(ids=each.ids, kept_id=each.kept.id if each.kept else None, category=each.members[0].category)
                 for each in batch
             ]
-            await _replace(store, strategy, where, found)
+            await _replace(store, strategy, where, found, proposes=proposes)
             moved += found
     cap = TokenCap(store.snapshot.policy.max_tokens_per_run)
     left = [
@@ -217,9 +225,13 @@ async def _begin(
 
 
 def _within(groups: Sequence[SummaryGroup], most: int) -> list[SummaryGroup]:
-    """Return the first groups, as many as have at most so many memories together."""
-    sizes = accumulate(len(each.members) for each in groups)
-    return [group for group, size in zip(groups, sizes, strict=True) if size <= most]
+    """Return those of the groups, in order, that have at most so many memories together."""
+    found: list[SummaryGroup] = []
+    for group in groups:
+        if len(group.members) <= most:
+            most -= len(group.members)
+            found.append(group)
+    return found
 
 
 def _batches(groups: Sequence[SummaryGroup]) -> Iterator[list[SummaryGroup]]:
@@ -236,7 +248,12 @@ def _batches(groups: Sequence[SummaryGroup]) -> Iterator[list[SummaryGroup]]:
 
 
 async def _finish(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, planned: tuple[Synthesis, ...]
+    store: JournaledStore,
+    strategy: ConsolidationStrategy,
+    syntheses: Syntheses,
+    planned: tuple[Synthesis, ...],
+    *,
+    proposes: bool,
 ) -> list[_Part]:
     """Replace the parts whose answers have come."""
     moved: list[_Part] = []
@@ -246,7 +263,7 @@ async def _finish(
         part = _Part(ids=frozenset(synthesis.source_ids), kept_id=synthesis.kept_id, category=synthesis.category)
         where = store.snapshot.mergeable(synthesis.category)
         if where is not None:
-            await _replace(store, strategy, where, [part])
+            await _replace(store, strategy, where, [part], proposes=proposes)
         moved.append(part)
         if part.unanswered:
             # Some were pinned, changed or removed since the model was asked: it is asked about what is left.
@@ -257,20 +274,46 @@ async def _finish(
 
 
 async def _replace(
-    store: JournaledStore, strategy: ConsolidationStrategy, where: Where, parts: Sequence[_Part]
+    store: JournaledStore, strategy: ConsolidationStrategy, where: Where, parts: Sequence[_Part], *, proposes: bool
 ) -> None:
-    """Replace the memories of each part that still match the filter; each part is one journal entry."""
+    """Replace the memories of each part that still match the filter, one journal entry each; or propose to."""
     kept_ids = sorted({part.kept_id for part in parts if part.kept_id is not None})
     kept = await store.snapshot.backend.get_many(store.run.agent_id, kept_ids) if kept_ids else ()
     by_id = {record.entry.id: record for record in kept}
-    removals = [_removal(store, strategy, part, kept=by_id.get(part.kept_id or "")) for part in parts]
+    removals = [
+        _removal(store, strategy, part, kept=by_id.get(part.kept_id or ""), proposes=proposes) for part in parts
+    ]
+    if proposes:
+        await _propose(store, strategy, where, parts, removals, kept=by_id)
+        return
     entry_counts = await store.remove_parts(where, removals, reason="consolidated")
     for part, counts in zip(parts, entry_counts, strict=True):
         part.counts = counts
 
 
+async def _propose(
+    store: JournaledStore,
+    strategy: ConsolidationStrategy,
+    where: Where,
+    parts: Sequence[_Part],
+    removals: Sequence[PlannedRemoval],
+    *,
+    kept: Mapping[str, MemoryRecord],
+) -> None:
+    """Note what would replace the memories of each part, which stay as they are."""
+    found = await store.matching(where, frozenset[str]().union(*(part.ids for part in parts)))
+    noted = []
+    for part, removal in zip(parts, removals, strict=True):
+        sources = tuple([record for record in found if record.entry.id in part.ids])
+        summary = await removal.replace(sources) if removal.replace is not None and sources else None
+        if summary is not None:
+            beside = kept.get(part.kept_id or "")
+            noted.append(proposed(store.run, strategy.name, sources, summary, kept=beside, mode=part.mode))
+    store.snapshot.ledger.consolidation_groups.note(noted)
+
+
 def _removal(
-    store: JournaledStore, strategy: ConsolidationStrategy, part: _Part, *, kept: MemoryRecord | None
+    store: JournaledStore, strategy: ConsolidationStrategy, part: _Part, *, kept: MemoryRecord | None, proposes: bool
 ) -> PlannedRemoval:
     async def written(sources: tuple[MemoryRecord, ...]) -> MemoryRecord | None:
         if len(sources) < LEAST_SOURCES:
@@ -285,23 +328,12 @@ def _removal(
             return None
         part.mode = draft.mode or part.mode
         summary = summary_record(sources, draft, company=store.run.company, strategy=strategy.name)
-        if draft.same_as is not None:
-            _carry_uses(store, sources, summary)
+        if draft.same_as is not None and not proposes:
+            carry_uses(store, sources, summary)
         return summary
 
     # Archived always: a summary loses words, the archive does not.
     return PlannedRemoval(ids=part.ids, replace=written, archive_as=lambda _: part.mode)
-
-
-def _carry_uses(store: JournaledStore, sources: Sequence[MemoryRecord], summary: MemoryRecord) -> None:
-    """Count the uses of the sources, which go with them, for the memory that replaces them; once by its id."""
-    run, uses, summary_id = store.run, store.snapshot.ledger.uses, summary.entry.id
-    count, last_used_at = total_use(
-        uses.of(run.company, run.agent_id, [source.entry.id for source in sources]).values()
-    )
-    if last_used_at is not None:
-        use = Use(agent_id=run.agent_id, memory_id=summary_id, uses=count, last_used_at=last_used_at)
-        uses.count(run.company, summary_id, [use])
 
 
 def _pending(parts: Sequence[Synthesis], *, now: datetime) -> PendingAnswers | None:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from memcore.ledger.runs import RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.service import MaintenanceService
 from ops.cli.console import say, show_json, warn
@@ -37,7 +38,11 @@ def maintain(
         run = show_ended(command, client, receipt.job_id, wait=wait and not is_paused(command, agent_id))
     if run is not None and run.state is WorkState.HELD:
         warn(f"held: {run.reason}")
-        warn(f"see it with --dry-run, then `memtend runs release {run.run_id}` or `memtend runs dismiss {run.run_id}`")
+        see, decide = ("--dry-run", "release")
+        if run.step is RunStep.ADOPTION:
+            see, decide = f"`memtend runs diff {run.run_id}`", "adopt"
+        both = f"`memtend runs {decide} {run.run_id}` or `memtend runs dismiss {run.run_id}`"
+        warn(f"see it with {see}, then {both}")
         raise typer.Exit(EXIT_HELD)
 
 

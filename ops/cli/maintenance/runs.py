@@ -1,23 +1,27 @@
-"""``memtend runs``: list maintenance runs, undo one, release or dismiss held ones."""
+"""``memtend runs``: list maintenance runs, undo one; release or dismiss held ones, adopt what they propose."""
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 import typer
 
 from memcore.client.client import MemoryClient
 from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.organization import audit
-from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run
+from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
 from memcore.ledger.work_items import WorkState
+from memcore.maintenance.consolidation.proposals import ShownGroup, shown_groups
 from memcore.maintenance.undo import plan_undo
-from ops.cli.console import say, show_json, warn
+from ops.cli.console import cell, say, show_json, warn
 from ops.cli.session import Command, Commands, JsonCommand, await_run
 
-app = Commands("runs", "Runs: list, show, undo, release, dismiss.")
+app = Commands("runs", "Runs: list, show, undo, release, diff, adopt, dismiss.")
 
 RunArgument = Annotated[str, typer.Argument(help="The run's id.")]
+Groups = Annotated[list[int] | None, typer.Option("--group", help="A group's number; several times, or all.")]
 By = Annotated[str | None, typer.Option("--by", help="Your name; it is kept in the audit.")]
 
 
@@ -89,7 +93,7 @@ def undo(
 def release(
     command: JsonCommand,
     run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All held runs, one for each agent.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All that the removal guard holds.")] = False,
     by: By = None,
     yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
 ) -> None:
@@ -100,7 +104,9 @@ def release(
         if run_id is not None:
             held: Sequence[Run] = [_found(ledger.runs.get(command.company, run_id))]
         else:
-            held = ledger.runs.list(command.company, state=WorkState.HELD, limit=None)
+            every_held = ledger.runs.list(command.company, state=WorkState.HELD, limit=None)
+            # What a run proposes is decided by a person who has looked at it.
+            held = [run for run in every_held if run.step is not RunStep.ADOPTION]
             if not yes and held:
                 _ask(command, held)
         rows, items = [], []
@@ -118,14 +124,86 @@ def release(
     command.show_rows(rows, "run_id", "agent_id", "consolidated", "enforced", "released", "reason")
 
 
+@app.command("diff")
+def diff(command: JsonCommand, run_id: RunArgument) -> None:
+    """Show the groups that a run proposes or the gate refused: memories, proposed summary, the gate's figures."""
+    with command.ledger() as ledger:
+        run = _found(ledger.runs.get(command.company, run_id))
+        with command.backend() as (backend, runner):
+            groups = runner.run(shown_groups(ledger, backend, run))
+    if command.as_json:
+        named = {name: getattr(run, name) for name in ("run_id", "agent_id", "state", "reason")}
+        show_json({**named, "groups": [group.model_dump(mode="json") for group in groups]})
+        return
+    say(f"run {cell(run.run_id)} of {cell(run.agent_id)} is {run.state}: {cell(run.reason or 'no group waits')}")
+    for group in groups:
+        show_group(group)
+
+
+def show_group(group: ShownGroup) -> None:
+    """Print a group with its texts; each line of a text has the sign of its memory."""
+    say(f"\ngroup {group.group}, {group.state}: {len(group.sources)} {group.category} memories, {cell(group.strategy)}")
+    if group.probes is not None:
+        figures = f"{group.found_before} before and {group.found_after} after"
+        say(f"gate: of {group.probes} questions the agent answers {figures}")
+    if group.has_changed:
+        say("it can no longer be adopted: a memory of it has changed, or is gone")
+    if group.decided_by or group.reason:
+        say(f"decided by {cell(group.decided_by)}: {cell(group.reason)}")
+    for memory in group.sources:
+        _show_text("-", memory.id, memory.content, memory.created_at)
+    if group.kept:
+        _show_text("=", group.kept.id, group.kept.content, group.kept.created_at)
+    if group.summary is not None:
+        _show_text("+", group.summary_id, group.summary)
+
+
+def _show_text(sign: str, memory_id: str | None, text: str | None, at: datetime | None = None) -> None:
+    say(f"{sign} {cell(memory_id)} {cell(at) if at else ''}".rstrip())
+    # Each line has its sign: a memory must not look like a line of this command.
+    for line in (text or "").splitlines():
+        say(f"{sign}   {cell(line)}")
+
+
+@app.command("adopt")
+def adopt(command: JsonCommand, run_id: RunArgument, group: Groups = None, by: By = None) -> None:
+    """Adopt groups that a held run proposes: a worker replaces their memories, if they are still as shown."""
+    _decide(command, run_id, group, by, GroupState.APPROVED)
+
+
 @app.command("dismiss")
-def dismiss(command: JsonCommand, run_id: RunArgument, by: By = None) -> None:
-    """Decide against a held run: it removes nothing more. The agent's next run looks again."""
+def dismiss(command: JsonCommand, run_id: RunArgument, group: Groups = None, by: By = None) -> None:
+    """Decide against a held run, or groups of it: it removes nothing more. The agent's next run looks again.
+
+    The same memories are not proposed again while a dismissed group is kept, for consolidation.journal_days.
+    """
+    if group:
+        _decide(command, run_id, group, by, GroupState.DISMISSED)
+        return
     with command.ledger() as ledger:
         run = _found(ledger.runs.get(command.company, run_id))
         note = _note(by, "runs.dismiss", run)
-        run = ledger.runs.dismiss(command.company, run_id, reason=f"dismissed by {note.actor}", note=note)
+        run = ledger.runs.dismiss(command.company, run_id, by=note.actor, note=note)
     command.show_facts({"run_id": run.run_id, "agent_id": run.agent_id, "state": str(run.state), "reason": run.reason})
+
+
+def _decide(
+    command: JsonCommand,
+    run_id: str,
+    places: list[int] | None,
+    by: str | None,
+    state: Literal[GroupState.APPROVED, GroupState.DISMISSED],
+) -> None:
+    with command.ledger() as ledger:
+        run = _found(ledger.runs.get(command.company, run_id))
+        note = _note(by, "runs.adopt" if state is GroupState.APPROVED else "runs.dismiss", run)
+        item = ledger.runs.decide_groups(
+            command.company, run_id, state, by=note.actor, places=places or None, note=note
+        )
+        groups = ledger.consolidation_groups.of_run(command.company, run_id)
+    command.dispatch([item])
+    rows = [{"group": each.place, "state": str(each.state), "memories": len(each.source_ids)} for each in groups]
+    command.show_rows(rows, "group", "state", "memories")
 
 
 def _ask(command: JsonCommand, held: Sequence[Run]) -> None:

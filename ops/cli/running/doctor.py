@@ -206,9 +206,10 @@ def _runs(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(
         check="held runs",
         ok=not held,
-        seen=f"{held.total()} held by the removal guard{_whose(held, settings)}" if held else "none",
+        seen=f"{held.total()} wait for a person to decide{_whose(held, settings)}" if held else "none",
         mend="`memtend runs list --state held`, then `memtend runs release RUN`, `memtend runs dismiss RUN`, or change"
-        " the policy" + _of_another(held, settings),
+        " the policy; `memtend runs diff RUN` shows what one proposes, `memtend runs adopt RUN` takes it"
+        + _of_another(held, settings),
     )
     whose = Counter(run.company for run in failed)
     yield CheckResult(

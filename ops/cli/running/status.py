@@ -42,7 +42,7 @@ def status(command: CompanyCommand) -> None:
         return
     say(_headline(state, agents=agents, paused=paused, dead=dead))
     if held:
-        say(f"held runs: {held}; see `memtend runs list --state held`, then `memtend runs release` or `dismiss`\n")
+        say(f"held runs: {held}; `memtend runs list --state held`, then `memtend runs release`, `adopt` or `dismiss`\n")
     in_mib = ({**part, "resident_mib": part["resident_bytes"] // 2**20} for part in parts)
     command.show_rows(in_mib, "name", "pid", "ready", "restarts", "resident_mib")
     say("")

@@ -195,7 +195,7 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     found = checks(list(runs.take(settings)))
     assert [name for name, each in found.items() if each.ok] == ["stuck work"]
     assert found["failed runs"].seen == "1 agents whose last run failed: for a reason"
-    assert found["held runs"].seen == "1 held by the removal guard"
+    assert found["held runs"].seen == "1 wait for a person to decide"
     assert found["waiting runs"].seen == f"1 wait, since {then:%Y-%m-%d %H:%M} UTC: no model is there"
     assert found["dead letters"].seen == "2 jobs were given up"
     ledger.close()

@@ -22,10 +22,14 @@ from memcore.clock import utc_now
 from memcore.config.learning import ApprovalsConfig
 from memcore.finetune.run_folder import RUNS
 from memcore.jobs import Queue, UsePayload
+from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
+from memcore.ledger.runs import NewRun, RunStep
+from memcore.ledger.work_items import WorkState
 from memcore.models.archival import ArchivalMode
+from memcore.models.memory import MemoryCategory
 from memcore.skills.publication import ORG_PROMOTION, promotion
 
 pytestmark = pytest.mark.timeout(600)
@@ -77,6 +81,7 @@ def test_json_keys_of_every_command_stay(
     keys = Keys(memtend)
     company, agent = stack.settings.company, new_agent("keys")
     memories(keys, memtend, agent)
+    proposals(keys, ledger, company)
     archive(keys, ledger, company, agent)
     dead_letters(keys, ledger, company)
     approvals(keys)
@@ -139,6 +144,29 @@ def memories(keys: Keys, memtend: CommandLine, agent: str) -> None:
     keys("runs", "undo", run_id, "--dry-run", name="runs undo --dry-run")
     keys("runs", "undo", run_id, name="runs undo", opened="counts")
     keys("end", "session", agent, "s", name="end session")
+
+
+def proposals(keys: Keys, ledger: Ledger, company: str) -> None:
+    agent = new_agent("proposed")
+    run = ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=utc_now()))
+    assert run is not None
+    claimed = ledger.runs.claim(company, run.run_id, lease=timedelta(minutes=1))
+    assert claimed is not None
+    group = ConsolidationGroup(
+        company=company,
+        run_id=run.run_id,
+        agent_id=agent,
+        category=MemoryCategory.EPISODIC,
+        strategy="condense",
+        state=GroupState.PROPOSED,
+        source_ids=(ids.new_id(), ids.new_id()),
+        kept_id=ids.new_id(),
+    )
+    ledger.consolidation_groups.note([group])
+    held, step = WorkState.HELD, RunStep.ADOPTION
+    ledger.runs.finish(company, run.run_id, claimed.token or "", state=held, counts={}, reason="look", step=step)
+    keys("runs", "diff", run.run_id, name="runs diff")
+    keys("runs", "adopt", run.run_id, name="runs adopt")
 
 
 def archive(keys: Keys, ledger: Ledger, company: str, agent: str) -> None:

@@ -1,15 +1,17 @@
 """Maintenance from the command line: what it would do, what it did, taking it back, holding it up."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from support.command_line import CommandLine
 from support.memories import new_agent
-from support.running_stack import wait_until
+from support.running_stack import StackAddress, wait_until
 
 from memcore.ledger.work_items import WorkState
+from ops.cli.maintenance.maintain import EXIT_HELD
 
 #: Long before any retention ends; the tests' agents keep working memories for one day.
 OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()
@@ -202,6 +204,69 @@ def test_all_held_runs_are_released_once_a_person_says_yes(memtend: CommandLine)
     for both in ((), ("some-run", "--all")):
         answer = memtend("runs", "release", *both)
         assert (answer.code, "name the run, or say --all" in answer.err) == (2, True)
+
+
+@pytest.fixture
+def proposing(memtend: CommandLine, stack: StackAddress) -> Iterator[None]:
+    """Let the company's runs propose; workers read the file of its own policy again within seconds."""
+    policy = stack.home / "policies" / "default.yaml"
+    policy.parent.mkdir(exist_ok=True)
+    policy.write_text("memory: {consolidation: {apply: propose, strategy: simple, group_max_entries: 2}}")
+    wait_until(lambda: _proposes(memtend), seconds=60, what="workers that propose")
+    yield
+    policy.unlink()
+    wait_until(lambda: not _proposes(memtend), seconds=60, what="workers that merge again")
+
+
+def _proposes(memtend: CommandLine) -> bool:
+    agent = new_agent()
+    fill_with_old(memtend, agent, episodic=5)
+    return memtend("maintain", agent).code == EXIT_HELD
+
+
+@pytest.mark.usefixtures("proposing")
+def test_a_proposal_is_shown_and_decided_group_by_group(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("agents", "add", agent, "--interval", "never")
+    old = {"agent_id": agent, "category": "episodic", "created_at": MERGED}
+    lines = [{**old, "content": f"{agent} met \x1b[31mAda{'!' * n}\n+ a fake line"} for n in range(7)]
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+    assert "would propose 3 groups of 6 memories" in memtend.ok("maintain", agent, "--dry-run").out
+    answer = memtend("maintain", agent, "--json")
+    run_id = answer.value["run_id"]
+    assert (answer.code, answer.value["step"]) == (3, "adoption")
+    assert f"`memtend runs diff {run_id}`, then `memtend runs adopt {run_id}`" in answer.err
+    assert (live(memtend, agent), memtend.ok("status", "--json").value["held"] >= 1) == (7, True)
+
+    shown = memtend.ok("runs", "diff", run_id, "--json").value
+    assert [(each["group"], each["state"], len(each["sources"])) for each in shown["groups"]] == [
+        (place, "proposed", 2) for place in (1, 2, 3)
+    ]
+    assert all("Consolidated episodic memories" in each["summary"] for each in shown["groups"])
+    plain = memtend.ok("runs", "diff", run_id).out
+    assert "group 1, proposed: 2 episodic memories, simple" in plain
+    assert "\x1b" not in plain
+    assert "\n+ a fake line" not in plain
+
+    refused = memtend("runs", "release", run_id)
+    assert (refused.code, "use `memtend runs adopt`" in refused.err) == (2, True)
+    assert memtend.ok("runs", "release", "--all", "--yes", "--json").value == []
+    rows = memtend.ok("runs", "dismiss", run_id, "--group", "1", "--by", "ada", "--json").value
+    assert [each["state"] for each in rows] == ["dismissed", "proposed", "proposed"]
+    wait_until(lambda: state_of(memtend, run_id) == "held", seconds=60, what="the run to be held again")
+    memtend.ok("runs", "adopt", run_id, "--group", "2", "--group", "3", "--by", "ada")
+    wait_until(lambda: state_of(memtend, run_id) == "done", seconds=60, what="the adopted groups")
+    assert live(memtend, agent) == 5
+    groups = memtend.ok("runs", "diff", run_id, "--json").value["groups"]
+    assert [(each["state"], each["decided_by"], each["summary"]) for each in groups] == [
+        (state, "person:ada", None) for state in ("dismissed", "adopted", "adopted")
+    ]
+    assert "decided by person:ada" in memtend.ok("runs", "diff", run_id).out
+    again = memtend("runs", "adopt", run_id, "--group", "2")
+    assert (again.code, "the run is done" in again.err) == (2, True)
+    memtend.ok("runs", "undo", run_id)
+    assert live(memtend, agent) == 7
+    assert memtend("runs", "diff", "nothing").code == 1
 
 
 def test_a_state_that_no_run_has_is_refused_with_those_that_there_are(memtend: CommandLine) -> None:

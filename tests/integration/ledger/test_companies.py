@@ -205,7 +205,10 @@ WRITES: dict[str, Call] = {
     ),
     "runs.wake": lambda ledger, _, c: ledger.runs.wake(c, _held(ledger, "runs")[0]),
     "runs.approve_held": lambda ledger, _, c: _heard(lambda: ledger.runs.approve_held(c, _held(ledger, "runs")[0])),
-    "runs.dismiss": lambda ledger, _, c: _heard(lambda: ledger.runs.dismiss(c, _held(ledger, "runs")[0], reason="no")),
+    "runs.decide_groups": lambda ledger, _, c: _heard(
+        lambda: ledger.runs.decide_groups(c, _held(ledger, "runs")[0], GroupState.APPROVED, by="Ada")
+    ),
+    "runs.dismiss": lambda ledger, _, c: _heard(lambda: ledger.runs.dismiss(c, _held(ledger, "runs")[0], by="Ada")),
     "companies.pause": lambda ledger, _, c: _heard(lambda: ledger.companies.pause(c)),
     "companies.resume": lambda ledger, _, c: _heard(lambda: ledger.companies.resume(c)),
     "companies.register": lambda ledger, _, c: ledger.companies.register(c),
@@ -254,6 +257,9 @@ WRITES: dict[str, Call] = {
     "consolidation_groups.note": lambda ledger, _, c: ledger.consolidation_groups.note([_group(c)]),
     "consolidation_groups.decide": lambda ledger, _, c: ledger.consolidation_groups.decide(
         c, f"night of {COMPANY}", [1, 2], GroupState.ADOPTED
+    ),
+    "consolidation_groups.withdraw": lambda ledger, _, c: ledger.consolidation_groups.withdraw(
+        c, f"night of {COMPANY}"
     ),
     "consolidation_groups.expire": lambda ledger, clock, c: ledger.consolidation_groups.expire(
         c, before=clock() + 400 * DAY
@@ -308,6 +314,7 @@ VIEWS: dict[str, Call] = {
     "runs.active": lambda ledger, _, c: ledger.runs.active(c, AGENT),
     "runs.asleep": lambda ledger, _, c: ledger.runs.asleep(c, limit=99),
     "runs.failed": lambda ledger, _, c: ledger.runs.failed(c, limit=99),
+    "runs.is_settled": lambda ledger, _, c: ledger.runs.is_settled(c, AGENT),
     "runs.ended": lambda ledger, _, c: ledger.runs.ended(c, AGENT, "end_session", ["s"]),
     "runs.list": lambda ledger, _, c: ledger.runs.list(c),
     "runs.get": lambda ledger, _, c: [ledger.runs.get(c, item.run_id) for item in ledger.runs.list(c)],

@@ -48,7 +48,7 @@ def states(ledger: Ledger, run_id: str = "run") -> list[tuple[int, GroupState, b
 
 def test_a_group_comes_back_whole_and_keeps_its_place(ledger: Ledger, clock: StoppedClock) -> None:
     groups, summary = ledger.consolidation_groups, make_record("s")
-    figures = {"probes": 9, "found_before": 9, "found_after": 7}
+    figures: dict[str, Any] = {"probes": 9, "found_before": 9, "found_after": 7}
     first = group("a", "b", kept_id="k", mode=ArchivalMode.ABSTRACTIVE, seen="h", body=packed_summary(summary))
     groups.note([first, group("c", "d")])
     groups.note(

@@ -10,11 +10,12 @@ from support.ledger_records import StoppedClock
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.jobs import MaintenancePayload
+from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict
 from memcore.ledger.runs import NewRun, Run, RunStep
 from memcore.ledger.work_items import WorkState
-from memcore.models.memory import ConsolidationInterval
+from memcore.models.memory import ConsolidationInterval, MemoryCategory
 
 LEASE = timedelta(seconds=45)
 
@@ -179,6 +180,102 @@ def _held(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada", company
     return ledger.runs.finish(company, run.run_id, token, state=WorkState.HELD, counts={}, reason="too much")
 
 
+def _proposing(ledger: Ledger, clock: StoppedClock) -> Run:
+    clock.advance(timedelta(hours=1))
+    run = _create(ledger, clock)
+    _, token = _claim(ledger, run)
+    ledger.consolidation_groups.note([_group(run, name) for name in "abc"])
+    held, step = WorkState.HELD, RunStep.ADOPTION
+    return ledger.runs.finish("acme", run.run_id, token, state=held, counts={}, reason="look", step=step)
+
+
+def _group(run: Run, name: str) -> ConsolidationGroup:
+    return ConsolidationGroup(
+        company="acme",
+        run_id=run.run_id,
+        agent_id="ada",
+        category=MemoryCategory.EPISODIC,
+        strategy="condense",
+        state=GroupState.PROPOSED,
+        source_ids=(name, "x"),
+        body=b"text",
+    )
+
+
+def _states(ledger: Ledger, run: Run) -> list[tuple[str, bytes | None]]:
+    return [(str(group.state), group.body) for group in ledger.consolidation_groups.of_run("acme", run.run_id)]
+
+
+def test_a_person_decides_about_groups_and_the_run_goes_on(ledger: Ledger, clock: StoppedClock) -> None:
+    run = _proposing(ledger, clock)
+    note = AuditNote(actor="person:Grace", action="runs.adopt", verdict=AuditVerdict.DONE)
+    decide = partial(ledger.runs.decide_groups, "acme", run.run_id, GroupState.APPROVED, by="person:Grace", note=note)
+
+    for wrong, places in (("4: no such group", [1, 4]), ("none: no such group", [])):
+        with pytest.raises(MemoryInputError, match=wrong):
+            decide(places=places)
+    with pytest.raises(MemoryInputError, match="the run proposes groups; use `memtend runs adopt`"):
+        ledger.runs.approve_held("acme", run.run_id)
+    with pytest.raises(MemoryNotFoundError):
+        ledger.runs.decide_groups("globex", run.run_id, GroupState.APPROVED, by="Eve")
+    assert ledger.audit.page("acme") == ()
+    assert _states(ledger, run) == [("proposed", b"text")] * 3
+
+    item = decide(places=[2])
+
+    assert (item.state, item.key) == (WorkState.AVAILABLE, run.run_id)
+    assert [state for state, _ in _states(ledger, run)] == ["proposed", "approved", "proposed"]
+    assert [line.action for line in ledger.audit.page("acme")] == ["runs.adopt"]
+    claimed, _ = _claim(ledger, run)
+    assert (claimed.step, claimed.allow_large) == (RunStep.ADOPTION, True)
+    with pytest.raises(MemoryInputError, match="the run is leased"):
+        decide(places=[1])
+    assert _states(ledger, run)[0] == ("proposed", b"text")
+
+
+def test_a_run_that_proposes_nothing_has_nothing_to_adopt(ledger: Ledger, clock: StoppedClock) -> None:
+    run = _held(ledger, clock)
+    with pytest.raises(MemoryInputError, match="the run proposes no group; use `memtend runs release`"):
+        ledger.runs.decide_groups("acme", run.run_id, GroupState.APPROVED, by="Ada")
+
+
+def test_a_proposal_is_dismissed_as_a_whole_or_replaced_by_a_newer_run(ledger: Ledger, clock: StoppedClock) -> None:
+    first, second = _proposing(ledger, clock), _proposing(ledger, clock)
+    assert _states(ledger, first) == []
+    ledger.runs.dismiss("acme", second.run_id, by="person:Ada")
+    assert _states(ledger, second) == [("dismissed", None)] * 3
+    third = _proposing(ledger, clock)
+    clock.advance(timedelta(hours=1))
+    run = _create(ledger, clock)
+    _, token = _claim(ledger, run)
+    ledger.runs.finish("acme", run.run_id, token, state=WorkState.DONE, counts={}, replaces_held=True)
+    found = ledger.runs.get("acme", third.run_id)
+    assert found is not None
+    assert (found.state, _states(ledger, third)) == (WorkState.DISMISSED, [])
+
+
+@pytest.mark.parametrize("statement", range(6))
+def test_a_crash_while_a_person_decides_leaves_all_of_it_or_nothing(
+    ledger: Ledger, clock: StoppedClock, statement: int
+) -> None:
+    run = _proposing(ledger, clock)
+    with crashing(ledger) as crashes, crashes.at(statement), suppress(Crash):
+        ledger.runs.decide_groups("acme", run.run_id, GroupState.APPROVED, by="Ada")
+    found = ledger.runs.get("acme", run.run_id)
+    assert found is not None
+    left = found.state, {state for state, _ in _states(ledger, run)}
+    assert left in ((WorkState.HELD, {"proposed"}), (WorkState.AVAILABLE, {"approved"}))
+
+
+def test_groups_are_not_decided_beside_an_active_run(ledger: Ledger, clock: StoppedClock) -> None:
+    run = _proposing(ledger, clock)
+    clock.advance(timedelta(hours=1))
+    _create(ledger, clock)
+    with pytest.raises(MemoryInputError, match="active"):
+        ledger.runs.decide_groups("acme", run.run_id, GroupState.APPROVED, by="Ada")
+    assert _states(ledger, run) == [("proposed", b"text")] * 3
+
+
 def test_an_agent_has_one_held_run_the_newest(ledger: Ledger, clock: StoppedClock) -> None:
     others = [_held(ledger, clock, agent_id="bob"), _held(ledger, clock, company="globex")]
     waiting = ledger.runs.create(NewRun(company="acme", agent_id="eve", planned_at=clock()))
@@ -218,11 +315,11 @@ def test_a_crash_while_a_run_becomes_held_leaves_the_old_one_or_the_new_one(
 
 def test_a_held_run_is_dismissed_and_the_audit_says_by_whom(ledger: Ledger, clock: StoppedClock) -> None:
     run, note = _held(ledger, clock), AuditNote(actor="person:Grace", action="runs.dismiss", verdict=AuditVerdict.DONE)
-    dismissed = ledger.runs.dismiss("acme", run.run_id, reason="dismissed by person:Grace", note=note)
+    dismissed = ledger.runs.dismiss("acme", run.run_id, by="person:Grace", note=note)
     assert (dismissed.state, dismissed.reason) == (WorkState.DISMISSED, "dismissed by person:Grace")
     assert dismissed.finished_at == clock()
     assert [line.action for line in ledger.audit.page("acme")] == ["runs.dismiss"]
-    for decide in (ledger.runs.approve_held, partial(ledger.runs.dismiss, reason="again")):
+    for decide in (ledger.runs.approve_held, partial(ledger.runs.dismiss, by="Ada")):
         with pytest.raises(MemoryInputError, match="the run is dismissed; only a held run"):
             decide("acme", run.run_id, note=note)
         with pytest.raises(MemoryNotFoundError):
@@ -233,10 +330,10 @@ def test_a_held_run_is_dismissed_and_the_audit_says_by_whom(ledger: Ledger, cloc
 def test_a_run_that_is_ready_or_leased_is_not_dismissed(ledger: Ledger, clock: StoppedClock) -> None:
     run = _create(ledger, clock)
     with pytest.raises(MemoryInputError, match="available"):
-        ledger.runs.dismiss("acme", run.run_id, reason="no")
+        ledger.runs.dismiss("acme", run.run_id, by="Ada")
     _claim(ledger, run)
     with pytest.raises(MemoryInputError, match="leased"):
-        ledger.runs.dismiss("acme", run.run_id, reason="no")
+        ledger.runs.dismiss("acme", run.run_id, by="Ada")
 
 
 def test_a_held_run_is_not_released_beside_an_active_one(ledger: Ledger, clock: StoppedClock) -> None:

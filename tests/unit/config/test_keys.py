@@ -97,6 +97,7 @@ memory.retrieval.passages True
 memory.consolidation.strategy dedupe
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800
+memory.consolidation.apply auto
 memory.consolidation.categories None
 memory.consolidation.min_age_days 7
 memory.consolidation.group_threshold 3
@@ -106,6 +107,7 @@ memory.consolidation.min_new 3
 memory.consolidation.max_tokens_per_run 100000
 memory.consolidation.max_removed_fraction 0.5
 memory.consolidation.max_removed_floor 20
+memory.consolidation.first_runs_fraction 0.1
 memory.consolidation.journal_days 7
 memory.consolidation.restored_hold_days 1
 memory.consolidation.archival.keep_days None

@@ -48,6 +48,8 @@ BOUNDS: list[tuple[str, list[object], list[object]]] = [
     (CONSOLIDATION + "group_max_tokens", [100], [99]),
     (CONSOLIDATION + "max_removed_fraction", [0.01, 1.0], [0.0, 1.1]),
     (CONSOLIDATION + "max_removed_floor", [0], [-1]),
+    (CONSOLIDATION + "first_runs_fraction", [0, 1.0], [-0.1, 1.1]),
+    (CONSOLIDATION + "apply", ["auto", "propose"], ["ask"]),
     (CONSOLIDATION + "journal_days", [1], [0]),
     (CONSOLIDATION + "restored_hold_days", [0], [-1]),
     (CONSOLIDATION + "retention.default_retention_days", [1, "null"], [0]),
