@@ -41,6 +41,11 @@ def summary_id(*, company: str, agent_id: str, strategy: str, source_ids: Iterab
     return _derive("summary", company, agent_id, strategy, *sorted(source_ids))
 
 
+def group_key(*, strategy: str, source_ids: Iterable[str]) -> str:
+    """Return the key of the group that a strategy makes of an agent's memories, in whatever order."""
+    return _derive("group", strategy, *sorted(source_ids))
+
+
 def question_id(*, company: str, agent_id: str, purpose: str, model: str, about: Iterable[str]) -> str:
     """Return the id of a question to a model; ``about`` is all that its answer depends on, in order."""
     return _derive("question", company, agent_id, purpose, model, *about)

@@ -34,5 +34,6 @@ def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetim
     ledger.syntheses.forget(company)
     undoable = now - timedelta(days=consolidation.journal_days)
     ledger.answers.expire(company, before=undoable)
+    ledger.consolidation_groups.expire(company, before=undoable)
     # The archive's entries go by the sweep: their copies in the company's store go first.
     return {"expired": ledger.journal.expire(company, before=undoable)}

@@ -8,6 +8,7 @@ from memcore.ledger.agents import Agents, Ticks
 from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
 from memcore.ledger.companies import Companies
+from memcore.ledger.consolidation_groups import ConsolidationGroups
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.finetune_runs import FineTuneRuns
@@ -45,6 +46,7 @@ class Ledger:
         self.dead_letters = DeadLetters(ledger, clock=clock)
         self.shared_log = SharedLog(ledger, clock=clock)
         self.syntheses = Syntheses(ledger, clock=clock)
+        self.consolidation_groups = ConsolidationGroups(ledger, clock=clock)
         self.answers = Answers(ledger, clock=clock)
         self.approvals = Approvals(ledger, clock=clock)
         self.experiences = Experiences(ledger, clock=clock)

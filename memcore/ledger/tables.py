@@ -171,6 +171,24 @@ syntheses = _table(
     Index("syntheses_of_run", "company", "run_id"),
 )
 
+#: Groups of memories that runs judged: proposed to a person and what became of it, or refused by the gate.
+consolidation_groups = _table(
+    "consolidation_groups",
+    # What the key is made of, see ConsolidationGroup.
+    *_key("company", "run_id", "group_key"),
+    Column("place", Integer, nullable=False),
+    *_required(String, "agent_id", "category", "strategy", "state"),
+    Column("source_ids", json_document(), nullable=False),
+    *_optional(String, "kept_id", "summary_id", "seen", "mode", "decided_by", "reason"),
+    # The proposed summary, without vectors; only as long as somebody may adopt it.
+    Column("body", LargeBinary),
+    *_optional(Integer, "probes", "found_before", "found_after"),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("decided_at", UtcDateTime),
+    Index("consolidation_groups_same", "company", "agent_id", "group_key"),
+    Index("consolidation_groups_oldest", "company", "created_at"),
+)
+
 #: What models answered, by question: asked once, however often the asker dies.
 answers = _table(
     "answers",

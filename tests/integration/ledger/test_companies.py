@@ -26,6 +26,7 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, LeaseLostError, MemoryNotFoundError
 from memcore.jobs import AppliedPayload, EvolvePayload, Use
 from memcore.ledger.agents import AgentSpec
+from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.database import equals
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.learning.patterns import PatternKind, Window
@@ -101,6 +102,19 @@ def _skill(skill_id: str, clock: StoppedClock) -> Skill:
         skill_id=skill_id, approval_id="one", pattern_id="pattern", state=SkillState.ACTIVE, confidence=1.0, text="{}",
         published_at=at, changed_at=at,
     )  # fmt: skip
+
+
+def _group(company: str) -> ConsolidationGroup:
+    return ConsolidationGroup(
+        company=company,
+        run_id=f"night of {COMPANY}",
+        agent_id=AGENT,
+        category=MemoryCategory.SOCIAL,
+        strategy="condense",
+        state=GroupState.APPROVED,
+        source_ids=("a", "b"),
+        body=company.encode(),
+    )
 
 
 def _applied(ledger: Ledger, clock: StoppedClock, company: str) -> bool:
@@ -237,6 +251,13 @@ WRITES: dict[str, Call] = {
     "answers.forget": lambda ledger, _, c: ledger.answers.forget(c, f"night of {COMPANY}"),
     "answers.expire": lambda ledger, clock, c: ledger.answers.expire(c, before=clock() + timedelta(days=400)),
     "syntheses.forget": lambda ledger, _, c: ledger.syntheses.forget(c),
+    "consolidation_groups.note": lambda ledger, _, c: ledger.consolidation_groups.note([_group(c)]),
+    "consolidation_groups.decide": lambda ledger, _, c: ledger.consolidation_groups.decide(
+        c, f"night of {COMPANY}", [1, 2], GroupState.ADOPTED
+    ),
+    "consolidation_groups.expire": lambda ledger, clock, c: ledger.consolidation_groups.expire(
+        c, before=clock() + 400 * DAY
+    ),
     "compressions.request_for": lambda ledger, _, c: ledger.compressions.request_for(c, AGENT),
     "compressions.finish": lambda ledger, _, c: _heard(
         lambda: ledger.compressions.finish(c, *_held(ledger, "compressions"))
@@ -378,6 +399,10 @@ VIEWS: dict[str, Call] = {
     **reindexing_calls.VIEWS,
     **finetuning_calls.VIEWS,
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
+    "consolidation_groups.of_run": lambda ledger, _, c: ledger.consolidation_groups.of_run(c, f"night of {COMPANY}"),
+    "consolidation_groups.judged": lambda ledger, _, c: ledger.consolidation_groups.judged(
+        c, AGENT, [_group(c).group_key], states=GroupState
+    ),
 }
 
 #: Calls whose company stands in what they are given.
@@ -387,6 +412,7 @@ INSIDE = {
     "runs.create",
     "dead_letters.put",
     "journal.prepare",
+    "consolidation_groups.note",
     "spending.reserve",
     "skills.apply",
 }
@@ -431,6 +457,7 @@ def test_what_a_company_does_changes_nothing_of_another(
         "archive.put",
         "answers.claim_question",
         "syntheses.claim",
+        "consolidation_groups.note",
         "approvals.file",
         "org.publish",
         "experiences.append",

@@ -1,0 +1,172 @@
+"""Groups of memories that runs judged: proposed to a person and what became of it, or refused by the gate."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+from sqlalchemy import Connection, delete, func, select, update
+
+from memcore import ids
+from memcore.ledger.database import Records, Row, equals
+from memcore.ledger.rows import RecordRow, decode, encode
+from memcore.ledger.tables import consolidation_groups
+from memcore.models.archival import ArchivalMode
+from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime, MemoryCategory
+from memcore.records import MemoryRecord
+
+
+class GroupState(StrEnum):
+    """What became of a group."""
+
+    #: A person has to decide.
+    PROPOSED = "proposed"
+    #: A person has adopted it; a worker has still to replace the memories.
+    APPROVED = "approved"
+    #: The memories were replaced.
+    ADOPTED = "adopted"
+    #: A person decided against it.
+    DISMISSED = "dismissed"
+    #: The gate decided against it.
+    REFUSED = "refused"
+
+
+class ConsolidationGroup(Frozen):
+    """Memories of an agent that one summary would replace, or has replaced.
+
+    Attributes:
+        place: its number in the run, from 1; given when it is kept.
+        kept_id: the memory of their group that stays.
+        seen: a hash of the memories as they were when the summary was written.
+        mode: how the memories are archived when the summary replaces them.
+        body: the summary without its vectors, see :attr:`summary`; None unless somebody may adopt it.
+        probes: questions that the gate asked.
+        found_before: probes that the memories answered.
+        found_after: probes that the summary would answer.
+        reason: why an adopted group was left as it was.
+    """
+
+    company: str
+    run_id: str
+    agent_id: str
+    place: int = 0
+    category: MemoryCategory
+    strategy: str
+    state: GroupState
+    source_ids: tuple[str, ...]
+    kept_id: str | None = None
+    summary_id: str | None = None
+    seen: str | None = None
+    mode: ArchivalMode | None = None
+    body: bytes | None = Field(default=None, repr=False)
+    probes: int | None = None
+    found_before: int | None = None
+    found_after: int | None = None
+    decided_at: BoundedTime | None = None
+    decided_by: str | None = None
+    reason: str | None = None
+    created_at: BoundedTime | None = None
+
+    @property
+    def group_key(self) -> str:
+        """The same for the same strategy and memories, whichever run judges them."""
+        return ids.group_key(strategy=self.strategy, source_ids=self.source_ids)
+
+    @property
+    def summary(self) -> MemoryRecord | None:
+        """The proposed summary, without vectors."""
+        return None if self.body is None else decode(RecordRow(self.body, None, None, None))
+
+
+def packed_summary(summary: MemoryRecord) -> bytes:
+    """Return a summary as a group keeps it. Raises MemoryInputError."""
+    return encode(summary).body
+
+
+class ConsolidationGroups(Records[ConsolidationGroup]):
+    """The table of groups."""
+
+    _table = consolidation_groups
+    _model = ConsolidationGroup
+
+    def note(self, groups: Sequence[ConsolidationGroup]) -> None:
+        """Keep groups of one run; one that the run has judged before keeps its place and takes the new values."""
+        if not groups:
+            return
+        run = equals(consolidation_groups, company=groups[0].company, run_id=groups[0].run_id)
+        columns, now = set(consolidation_groups.c.keys()) - {"place", "created_at"}, self._clock()
+        with self._database.write() as connection:
+            last: int = connection.execute(
+                select(func.coalesce(func.max(consolidation_groups.c.place), 0)).where(run)
+            ).scalar_one()
+            for group in groups:
+                values: Row = {**group.model_dump(include=columns), "source_ids": list(group.source_ids)}
+                values |= {name: str(values[name]) for name in ("category", "state")}
+                values["mode"] = group.mode and str(group.mode)
+                its = run & (consolidation_groups.c.group_key == group.group_key)
+                if not connection.execute(update(consolidation_groups).where(its).values(values)).rowcount:
+                    last += 1
+                    values |= {"group_key": group.group_key, "place": last, "created_at": now}
+                    connection.execute(consolidation_groups.insert().values(values))
+
+    def of_run(self, company: str, run_id: str, *, state: GroupState | None = None) -> tuple[ConsolidationGroup, ...]:
+        """Return the run's groups in their order; with a state only those."""
+        which = equals(consolidation_groups, company=company, run_id=run_id)
+        if state is not None:
+            which &= consolidation_groups.c.state == state
+        return self._all(select(consolidation_groups).where(which).order_by(consolidation_groups.c.place))
+
+    def judged(
+        self, company: str, agent_id: str, group_keys: Collection[str], *, states: Iterable[GroupState]
+    ) -> frozenset[str]:
+        """Return those of the keys that an earlier run left in one of these states: refused, or dismissed."""
+        table = consolidation_groups
+        query = select(table.c.group_key).where(equals(table, company=company, agent_id=agent_id))
+        query = query.where(table.c.state.in_([each.value for each in states]))
+        return frozenset(row["group_key"] for row in self._database.rows_with(query, table.c.group_key, group_keys))
+
+    def decide(
+        self, company: str, run_id: str, places: Collection[int], state: GroupState, *, reason: str | None = None
+    ) -> None:
+        """Say what became of groups that a person has adopted; the text goes unless somebody may adopt them again."""
+        values: Row = {"state": state.value, "reason": reason}
+        if state is not GroupState.PROPOSED:
+            values["body"] = None
+        which = equals(consolidation_groups, company=company, run_id=run_id, state=GroupState.APPROVED.value)
+        self._update(which & consolidation_groups.c.place.in_(sorted(places)), values)
+
+    def expire(self, company: str, *, before: datetime) -> int:
+        """Delete a company's groups that were judged, and decided, before a time, and return how many."""
+        table = consolidation_groups.c
+        is_undecided = table.decided_at.is_(None) | (table.decided_at < before)
+        return self._delete(table.company == company, table.created_at < before, is_undecided)
+
+
+def answer_proposed(
+    connection: Connection,
+    company: str,
+    run_id: str,
+    state: GroupState,
+    *,
+    by: str,
+    at: datetime,
+    places: Collection[int] | None,
+) -> tuple[int, ...]:
+    """Note what a person decided about the proposed groups of a run, or some of them, and return their places."""
+    table = consolidation_groups
+    which = equals(table, company=company, run_id=run_id, state=GroupState.PROPOSED.value)
+    if places is not None:
+        which &= table.c.place.in_(sorted(places))
+    values: Row = {"state": state.value, "decided_at": at, "decided_by": by, "reason": None}
+    if state is GroupState.DISMISSED:
+        values["body"] = None
+    query = update(table).where(which).values(values).returning(table.c.place)
+    return tuple(sorted(connection.execute(query).scalars()))
+
+
+def withdraw_proposed(connection: Connection, company: str, run_ids: Collection[str]) -> None:
+    """Delete what runs propose: newer proposals take their place."""
+    table = consolidation_groups
+    which = equals(table, company=company, state=GroupState.PROPOSED.value) & table.c.run_id.in_(sorted(run_ids))
+    connection.execute(delete(table).where(which))
