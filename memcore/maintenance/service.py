@@ -13,6 +13,7 @@ from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig
 from memcore.config.policy import Policy
+from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.jobs import Done, Outcome, Skipped
@@ -27,10 +28,11 @@ from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
 from memcore.maintenance.consolidation.condense import CorpusVocabulary
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import AnswerSource
-from memcore.maintenance.consolidation.step import apply_consolidation
+from memcore.maintenance.consolidation.step import PendingAnswers, apply_consolidation
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.gate import Gate, gate_counts
 from memcore.maintenance.plan import (
     MaintenancePlan,
     make_plan,
@@ -57,6 +59,7 @@ class MaintenanceService:
 
     Args:
         level: how long memories live unless an agent has a level of its own.
+        retrieval: how the agents' prompts are made; the gate makes its own alike.
         has_model: whether a language model is connected to the workers that ask one; runs themselves never do.
         value: the value of a memory when an agent has too many; left out, the installed rule or the shipped one.
     """
@@ -69,6 +72,7 @@ class MaintenanceService:
     level: MemoryLevel
     timeouts: Timeouts = Timeouts()  # noqa: RUF009  # a frozen value
     pruning: PruningConfig | None = None
+    retrieval: MemoryRetrievalConfig = MemoryRetrievalConfig()  # noqa: RUF009  # a frozen value
     clock: Clock = utc_now
     has_model: bool = False
     build_strategy: StrategyBuilder = build_consolidation_strategy
@@ -104,6 +108,7 @@ class MaintenanceService:
             level=memory.level,
             timeouts=Timeouts.of(memory.options),
             pruning=memory.procedural.pruning if memory.procedural.enabled else None,
+            retrieval=memory.retrieval,
             has_model=has_model,
             clock=clock,
         )
@@ -119,7 +124,9 @@ class MaintenanceService:
         plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=missing)
         if not in_detail:
             return plan
-        return await with_details(plan, snapshot, strategy, MemoryScorer(snapshot, self.value), answers=answers)
+        return await with_details(
+            plan, snapshot, strategy, MemoryScorer(snapshot, self.value), answers=answers, gate=self._gate(snapshot)
+        )
 
     async def run(self, run_id: str) -> Outcome:
         """Execute a run to its end or its next stop; a further call continues where it stopped.
@@ -220,14 +227,18 @@ class MaintenanceService:
         if run.step in {RunStep.RETENTION, RunStep.CONSOLIDATION}:
             if missing is not None:
                 return _wait(run, attempt, missing, MODEL_DELAY)
-            most = run.approved and run.approved.merged - run_counts(self.ledger.journal, run)["consolidated"]
-            wait = await apply_consolidation(store, strategy, self.ledger.syntheses, most=most) if strategy else None
+            wait = await self._consolidate(store, strategy) if strategy else None
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
             self._advance(run, token, RunStep.ENFORCEMENT)
         most = run.approved and run.approved.enforced - run_counts(self.ledger.journal, run)["enforced"]
         await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
         return None
+
+    async def _consolidate(self, store: JournaledStore, strategy: ConsolidationStrategy) -> PendingAnswers | None:
+        run = store.run
+        most = run.approved and run.approved.merged - run_counts(self.ledger.journal, run)["consolidated"]
+        return await apply_consolidation(store, strategy, self.ledger.syntheses, self._gate(store.snapshot), most=most)
 
     async def _retention(self, store: JournaledStore, token: str) -> None:
         """Remove what ended, expired or is too old, and the pruned lessons; where nothing is due, the store counts."""
@@ -249,12 +260,23 @@ class MaintenanceService:
         except MemoryConfigError as error:
             return None, str(error)
 
+    def _gate(self, snapshot: AgentSnapshot) -> Gate:
+        return Gate(snapshot, self.policy.gate, self.retrieval)
+
+    def _counts(self, run: Run) -> dict[str, int]:
+        counts = run_counts(self.ledger.journal, run)
+        if run.kind == "maintenance":
+            counts |= gate_counts(self.ledger.consolidation_groups.of_run(self.company, run.run_id))
+        return counts
+
     def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> None:
-        counts |= run_counts(self.ledger.journal, run)
+        counts |= self._counts(run)
         self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
 
     def _done(self, run: Run, token: str) -> Outcome:
-        counts = self._finish(run, token, WorkState.DONE)
+        stayed = self._counts(run).get("gate_refused")
+        reason = f"the gate refused {stayed} groups: their memories stay as they are" if stayed else None
+        counts = self._finish(run, token, WorkState.DONE, reason)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)
 
@@ -268,14 +290,14 @@ class MaintenanceService:
         _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
 
     def _finish(self, run: Run, token: str, state: WorkState, reason: str | None = None) -> dict[str, int]:
-        counts = run_counts(self.ledger.journal, run)
+        counts = self._counts(run)
         self.ledger.runs.finish(self.company, run.run_id, token, state=state, counts=counts, reason=reason)
         return counts
 
     def _hold(self, run: Run, token: str, plan: MaintenancePlan, reason: str) -> Outcome:
         merged, enforced = plan.removed_by(RunStep.CONSOLIDATION), plan.removed_by(RunStep.ENFORCEMENT)
         shown = {"planned": plan.guarded, PLANNED_MERGED: merged, PLANNED_ENFORCED: enforced}
-        counts = run_counts(self.ledger.journal, run) | shown
+        counts = self._counts(run) | shown
         self.ledger.runs.finish(self.company, run.run_id, token, state=WorkState.HELD, counts=counts, reason=reason)
         _log.warning(MaintenanceEvent.HELD, extra={**_about(run), "planned": plan.guarded, "live": plan.left})
         return Skipped(reason=reason)

@@ -23,7 +23,8 @@ _READS = frozenset(
         "journal.gone", "journal.journal_entries", "journal.next_seq", "journal.open_of", "journal.overtaken",
         "journal.protected_by_undo", "journal.removals", "journal.tombstoned", "journal.totals",
         "journal.undoable", "lineage.exchanges", "log.history", "runs.get", "skills.get",
-        "companies.paused", "syntheses.of_run", "uses.of",
+        "companies.paused", "syntheses.of_run", "uses.of", "backend.document_vectors", "backend.query_vectors",
+        "consolidation_groups.judged", "consolidation_groups.of_run",
     )
 )  # fmt: skip
 
@@ -163,6 +164,7 @@ class _WatchedLedger:
         self.uses = _Watched(inner.uses, "uses", faults)
         self.companies = _Watched(inner.companies, "companies", faults)
         self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
+        self.consolidation_groups = _Watched(inner.consolidation_groups, "consolidation_groups", faults)
         self.answers = _Watched(inner.answers, "answers", faults)
         self.experiences = _Watched(inner.experiences, "experiences", faults)
         self.compressions = _Watched(inner.compressions, "compressions", faults)

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 from operator import attrgetter
 
+from memcore import ids
 from memcore.backends.protocol import pages
 from memcore.errors import AnswerMissingError, ProviderError
 from memcore.jobs import Use
+from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.llm_answers import Syntheses, Synthesis
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.strategy import (
@@ -20,6 +22,7 @@ from memcore.maintenance.consolidation.strategy import (
 )
 from memcore.maintenance.enforcement import total_use
 from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.gate import Gate
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
@@ -48,6 +51,7 @@ class _Part:
     counts: EntryCounts = field(default_factory=EntryCounts)
     unanswered: tuple[str, ...] = ()
     mode: ArchivalMode = ArchivalMode.EXTRACTIVE
+    judged: ConsolidationGroup | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +73,27 @@ async def groups_by_filter(
         members: list[SummaryCandidate] = []
         async for page in pages(snapshot.backend, where):
             members += map(SummaryCandidate.of, list(filter(snapshot.may_merge, page)))
-        yield where, list(strategy.parts(members))
+        yield where, _not_refused(snapshot, strategy, list(strategy.parts(members)))
+
+
+def _not_refused(
+    snapshot: AgentSnapshot, strategy: ConsolidationStrategy, groups: list[SummaryGroup]
+) -> list[SummaryGroup]:
+    """Leave out the groups that the gate refused as they are, in the days of the journal; no model is asked again."""
+    if not groups or not snapshot.policy.gate.enabled:
+        return groups
+    keys = [ids.group_key(strategy=strategy.name, source_ids=group.ids) for group in groups]
+    judged = snapshot.ledger.consolidation_groups.judged
+    refused = judged(snapshot.company, snapshot.agent_id, keys, states=[GroupState.REFUSED])
+    return [group for group, key in zip(groups, keys, strict=True) if key not in refused]
 
 
 async def apply_consolidation(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None = None
+    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, gate: Gate, *, most: int | None = None
 ) -> PendingAnswers | None:
     """Replace each part by its summary; return the answers that the run waits for, or None when it is done.
+
+    A part whose summary the gate refuses stays as it is.
 
     Of a released run at most so many memories are replaced as a person was shown (``most``).
 
@@ -87,22 +105,24 @@ async def apply_consolidation(
     run = store.run
     planned = syntheses.of_run(run.company, run.run_id)
     if planned:
-        moved = await _finish(store, strategy, syntheses, planned)
+        moved = await _finish(store, strategy, syntheses, gate, planned)
     else:
-        moved = await _begin(store, strategy, syntheses, most=most)
+        moved = await _begin(store, strategy, syntheses, gate, most=most)
     counts = {
         "removed": sum(each.counts.outgoing for each in moved),
         "summaries": sum(each.counts.incoming for each in moved),
     }
     facts = {"agent_id": run.agent_id, "strategy": strategy.name}
     _log.info(MaintenanceEvent.STRATEGY_COMPLETED, extra={**facts, **counts})
+    if refused := sum(part.judged is not None and part.judged.state is GroupState.REFUSED for part in moved):
+        _log.info(MaintenanceEvent.GATE_REFUSED, extra={**facts, "refused": refused})
     if not (planned or any(part.unanswered for part in moved)):
         return None
     return _pending(syntheses.of_run(run.company, run.run_id), now=store.snapshot.now)
 
 
 async def _begin(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None
+    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, gate: Gate, *, most: int | None
 ) -> list[_Part]:
     """Replace the parts that need no model, and record those that do."""
     moved: list[_Part] = []
@@ -116,7 +136,7 @@ async def _begin(
                 _Part(ids=each.ids, kept_id=each.kept.id if each.kept else None, category=each.members[0].category)
                 for each in batch
             ]
-            await _replace(store, strategy, where, found)
+            await _replace(store, strategy, gate, where, found)
             moved += found
     left = [
         Synthesis(
@@ -154,7 +174,11 @@ def _batches(groups: Sequence[SummaryGroup]) -> Iterator[list[SummaryGroup]]:
 
 
 async def _finish(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, planned: tuple[Synthesis, ...]
+    store: JournaledStore,
+    strategy: ConsolidationStrategy,
+    syntheses: Syntheses,
+    gate: Gate,
+    planned: tuple[Synthesis, ...],
 ) -> list[_Part]:
     """Replace the parts whose answers have come."""
     moved: list[_Part] = []
@@ -164,7 +188,7 @@ async def _finish(
         part = _Part(ids=frozenset(synthesis.source_ids), kept_id=synthesis.kept_id, category=synthesis.category)
         where = store.snapshot.mergeable(synthesis.category)
         if where is not None:
-            await _replace(store, strategy, where, [part])
+            await _replace(store, strategy, gate, where, [part])
         moved.append(part)
         if part.unanswered:
             # Some were pinned, changed or removed since the model was asked: it is asked about what is left.
@@ -175,20 +199,22 @@ async def _finish(
 
 
 async def _replace(
-    store: JournaledStore, strategy: ConsolidationStrategy, where: Where, parts: Sequence[_Part]
+    store: JournaledStore, strategy: ConsolidationStrategy, gate: Gate, where: Where, parts: Sequence[_Part]
 ) -> None:
     """Replace the memories of each part that still match the filter; each part is one journal entry."""
     kept_ids = sorted({part.kept_id for part in parts if part.kept_id is not None})
     kept = await store.snapshot.backend.get_many(store.run.agent_id, kept_ids) if kept_ids else ()
     by_id = {record.entry.id: record for record in kept}
-    removals = [_removal(store, strategy, part, kept=by_id.get(part.kept_id or "")) for part in parts]
+    removals = [_removal(store, strategy, gate, part, kept=by_id.get(part.kept_id or "")) for part in parts]
     entry_counts = await store.remove_parts(where, removals, reason="consolidated")
     for part, counts in zip(parts, entry_counts, strict=True):
         part.counts = counts
+    # After the journal: a worker that dies in between leaves figures out, and no group that stayed is said to be gone.
+    store.snapshot.ledger.consolidation_groups.note([part.judged for part in parts if part.judged is not None])
 
 
 def _removal(
-    store: JournaledStore, strategy: ConsolidationStrategy, part: _Part, *, kept: MemoryRecord | None
+    store: JournaledStore, strategy: ConsolidationStrategy, gate: Gate, part: _Part, *, kept: MemoryRecord | None
 ) -> PlannedRemoval:
     async def written(sources: tuple[MemoryRecord, ...]) -> MemoryRecord | None:
         if len(sources) < LEAST_SOURCES:
@@ -204,7 +230,25 @@ def _removal(
         summary = summary_record(sources, draft, company=store.run.company, strategy=strategy.name)
         if draft.same_as is not None:
             _carry_uses(store, sources, summary)
-        return summary
+        verdict = await gate.judge(sources, summary)
+        if verdict is None:
+            return summary
+        part.judged = ConsolidationGroup(
+            company=store.run.company,
+            run_id=store.run.run_id,
+            agent_id=store.run.agent_id,
+            category=part.category,
+            strategy=strategy.name,
+            state=GroupState.REFUSED if verdict.is_refused else GroupState.ADOPTED,
+            source_ids=summary.lineage.summary_of,
+            kept_id=part.kept_id,
+            summary_id=summary.entry.id,
+            mode=part.mode,
+            probes=verdict.figures.probes,
+            found_before=verdict.figures.found_before,
+            found_after=verdict.figures.found_after,
+        )
+        return None if verdict.is_refused else verdict.summary
 
     # Archived always: a summary loses words, the archive does not.
     return PlannedRemoval(ids=part.ids, replace=written, archive_as=lambda _: part.mode)
