@@ -274,8 +274,9 @@ class MaintenanceService:
         self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
 
     def _done(self, run: Run, token: str) -> Outcome:
-        stayed = self._counts(run).get("gate_refused")
-        reason = f"the gate refused {stayed} groups: their memories stay as they are" if stayed else None
+        found = self._counts(run)
+        stayed, every = found.get("gate_refused"), found.get("gate_refused", 0) + found.get("summaries", 0)
+        reason = f"the gate refused {stayed} of {every} groups; their memories stay as they are" if stayed else None
         counts = self._finish(run, token, WorkState.DONE, reason)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)

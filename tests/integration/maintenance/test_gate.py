@@ -21,7 +21,9 @@ from memcore.maintenance.consolidation.strategy import (
     CompositeConsolidationStrategy,
     HighestRelevanceSelector,
     SummaryDraft,
+    summary_record,
 )
+from memcore.maintenance.gate import Gate
 from memcore.maintenance.service import MaintenanceService
 from memcore.records import MemoryRecord
 
@@ -90,7 +92,7 @@ async def test_a_group_that_would_lose_answers_stays_and_another_is_replaced(
     assert done.counts["gate_refused"] == 1
     assert (done.counts["consolidated"], done.counts["summaries"]) == (4, 1)
     assert done.counts["gate_probes"] >= done.counts["gate_found_before"] > done.counts["gate_found_after"]
-    assert "refused 1 groups" in (done.reason or "")
+    assert "refused 1 of 2 groups" in (done.reason or "")
     assert set(FACTS) <= await live_texts(world)
     groups = world.ledger.consolidation_groups.of_run(COMPANY, run.run_id)
     assert Counter(group.state for group in groups) == {GroupState.REFUSED: 1, GroupState.ADOPTED: 1}
@@ -167,3 +169,40 @@ async def test_a_crash_at_any_call_leaves_the_same_in_the_end(make_maintenance_f
         assert await live_texts(world) == expected, calm.calls[at]
         assert world.run(run.run_id).counts["gate_refused"] == 1, calm.calls[at]
         await world.check_balance()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_summary_that_says_all_loses_nothing(world: MaintenanceFixture, seed: int) -> None:
+    world.backend = VectorInMemory(company=COMPANY, clock=world.clock)
+    texts = [" ".join(text.split()[seed % 3 :]) for text in (*FACTS, *TALK)]
+    sources = [memory(n, content=text) for n, text in enumerate(texts[seed : seed + 5], 1)]
+    await world.store(sources)
+    gate = Gate(world.service()._snapshot(AGENT), GateConfig(max_loss=0.0), NO_ZOOM)
+    summary = summary_record(sources, SummaryDraft(content="\n".join(texts)), company=COMPANY, strategy="test")
+    verdict = await gate.judge(sources, summary)
+    assert verdict is not None
+    assert verdict.figures.found_before > 0
+    assert verdict.figures.loss == 0.0
+    assert not verdict.is_refused
+    assert verdict.summary.vectors is not None
+
+
+async def test_judging_again_in_the_same_order_gives_the_same(world: MaintenanceFixture) -> None:
+    world.backend = VectorInMemory(company=COMPANY, clock=world.clock)
+    sources = [memory(n, content=text) for n, text in enumerate((*FACTS, *TALK), 1)]
+    await world.store(sources)
+    parts = [sources[:5], sources[5:]]
+    seen = []
+    for _ in range(2):
+        gate = Gate(world.service()._snapshot(AGENT), GateConfig(), NO_ZOOM)
+        drafts = [
+            summary_record(part, SummaryDraft(content="Things."), company=COMPANY, strategy="t") for part in parts
+        ]
+        verdicts = [await gate.judge(part, draft) for part, draft in zip(parts, drafts, strict=True)]
+        # A refused group is as it was before it was judged.
+        again = summary_record(parts[0], SummaryDraft(content="Again."), company=COMPANY, strategy="u")
+        verdicts.append(await gate.judge(parts[0], again))
+        assert [verdict and verdict.is_refused for verdict in verdicts] == [True, True, True]
+        assert len({verdict.figures for verdict in (verdicts[0], verdicts[2]) if verdict}) == 1
+        seen.append([verdict and (verdict.figures, verdict.is_refused) for verdict in verdicts])
+    assert seen[0] == seen[1]
