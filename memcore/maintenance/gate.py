@@ -23,8 +23,8 @@ from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
-#: Most probes of a group. More would cost over a fifth of a run's time (docs/benchmarks/2026-11.md).
-MOST_PROBES = 2
+#: Most probes of a group, and of each group after so many: more would cost over a fifth of a long run's time.
+MOST_PROBES, MOST_LATER, LATER_FROM = 2, 1, 100
 
 #: Longest passage, in characters, of which one question is made.
 _LONGEST = 300
@@ -161,6 +161,7 @@ class Gate:
         self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive})
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._shadow: ShadowMemories | None = None
+        self._judged = 0
 
     async def judge(self, sources: Sequence[MemoryRecord], summary: MemoryRecord) -> Verdict | None:
         """Return what the gate says about replacing the sources; None where nothing is lost, or can be judged.
@@ -179,7 +180,9 @@ class Gate:
             return None
         await shadow.add(sources)
         texts = [source.entry.content for source in sources]
-        probes = probes_of(texts, summary.entry.content, rarity=shadow.rarity)
+        most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
+        probes = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
+        self._judged += 1
         await shadow.ask([probe.question for probe in probes])
         found = await self._found(probes, shadow)
         (vectors,) = await shadow.add([replace(summary, vectors=None)])

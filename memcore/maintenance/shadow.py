@@ -1,5 +1,6 @@
 """A shadow of an agent's memories: ranks them in this process as the store does, without a call of it."""
 
+from array import array
 from collections.abc import Collection, Iterable, Sequence
 from typing import Self
 
@@ -17,6 +18,7 @@ from memcore.records import ArchivedCopy, MemoryRecord, Vectors
 MOST_MEMORIES = 1_000
 
 _Mask = NDArray[np.bool_]
+_NONE = array("q")
 
 
 class ShadowMemories:
@@ -36,9 +38,9 @@ class ShadowMemories:
         self._dense = np.zeros((0, 0), dtype=np.float32)
         self._own: _Mask = np.zeros(0, dtype=np.bool_)
         self._archived: _Mask = np.zeros(0, dtype=np.bool_)
-        #: Of each term the memories that have it, and its weight in them.
-        self._rows: dict[int, list[int]] = {}
-        self._weights: dict[int, list[float]] = {}
+        #: Of each term the memories that have it, and its weight in them; arrays, since a usual word is in thousands.
+        self._rows: dict[int, array[int]] = {}
+        self._weights: dict[int, array[float]] = {}
         self._last_terms: tuple[int, ...] = ()
         self._rarity: dict[str, float] = {}
         #: Of each question its vector and its similarity to the first memories; none to those that came after.
@@ -74,7 +76,7 @@ class ShadowMemories:
     async def ask(self, questions: Sequence[str]) -> None:
         """Embed the questions that will be searched for; those before are forgotten."""
         rows = await self._backend.query_vectors(questions)
-        scores = rows @ self._dense[: len(self._entries)].T if len(self._entries) else np.zeros((len(rows), 0))
+        scores = rows @ self._dense[: len(self._entries)].T
         self._asked = {text: (row, near) for text, row, near in zip(questions, rows, scores, strict=True)}
 
     def restore(self, ids: Iterable[str]) -> None:
@@ -138,8 +140,9 @@ class ShadowMemories:
         there = self._own | self._archived if include_archived else self._own
         worded = np.zeros(size, dtype=np.float32)
         for index in self._encoder.encode_query(query.text or "").indices:
-            if rows := self._rows.get(index):
-                worded[rows] += np.array(self._weights[index], dtype=np.float32) * self._idf(index, there)
+            if index in self._rows:
+                weights = np.frombuffer(self._weights[index], dtype=np.float32)
+                worded[self._having(index)] += weights * np.float32(self._idf(index, there))
         has_meaning = bool(np.any(vector))
 
         def lists(mask: _Mask) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
@@ -173,9 +176,11 @@ class ShadowMemories:
             for place in places
         )
 
+    def _having(self, index: int) -> NDArray[np.int64]:
+        return np.frombuffer(self._rows.get(index, _NONE), dtype=np.int64)
+
     def _idf(self, index: int, there: _Mask) -> float:
-        rows = self._rows.get(index)
-        with_it = int(np.count_nonzero(there[rows])) if rows else 0
+        with_it = int(np.count_nonzero(there[self._having(index)]))
         return float(np.log1p((np.count_nonzero(there) - with_it + 0.5) / (with_it + 0.5)))
 
     def _grow(self, more: int, vectors: Sequence[Vectors]) -> None:
@@ -201,8 +206,8 @@ class ShadowMemories:
         if vectors.sparse is not None:
             self._last_terms = vectors.sparse.indices
             for index, weight in zip(vectors.sparse.indices, vectors.sparse.values, strict=True):
-                self._rows.setdefault(index, []).append(place)
-                self._weights.setdefault(index, []).append(weight)
+                self._rows.setdefault(index, array("q")).append(place)
+                self._weights.setdefault(index, array("f")).append(weight)
 
 
 def _best(among: NDArray[np.intp], scores: NDArray[np.float32], limit: int) -> list[int]:
