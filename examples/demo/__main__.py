@@ -17,7 +17,15 @@ from examples.demo.learning import Learning
 from examples.demo.learning_report import show_learning
 from examples.demo.model import DemoModel, demo_model
 from examples.demo.proposal import show_proposal
-from examples.demo.report import show_balances, show_lesson, show_run, show_searches, show_undo, show_why
+from examples.demo.report import (
+    show_balances,
+    show_lesson,
+    show_refused,
+    show_run,
+    show_searches,
+    show_undo,
+    show_why,
+)
 from examples.demo.running import running
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from ops.cli.console import say
@@ -75,6 +83,7 @@ def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> bool:
     runs = demo.run_maintenance(stored, due=now)
     say("\nThe first maintenance run, started by beat: what each agent had, what was removed and what was created")
     show_run(runs, {agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
+    show_refused(demo, runs)
     show_searches(demo, searches(now))
     show_why(demo, runs[scenario.agent])
     stored[scenario.agent] += show_lesson(demo, scenario.agent, model=model.about)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from examples.demo.balance import Balance
 from examples.demo.fleet import FleetQuestion
 from examples.demo.fleet_night import FleetDemo
+from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.llm_usage import UsageBy
 from memcore.ledger.runs import Run
 from ops.cli.console import say, show_rows
@@ -40,6 +41,18 @@ def show_run(runs: Mapping[str, Run], balances: Mapping[str, Balance]) -> None:
     for agent_id, run in runs.items():
         if run.reason:
             say(f"{agent_id}: {run.state}: {run.reason}")
+
+
+def show_refused(demo: FleetDemo, runs: Mapping[str, Run]) -> None:
+    """Print a group that the gate refused, with its figures."""
+    groups = demo.ledger.consolidation_groups
+    refused = [
+        each for run in runs.values() for each in groups.of_run(demo.company, run.run_id, state=GroupState.REFUSED)
+    ]
+    say(f"\nthe gate refused {len(refused)} groups, because prompts would have answered less")
+    for group in refused[:1]:
+        of = f"{len(group.source_ids)} memories of {group.agent_id}"
+        say(f"  one is of {of}: of {group.found_before} answers their summary would have left {group.found_after}")
 
 
 def show_searches(demo: FleetDemo, questions: Iterable[FleetQuestion]) -> None:

@@ -8,7 +8,10 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from enum import StrEnum
 from typing import Protocol, cast, runtime_checkable
 
-from memcore.backends.fusion import RankedLists
+import numpy as np
+from numpy.typing import NDArray
+
+from memcore.backends.fusion import HybridBackend, RankedLists
 from memcore.models.memory import (
     RESERVED_PREFIX,
     Excluded,
@@ -19,7 +22,7 @@ from memcore.models.memory import (
     MemoryStoreRequest,
 )
 from memcore.models.organization import OrgFact
-from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
 
 #: Most records a scan returns in one page; a page with vectors of 256 entries stays near one megabyte.
 MAX_PAGE = 256
@@ -222,6 +225,23 @@ class ArchiveIndex(Protocol):
 def archive_index_of(backend: object) -> ArchiveIndex | None:
     """Return the backend as an index of archived memories; None when it keeps none."""
     return cast("ArchiveIndex", backend) if hasattr(backend, "index_archived") else None
+
+
+class VectorBackend(MemoryBackend, BatchBackend, HybridBackend, Protocol):
+    """A hybrid backend that makes vectors without storing anything; ask ``vector_backend_of`` for it."""
+
+    async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
+        """Return the vectors under which it would store each memory. Raises MemoryEmbeddingError."""
+        ...
+
+    async def query_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vector of each question, one row for each; zeros where it has none. Raises as above."""
+        ...
+
+
+def vector_backend_of(backend: object) -> VectorBackend | None:
+    """Return the backend as one that makes vectors; None when it makes none."""
+    return cast("VectorBackend", backend) if hasattr(backend, "query_vectors") else None
 
 
 # Every publication and every retraction makes a version of the shared knowledge, and each search sees one version: what

@@ -104,6 +104,20 @@ class CondenseConfig(Frozen):
     target_tokens: int = Field(default=800, ge=50)
 
 
+class GateConfig(Frozen):
+    """Let a lossy summary replace memories only if the agent's prompts still answer what they answered.
+
+    Attributes:
+        enabled: whether summaries are judged; ``dedupe`` loses nothing, so it never is.
+        max_loss: the share of a group's answered questions that its summary may lose; a group that loses more stays.
+        prompt_tokens: the tokens of the agent's prompts that are for memories.
+    """
+
+    enabled: bool = True
+    max_loss: float = Field(default=0.02, ge=0.0, le=1.0)
+    prompt_tokens: int = Field(default=1000, ge=50)
+
+
 class LLMConsolidationConfig(Frozen):
     """Bound what one summary by a language model sends and receives.
 
@@ -245,6 +259,7 @@ class ConsolidationConfig(Frozen):
             max_removed_floor; 0 lets the first runs wait like all others.
         journal_days: days in which a run can be undone.
         restored_hold_days: days in which restored memories are not removed again.
+        gate: what a summary must not lose.
         condense: limits of the ``condense`` strategy.
         llm: limits of the ``llm`` strategy; None takes their defaults.
     """
@@ -273,6 +288,7 @@ class ConsolidationConfig(Frozen):
     first_runs_fraction: float = Field(default=0.1, ge=0.0, le=1.0)
     journal_days: int = Field(default=7, ge=1)
     restored_hold_days: int = Field(default=1, ge=0)
+    gate: GateConfig = GateConfig()
     condense: CondenseConfig = CondenseConfig()
     llm: LLMConsolidationConfig | None = None
 

@@ -18,6 +18,8 @@ class MaintenanceEvent(StrEnum):
     #: Lessons were forgotten, as the policy of lessons says.
     PRUNED = "procedural_pruning.complete"
     STRATEGY_COMPLETED = "consolidation.strategy.complete"
+    #: Summaries would have cost the agent answers: their memories stay as they are.
+    GATE_REFUSED = "consolidation.gate.refused"
     ENFORCED = "consolidation.max_memories.enforced"
     #: An entry that an earlier attempt had decided was carried out.
     ENTRY_RESUMED = "consolidation.booking.resumed"

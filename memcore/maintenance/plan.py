@@ -20,6 +20,7 @@ from memcore.maintenance.consolidation.strategy import (
     write_draft,
 )
 from memcore.maintenance.enforcement import MemoryScorer, lowest
+from memcore.maintenance.gate import Gate, Verdict
 from memcore.maintenance.retention import find_pruned
 from memcore.maintenance.rules import AgentSnapshot, find_ended_scopes, is_old
 from memcore.models.base import Frozen
@@ -62,6 +63,24 @@ class PlannedGroup(Frozen):
     newest: BoundedTime
 
 
+class PlannedGate(Frozen):
+    """What the gate says about the summaries that need no model.
+
+    Attributes:
+        judged: the groups that it judged; those that a model would have to be asked about are not among them.
+        refused: the groups that it would refuse, whose memories would stay; they are not taken off the other figures.
+        probes, found_before, found_after: of all judged groups.
+        greatest_loss: the loss of the group that would lose most.
+    """
+
+    judged: int
+    refused: int
+    probes: int
+    found_before: int
+    found_after: int
+    greatest_loss: float
+
+
 class MaintenancePlan(Frozen):
     """What a run would do to an agent's memories.
 
@@ -71,6 +90,7 @@ class MaintenancePlan(Frozen):
         is_proposal: whether a run would propose its merges to a person instead.
         waits: what a run would wait for before it consolidates, in one sentence; its merges are not counted.
         groups: the memories to merge; empty, like all figures of archive and models, unless details were asked for.
+        gate: what the gate says about the summaries; None unless details were asked for, and it judged any.
     """
 
     agent_id: str
@@ -81,6 +101,7 @@ class MaintenancePlan(Frozen):
     groups: tuple[PlannedGroup, ...] = ()
     waits: str | None = None
     is_proposal: bool = False
+    gate: PlannedGate | None = None
 
     @property
     def removed(self) -> int:
@@ -251,6 +272,7 @@ async def with_details(
     value: MemoryScorer,
     *,
     answers: NoAnswers,
+    gate: Gate,
 ) -> MaintenancePlan:
     """Return the plan with its groups, and its figures of archive and models.
 
@@ -261,29 +283,48 @@ async def with_details(
     merged: list[SummaryGroup] = []
     summaries: list[MemoryRecord] = []
     cap = TokenCap(snapshot.policy.max_tokens_per_run)
+    verdicts: list[Verdict] = []
     if strategy is not None:
         async for _, groups in groups_by_filter(snapshot, strategy):
             merged += groups
         for part in merged:
-            sources = await snapshot.backend.get_many(snapshot.agent_id, [member.id for member in part.members])
+            members = [member.id for member in part.members]
+            sources = await snapshot.backend.get_many(snapshot.agent_id, members, with_vectors=True)
             kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
-            asked = answers.asked
+            asked, is_written = answers.asked, True
             try:
                 draft: SummaryDraft | None = await write_draft(strategy, sources, kept=kept[0] if kept else None)
             except AnswerMissingError:
-                draft = SummaryDraft(content=_UNWRITTEN)
+                draft, is_written = SummaryDraft(content=_UNWRITTEN), False
                 if not cap.takes(sum(member.tokens for member in part.members)):
                     answers.asked = asked
             if draft is None:
                 continue
-            summaries.append(summary_record(sources, draft, company=snapshot.company, strategy=strategy.name))
+            summary = summary_record(sources, draft, company=snapshot.company, strategy=strategy.name)
+            summaries.append(summary)
+            if is_written and (verdict := await gate.judge(sources, summary)) is not None:
+                verdicts.append(verdict)
     members = [member.id for part in merged for member in part.members]
     more = {
         RunStep.CONSOLIDATION: {**_archived(members), "questions": answers.asked, "tokens": cap.used},
         RunStep.ENFORCEMENT: _archived(await _evicted(plan, snapshot, value, frozenset(members), summaries)),
     }
     steps = tuple([step.model_copy(update=more.get(step.step)) for step in plan.steps])
-    return plan.model_copy(update={"steps": steps, "groups": _groups(merged)})
+    return plan.model_copy(update={"steps": steps, "groups": _groups(merged), "gate": _judged(verdicts)})
+
+
+def _judged(verdicts: Sequence[Verdict]) -> PlannedGate | None:
+    if not verdicts:
+        return None
+    figures = [verdict.figures for verdict in verdicts]
+    return PlannedGate(
+        judged=len(verdicts),
+        refused=sum(verdict.is_refused for verdict in verdicts),
+        probes=sum(each.probes for each in figures),
+        found_before=sum(each.found_before for each in figures),
+        found_after=sum(each.found_after for each in figures),
+        greatest_loss=max(each.loss for each in figures),
+    )
 
 
 def _archived(ids: Sequence[str]) -> dict[str, object]:

@@ -13,6 +13,7 @@ from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, PruningConfig
 from memcore.config.policy import Policy
+from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.jobs import Done, Outcome, Skipped
@@ -33,6 +34,7 @@ from memcore.maintenance.consolidation.step import apply_consolidation, few_new,
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.gate import Gate, gate_counts
 from memcore.maintenance.plan import (
     MaintenancePlan,
     make_plan,
@@ -59,6 +61,7 @@ class MaintenanceService:
 
     Args:
         level: how long memories live unless an agent has a level of its own.
+        retrieval: how the agents' prompts are made; the gate makes its own alike.
         has_model: whether a language model is connected to the workers that ask one; runs themselves never do.
         value: the value of a memory when an agent has too many; left out, the installed rule or the shipped one.
     """
@@ -71,6 +74,7 @@ class MaintenanceService:
     level: MemoryLevel
     timeouts: Timeouts = Timeouts()  # noqa: RUF009  # a frozen value
     pruning: PruningConfig | None = None
+    retrieval: MemoryRetrievalConfig = MemoryRetrievalConfig()  # noqa: RUF009  # a frozen value
     clock: Clock = utc_now
     has_model: bool = False
     build_strategy: StrategyBuilder = build_consolidation_strategy
@@ -106,6 +110,7 @@ class MaintenanceService:
             level=memory.level,
             timeouts=Timeouts.of(memory.options),
             pruning=memory.procedural.pruning if memory.procedural.enabled else None,
+            retrieval=memory.retrieval,
             has_model=has_model,
             clock=clock,
         )
@@ -123,7 +128,9 @@ class MaintenanceService:
         plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=missing)
         if not in_detail:
             return plan
-        return await with_details(plan, snapshot, strategy, MemoryScorer(snapshot, self.value), answers=answers)
+        return await with_details(
+            plan, snapshot, strategy, MemoryScorer(snapshot, self.value), answers=answers, gate=self._gate(snapshot)
+        )
 
     async def run(self, run_id: str) -> Outcome:
         """Execute a run to its end or its next stop; a further call continues where it stopped.
@@ -230,7 +237,9 @@ class MaintenanceService:
         proposes = step is RunStep.PROPOSAL or self.policy.apply is ConsolidationApply.PROPOSE
         if strategy is not None:
             most = self._most(run, RunStep.CONSOLIDATION)
-            wait = await apply_consolidation(store, strategy, self.ledger.syntheses, most=most, proposes=proposes)
+            wait = await apply_consolidation(
+                store, strategy, self.ledger.syntheses, self._gate(store.snapshot), most=most, proposes=proposes
+            )
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
         if proposes:
@@ -361,12 +370,24 @@ class MaintenanceService:
         except MemoryConfigError as error:
             return None, str(error)
 
+    def _gate(self, snapshot: AgentSnapshot) -> Gate:
+        return Gate(snapshot, self.policy.gate, self.retrieval)
+
+    def _counts(self, run: Run) -> dict[str, int]:
+        counts = run_counts(self.ledger.journal, run)
+        if run.kind == "maintenance":
+            counts |= gate_counts(self.ledger.consolidation_groups.of_run(self.company, run.run_id))
+        return counts
+
     def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> Run:
-        counts |= run_counts(self.ledger.journal, run)
+        counts |= self._counts(run)
         return self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
 
     def _done(self, run: Run, token: str) -> Outcome:
-        counts = self._finish(run, token, WorkState.DONE)
+        found = self._counts(run)
+        stayed, every = found.get("gate_refused"), found.get("gate_refused", 0) + found.get("summaries", 0)
+        reason = f"the gate refused {stayed} of {every} groups; their memories stay as they are" if stayed else None
+        counts = self._finish(run, token, WorkState.DONE, reason)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)
 
@@ -380,7 +401,7 @@ class MaintenanceService:
         _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
 
     def _finish(self, run: Run, token: str, state: WorkState, reason: str | None = None) -> dict[str, int]:
-        counts = run_counts(self.ledger.journal, run)
+        counts = self._counts(run)
         # Where every run looks at all groups, one that holds nothing has found that nothing is left to decide.
         looked = state is WorkState.DONE and run.kind == "maintenance"
         replaces = looked and self.policy.apply is ConsolidationApply.PROPOSE
@@ -395,7 +416,7 @@ class MaintenanceService:
         return self._held(run, token, shown, reason, live=plan.left, step=RunStep.CONSOLIDATION)
 
     def _held(self, run: Run, token: str, shown: dict[str, int], reason: str, *, live: int, step: RunStep) -> Outcome:
-        counts, state = run_counts(self.ledger.journal, run) | shown, WorkState.HELD
+        counts, state = self._counts(run) | shown, WorkState.HELD
         self.ledger.runs.finish(self.company, run.run_id, token, state=state, counts=counts, reason=reason, step=step)
         _log.warning(MaintenanceEvent.HELD, extra={**_about(run), "planned": shown["planned"], "live": live})
         return Skipped(reason=reason)

@@ -239,6 +239,8 @@ class ContextInjectionStrategy:
     def _fused_apart(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         """Fuse the agent's own lists, with the archived ones and without the shared: these must not change scores."""
         own = self._fused(with_archived(rankings), dense_weight=dense_weight)
+        if not (rankings.shared_dense or rankings.shared_sparse):
+            return own
         others = (each for each in self._fused(rankings, dense_weight=dense_weight) if each.is_shared)
         return tuple(sorted((*own, *others), key=best_first))
 

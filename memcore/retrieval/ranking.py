@@ -45,7 +45,7 @@ def rank_memories(
             known = config.default_relevance if entry.relevance_score is None else entry.relevance_score
             relevance = min(1.0, known + boost)
             scored.append(_with_recency(entry, relevance, FusionStrategy.LINEAR, config, now, is_shared=is_shared))
-    return _best_of(scored, config=config)[: config.max_memories if limit is None else limit]
+    return _best_of(scored)[: config.max_memories if limit is None else limit]
 
 
 def _with_recency(
@@ -57,21 +57,25 @@ def _with_recency(
     *,
     is_shared: bool,
     summary_id: str | None = None,
-) -> ScoredMemory:
+) -> ScoredMemory | None:
+    """Return the memory with its scores; None where it does not reach the least: most candidates do not."""
     recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
+    combined = compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight)
+    if combined < config.min_relevance:
+        return None
     return ScoredMemory(
         entry=entry,
         relevance_score=relevance,
         recency_score=recency,
-        combined_score=compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight),
+        combined_score=combined,
         is_shared=is_shared,
         summary_id=summary_id,
         scoring_strategy=strategy,
     )
 
 
-def _best_of(scored: Sequence[ScoredMemory], *, config: MemoryRetrievalConfig) -> tuple[ScoredMemory, ...]:
-    return tuple(sorted((each for each in scored if each.combined_score >= config.min_relevance), key=best_first))
+def _best_of(scored: Sequence[ScoredMemory | None]) -> tuple[ScoredMemory, ...]:
+    return tuple(sorted((each for each in scored if each is not None), key=best_first))
 
 
 # Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods,
@@ -165,7 +169,7 @@ def fuse_weighted(
         )
         for key, score in relevance.items()
     ]
-    return _best_of(scored, config=config)
+    return _best_of(scored)
 
 
 #: How much a summary's relevance counts beside its archived memory's own. A round value, held against 0 and 0.2 on

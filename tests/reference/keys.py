@@ -49,6 +49,7 @@ ADDED = {
     "memory.consolidation.first_runs_fraction": "after an import, every agent would wait for the approval of a person",
     "memory.consolidation.journal_days": "`memtend runs undo` needs the journal of the run",
     "memory.consolidation.restored_hold_days": "the next run would otherwise remove again what was restored",
+    "memory.consolidation.gate": "a summary must not cost the agent answers",
     "memory.consolidation.condense": "the defaults are the best measured values (docs/benchmarks/2026-11.md)",
     "memory.consolidation.llm": "the reference passes these limits in code",
     "memory.consolidation.archival.keep_days": "the archive outlives the journal and must not grow for ever",

@@ -115,10 +115,12 @@ class ContextFixture:
 
 
 @contextmanager
-def context_fixture(place: Place, policy: Policy, *, model: object = None) -> Iterator[ContextFixture]:
+def context_fixture(
+    place: Place, policy: Policy, *, model: object = None, store: type[InMemoryBackend] = InMemoryBackend
+) -> Iterator[ContextFixture]:
     """Open a worker's context for a policy."""
     settings, clock, dispatcher = place.settings(), TurnedClock(), RecordingDispatcher()
-    backend = InMemoryBackend(company=COMPANY, clock=clock)
+    backend = store(company=COMPANY, clock=clock)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("memcore.company.create_worker_backend", lambda *_args, **_given: backend)
         patch.setattr("memcore.company.create_model", lambda *_args, **_given: model)

@@ -24,6 +24,7 @@ from support.fake_teacher import FakeTeacher
 from support.ledger_records import places_due
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
+from support.vector_backend import VectorInMemory
 from tasks.maintain import export_wiki
 from workers.celery_task import perform
 
@@ -157,6 +158,27 @@ def first_run(place: Place, policy: Policy) -> object:
         return _left(made, outcome)
 
 
+KEYS = (
+    ("amber", "brewery", "curtain"),
+    ("silver", "harbour", "teapot"),
+    ("wooden", "library", "mirror"),
+    ("broken", "cellar", "piano"),
+    ("narrow", "garden", "clock"),
+    ("heavy", "attic", "barrel"),
+)
+
+
+def judged_run(place: Place, policy: Policy) -> object:
+    """What a run leaves of facts and talk that summaries would cut down, on a store that finds no archived memory."""
+    with context_fixture(place, policy, store=VectorInMemory) as made:
+        facts = [f"The {one} key of the {two} lies behind the {three}." for one, two, three in KEYS]
+        asyncio.run(made.keep(*(memory(n, content=text, days_old=60 + n) for n, text in enumerate(facts, 1))))
+        talk = [CHATTY.format(n=f"{n}{n}{n}") for n in range(1, 9)]
+        asyncio.run(made.keep(*(memory(n, content=text, namespace="talk") for n, text in enumerate(talk, 20))))
+        _, outcome = _run(made)
+        return _left(made, outcome)
+
+
 def run_without_answers(place: Place, policy: Policy) -> object:
     """What a run leaves without an answer of its model."""
     with context_fixture(place, policy, model=Silent()) as made:
@@ -240,6 +262,7 @@ _GUARDED = {
     "memory.consolidation.max_removed_fraction": 0.01,
     "memory.consolidation.max_removed_floor": 0,
 }
+_NO_ZOOM = {**_CONDENSE, "memory.retrieval.zoom": False}
 _LLM = {"memory.consolidation.strategy": "llm"}
 _FEW = {"memory.consolidation.max_memories_per_agent": 9}
 _CAP = {"memory.consolidation.max_memories_per_agent": 20}
@@ -287,6 +310,12 @@ EFFECTS = {
         first_runs_fraction=Effect(first_run, 0.4, _GUARDED),
         journal_days=Effect(later, 100),
         restored_hold_days=Effect(run_after_an_undo, 0, _CONDENSE),
+    ),
+    **_under(
+        "memory.consolidation.gate",
+        enabled=Effect(judged_run, value=False, given=_NO_ZOOM),
+        max_loss=Effect(judged_run, 1.0, _NO_ZOOM),
+        prompt_tokens=Effect(judged_run, 50, _NO_ZOOM),
     ),
     **_under(
         "memory.consolidation.condense",

@@ -23,7 +23,7 @@ _READS = frozenset(
         "journal.gone", "journal.journal_entries", "journal.next_seq", "journal.open_of", "journal.overtaken",
         "journal.protected_by_undo", "journal.removals", "journal.tombstoned", "journal.totals",
         "journal.undoable", "lineage.exchanges", "log.history", "runs.get", "skills.get",
-        "companies.paused", "syntheses.of_run", "uses.of",
+        "companies.paused", "syntheses.of_run", "uses.of", "backend.document_vectors", "backend.query_vectors",
         "consolidation_groups.judged", "consolidation_groups.of_run", "journal.removed_by_run",
     )
 )  # fmt: skip

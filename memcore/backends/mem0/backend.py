@@ -6,6 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memcore import errors
 from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
@@ -26,7 +29,7 @@ from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_agent_id
-from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,12 @@ class Mem0Backend(RecordBackend):
         return await opened.serving.read(
             "retrieve_rankings", Reader.rankings, own, others, query, now=self._clock(), archive=archive
         )
+
+    async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
+        return await self._serving().read("document_vectors", Reader.document_vectors, entries)
+
+    async def query_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return await self._serving().read("query_vectors", Reader.query_vectors, texts)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         return await self._serving().read("get", Reader.get, agent_id, memory_id, now=self._clock())

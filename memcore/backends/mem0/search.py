@@ -28,7 +28,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.embedding.bm25 import relevance_of
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids
-from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
+from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
 # the pages follow the creation time, and a group of memories of one time that a page would cut is read by id.
@@ -199,11 +199,19 @@ class Reader:
     def __init__(self, client: QdrantClient, collection: str, *, indexing: Indexing, plan: SearchPlan) -> None:
         self._client = client
         self._collection = collection
+        self._indexing = indexing
         self._embedder = indexing.embedder
         self._encoder = indexing.encoder
         self._space = indexing.identity.label
         self._plan = plan
         self._filtered_until: dict[str, datetime] = {}
+
+    def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
+        return self._indexing.vectors(entries) if entries else []
+
+    def query_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = [self._embedder.embed_query(text) for text in texts]
+        return np.stack(rows) if rows else np.zeros((0, self._embedder.dims), dtype=np.float32)
 
     def exists(self) -> bool:
         return self._client.collection_exists(self._collection)

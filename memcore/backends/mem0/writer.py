@@ -274,6 +274,12 @@ class Indexing:
         """What a collection records of it; another one's vectors would not fit."""
         return EmbedderIdentity.of(self.embedder, text_form=self.text.form(self.encoder.weighting))
 
+    def vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
+        """Return the vectors of each memory, dense and sparse."""
+        texts, space = [self.text.of(entry) for entry in entries], self.identity.label
+        both = zip(self.embedder.embed_documents(texts), self.encoder.encode_documents(texts), strict=True)
+        return [Vectors(dense=dense, sparse=sparse or None, space=space) for dense, sparse in both]
+
 
 _under = attrgetter("summary_id")
 
@@ -433,13 +439,8 @@ class Writer:
         bare = [record for record in records if record.vectors is None or not self._is_ours(record.vectors)]
         if not bare:
             return list(records)
-        texts = [self._indexing.text.of(record.entry) for record in bare]
-        dense = self._indexing.embedder.embed_documents(texts)
-        sparse = self._indexing.encoder.encode_documents(texts)
-        made = {
-            record.entry.id: Vectors(dense=dense[row], sparse=sparse[row] or None, space=self._space)
-            for row, record in enumerate(bare)
-        }
+        vectors = self._indexing.vectors([record.entry for record in bare])
+        made = {record.entry.id: one for record, one in zip(bare, vectors, strict=True)}
         return [
             replace(record, vectors=made[record.entry.id]) if record.entry.id in made else record for record in records
         ]

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from memcore import ids
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import ASKING_STRATEGIES, ConsolidationStrategyType
 from memcore.errors import AnswerMissingError, ProviderError
+from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.llm_answers import Syntheses, Synthesis
 from memcore.ledger.runs import LEFT_UNMERGED, POSTPONED
 from memcore.ledger.work_items import WorkState
@@ -21,6 +23,7 @@ from memcore.maintenance.consolidation.strategy import (
     write_draft,
 )
 from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.gate import Gate
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
@@ -33,6 +36,9 @@ LEAST_SOURCES = 2
 #: Share of a retention rule's days that lies at most between the memories behind a summary: so much too early the
 #: newest of them may go.
 _MAX_SPAN = 0.1
+
+#: What a proposal says of the gate.
+_FIGURES = {"probes", "found_before", "found_after"}
 
 #: Where the spans of time begin: the same in every run.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,6 +64,7 @@ class _Part:
     unanswered: tuple[str, ...] = ()
     tokens: int = 0
     mode: ArchivalMode = ArchivalMode.EXTRACTIVE
+    judged: ConsolidationGroup | None = None
 
 
 @dataclass(slots=True)
@@ -132,7 +139,8 @@ async def groups_by_filter(
         members: list[SummaryCandidate] = []
         async for page in pages(snapshot.backend, where):
             members += map(SummaryCandidate.of, list(filter(snapshot.may_merge, page)))
-        yield where, [part for some in _of_one_age(snapshot, category, members) for part in strategy.parts(some)]
+        groups = [part for some in _of_one_age(snapshot, category, members) for part in strategy.parts(some)]
+        yield where, _not_refused(snapshot, strategy, groups)
 
 
 def _of_one_age(
@@ -151,18 +159,31 @@ def _of_one_age(
         yield found[age]
 
 
+def _not_refused(
+    snapshot: AgentSnapshot, strategy: ConsolidationStrategy, groups: list[SummaryGroup]
+) -> list[SummaryGroup]:
+    """Leave out the groups that the gate refused as they are, in the days of the journal; no model is asked again."""
+    if not groups or not snapshot.policy.gate.enabled:
+        return groups
+    keys = [ids.group_key(strategy=strategy.name, source_ids=group.ids) for group in groups]
+    judged = snapshot.ledger.consolidation_groups.judged
+    refused = judged(snapshot.company, snapshot.agent_id, keys, states=[GroupState.REFUSED])
+    return [group for group, key in zip(groups, keys, strict=True) if key not in refused]
+
+
 async def apply_consolidation(
     store: JournaledStore,
     strategy: ConsolidationStrategy,
     syntheses: Syntheses,
+    gate: Gate,
     *,
     most: int | None = None,
     proposes: bool = False,
 ) -> PendingAnswers | None:
     """Replace each part by its summary; return the answers that the run waits for, or None when it is done.
 
-    Of a released run at most so many memories are replaced as a person was shown (``most``). A run that ``proposes``
-    replaces nothing: it notes each group with its summary.
+    A part whose summary the gate refuses stays as it is. Of a released run at most so many memories are replaced as a
+    person was shown (``most``). A run that ``proposes`` replaces nothing: it notes each group with its summary.
 
     A part whose model answer is missing is recorded, and a later attempt replaces it: no lease is held while a model
     thinks. A part that has shrunk to one memory since it was chosen stays as it is.
@@ -172,22 +193,30 @@ async def apply_consolidation(
     run = store.run
     planned = syntheses.of_run(run.company, run.run_id)
     if planned:
-        moved = await _finish(store, strategy, syntheses, planned, proposes=proposes)
+        moved = await _finish(store, strategy, syntheses, gate, planned, proposes=proposes)
     else:
-        moved = await _begin(store, strategy, syntheses, most=most, proposes=proposes)
+        moved = await _begin(store, strategy, syntheses, gate, most=most, proposes=proposes)
     counts = {
         "removed": sum(each.counts.outgoing for each in moved),
         "summaries": sum(each.counts.incoming for each in moved),
     }
     facts = {"agent_id": run.agent_id, "strategy": strategy.name}
     _log.info(MaintenanceEvent.STRATEGY_COMPLETED, extra={**facts, **counts})
+    if refused := sum(part.judged is not None and part.judged.state is GroupState.REFUSED for part in moved):
+        _log.info(MaintenanceEvent.GATE_REFUSED, extra={**facts, "refused": refused})
     if not (planned or any(part.unanswered for part in moved)):
         return None
     return _pending(syntheses.of_run(run.company, run.run_id), now=store.snapshot.now)
 
 
 async def _begin(
-    store: JournaledStore, strategy: ConsolidationStrategy, syntheses: Syntheses, *, most: int | None, proposes: bool
+    store: JournaledStore,
+    strategy: ConsolidationStrategy,
+    syntheses: Syntheses,
+    gate: Gate,
+    *,
+    most: int | None,
+    proposes: bool,
 ) -> list[_Part]:
     """Replace the parts that need no model, and record those that do."""
     moved: list[_Part] = []
@@ -205,7 +234,7 @@ async def _begin(
                 _Part(ids=each.ids, kept_id=each.kept.id if each.kept else None, category=each.members[0].category)
                 for each in batch
             ]
-            await _replace(store, strategy, where, found, proposes=proposes)
+            await _replace(store, strategy, gate, where, found, proposes=proposes)
             moved += found
     cap = TokenCap(store.snapshot.policy.max_tokens_per_run)
     left = [
@@ -251,6 +280,7 @@ async def _finish(
     store: JournaledStore,
     strategy: ConsolidationStrategy,
     syntheses: Syntheses,
+    gate: Gate,
     planned: tuple[Synthesis, ...],
     *,
     proposes: bool,
@@ -263,7 +293,7 @@ async def _finish(
         part = _Part(ids=frozenset(synthesis.source_ids), kept_id=synthesis.kept_id, category=synthesis.category)
         where = store.snapshot.mergeable(synthesis.category)
         if where is not None:
-            await _replace(store, strategy, where, [part], proposes=proposes)
+            await _replace(store, strategy, gate, where, [part], proposes=proposes)
         moved.append(part)
         if part.unanswered:
             # Some were pinned, changed or removed since the model was asked: it is asked about what is left.
@@ -274,14 +304,20 @@ async def _finish(
 
 
 async def _replace(
-    store: JournaledStore, strategy: ConsolidationStrategy, where: Where, parts: Sequence[_Part], *, proposes: bool
+    store: JournaledStore,
+    strategy: ConsolidationStrategy,
+    gate: Gate,
+    where: Where,
+    parts: Sequence[_Part],
+    *,
+    proposes: bool,
 ) -> None:
     """Replace the memories of each part that still match the filter, one journal entry each; or propose to."""
     kept_ids = sorted({part.kept_id for part in parts if part.kept_id is not None})
     kept = await store.snapshot.backend.get_many(store.run.agent_id, kept_ids) if kept_ids else ()
     by_id = {record.entry.id: record for record in kept}
     removals = [
-        _removal(store, strategy, part, kept=by_id.get(part.kept_id or ""), proposes=proposes) for part in parts
+        _removal(store, strategy, gate, part, kept=by_id.get(part.kept_id or ""), proposes=proposes) for part in parts
     ]
     if proposes:
         await _propose(store, strategy, where, parts, removals, kept=by_id)
@@ -289,6 +325,8 @@ async def _replace(
     entry_counts = await store.remove_parts(where, removals, reason="consolidated")
     for part, counts in zip(parts, entry_counts, strict=True):
         part.counts = counts
+    # After the journal: a worker that dies in between leaves figures out, and no group that stayed is said to be gone.
+    store.snapshot.ledger.consolidation_groups.note([part.judged for part in parts if part.judged is not None])
 
 
 async def _propose(
@@ -306,14 +344,24 @@ async def _propose(
     for part, removal in zip(parts, removals, strict=True):
         sources = tuple([record for record in found if record.entry.id in part.ids])
         summary = await removal.replace(sources) if removal.replace is not None and sources else None
+        judged = part.judged
         if summary is not None:
             beside = kept.get(part.kept_id or "")
-            noted.append(proposed(store.run, strategy.name, sources, summary, kept=beside, mode=part.mode))
+            group = proposed(store.run, strategy.name, sources, summary, kept=beside, mode=part.mode)
+            noted.append(group if judged is None else group.model_copy(update=judged.model_dump(include=_FIGURES)))
+        elif judged is not None:
+            noted.append(judged)
     store.snapshot.ledger.consolidation_groups.note(noted)
 
 
 def _removal(
-    store: JournaledStore, strategy: ConsolidationStrategy, part: _Part, *, kept: MemoryRecord | None, proposes: bool
+    store: JournaledStore,
+    strategy: ConsolidationStrategy,
+    gate: Gate,
+    part: _Part,
+    *,
+    kept: MemoryRecord | None,
+    proposes: bool,
 ) -> PlannedRemoval:
     async def written(sources: tuple[MemoryRecord, ...]) -> MemoryRecord | None:
         if len(sources) < LEAST_SOURCES:
@@ -330,7 +378,25 @@ def _removal(
         summary = summary_record(sources, draft, company=store.run.company, strategy=strategy.name)
         if draft.same_as is not None and not proposes:
             carry_uses(store, sources, summary)
-        return summary
+        verdict = await gate.judge(sources, summary)
+        if verdict is None:
+            return summary
+        part.judged = ConsolidationGroup(
+            company=store.run.company,
+            run_id=store.run.run_id,
+            agent_id=store.run.agent_id,
+            category=part.category,
+            strategy=strategy.name,
+            state=GroupState.REFUSED if verdict.is_refused else GroupState.ADOPTED,
+            source_ids=summary.lineage.summary_of,
+            kept_id=part.kept_id,
+            summary_id=summary.entry.id,
+            mode=part.mode,
+            probes=verdict.figures.probes,
+            found_before=verdict.figures.found_before,
+            found_after=verdict.figures.found_after,
+        )
+        return None if verdict.is_refused else verdict.summary
 
     # Archived always: a summary loses words, the archive does not.
     return PlannedRemoval(ids=part.ids, replace=written, archive_as=lambda _: part.mode)

@@ -66,6 +66,10 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
         say(f"{plan.archived} of them would go to the archive, the others are in the journal alone")
     if plan.questions:
         say(f"a language model would be asked {plan.questions} questions, about texts of some {plan.tokens} tokens")
+    if plan.gate:
+        of = f"{plan.gate.refused} of {plan.gate.judged} groups (greatest loss {plan.gate.greatest_loss:.0%})"
+        found = f"{plan.gate.found_after} of {plan.gate.found_before} answers left, {plan.gate.probes} probes"
+        say(f"the gate would refuse {of}, and their memories would stay: {found}")
     if plan.waits:
         say(f"it would wait before it consolidates: {plan.waits}")
     if plan.is_held:

@@ -35,7 +35,7 @@ from memcore import ids  # noqa: E402
 from memcore.backends.base import fresh_record  # noqa: E402
 from memcore.backends.factory import WorkerBackend  # noqa: E402
 from memcore.backends.protocol import pages  # noqa: E402
-from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig  # noqa: E402
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, GateConfig  # noqa: E402
 from memcore.config.policy import Policy  # noqa: E402
 from memcore.jobs import Deferred, Done  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
@@ -65,17 +65,24 @@ _LEAST_LEFT = 0.98
 #: The strategy of a policy that names none.
 DEFAULT = "default"
 
+#: Ends the name of a way whose summaries nothing judges.
+WITHOUT_GATE = "-without-gate"
+
 
 def policies(model: str) -> dict[str, ConsolidationConfig]:
-    """Return the maintenance of each way; the lossy ones take what the default takes."""
+    """Return the maintenance of each way; the lossy ones with the gate and without it."""
     dual_mode = ArchivalConfig(age_threshold_days=7, dual_mode=DualModeConfig(enabled=True, summarization_model=model))
-    return {
-        DEFAULT: ConsolidationConfig(),
+    lossy = {
         "condense": ConsolidationConfig(strategy="condense"),
         "simple": ConsolidationConfig(strategy="simple"),
         "dual_mode": ConsolidationConfig(strategy="dual_mode", archival=dual_mode),
         "llm": ConsolidationConfig(strategy="llm"),
     }
+    off = {
+        f"{way}{WITHOUT_GATE}": each.model_copy(update={"gate": GateConfig(enabled=False)})
+        for way, each in lossy.items()
+    }
+    return {DEFAULT: ConsolidationConfig(), **lossy, **off}
 
 
 @dataclass(slots=True)
@@ -88,7 +95,7 @@ class Seen:
         taken: texts that are no repetition, and are gone.
         merged: of the facts said twice, the share of which one memory is left.
         tokens: of all texts in the store.
-        seconds: of all runs so far.
+        seconds, refused: of all runs so far; groups that the gate refused.
     """
 
     recall: dict[int, list[float]] = field(default_factory=dict)
@@ -100,6 +107,7 @@ class Seen:
     tokens: int = 0
     asked: int = 0
     seconds: float = 0.0
+    refused: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +122,7 @@ class DailyRuns:
     model: Model | None
     now: datetime = START
     seconds: float = 0.0
+    refused: int = 0
 
     async def live(self, agent_id: str, agent: Agent, *, last: int) -> dict[int, Seen]:
         """Fill the agent, and let days pass; return what was seen after some of them."""
@@ -167,6 +176,7 @@ class DailyRuns:
             level=MemoryLevel.PERSISTENT,
             clock=lambda: self.now,
             has_model=self.model is not None,
+            retrieval=self.policy.memory.retrieval,
         )
         synthesis = SynthesisService(
             self.backend, self.ledger, self.maintenance, company=self.company, model=self.model
@@ -181,6 +191,7 @@ class DailyRuns:
             outcome = await service.run(run.run_id)
         if not isinstance(outcome, Done):
             raise TypeError(f"the run of {agent_id} ended with {outcome}")
+        self.refused += outcome.facts.get("gate_refused", 0)
 
     async def _seen(self, agent_id: str, agent: Agent, ids_of: dict[str, str]) -> Seen:
         records = await self.records(agent_id)
@@ -200,6 +211,7 @@ class DailyRuns:
             tokens=tokens(records),
             asked=self._asked(agent_id),
             seconds=self.seconds,
+            refused=self.refused,
         )
         for budget in BUDGETS:
             seen.recall[budget] = []
@@ -223,7 +235,11 @@ def main(argv: Sequence[str]) -> int:
     """Measure and print; 1 when a target is missed."""
     parser = argparse.ArgumentParser(description="Daily runs: what maintenance leaves of what an agent knows.")
     parser.add_argument("--days", type=int, default=max(DAYS), help="days that pass")
-    parser.add_argument("--ways", nargs="*", help="of default, condense, simple, dual_mode, llm; left out, all")
+    parser.add_argument(
+        "--ways",
+        nargs="*",
+        help="of default, condense, simple, dual_mode, llm, and each but the first with -without-gate; left out, all",
+    )
     parser.add_argument("--model", default="default", help="of the server that MEMTEND_LLM_URL names")
     options = parser.parse_args(argv)
     console, corpus = Console(highlight=False, width=170), conversations()
@@ -272,7 +288,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if all(target.is_met for target in reached) else 1
 
 
-_COLUMNS = ("word for word", "gone: archived", "current", "taken", "merged", "tokens", "model tokens", "s")
+_COLUMNS = ("word for word", "gone: archived", "current", "taken", "merged", "tokens", "model tokens", "refused", "s")
 
 
 def _rows(rows: Table, way: str, seen: Sequence[dict[int, Seen]]) -> list[Target]:
@@ -282,7 +298,14 @@ def _rows(rows: Table, way: str, seen: Sequence[dict[int, Seen]]) -> list[Target
         recall = [f"{np.mean(each.recall[budget]):.3f}" for budget in BUDGETS]
         shares = [f"{share:.3f}" for share in (each.kept, each.archived, each.current)]
         left = f"{each.tokens / someone[0].tokens:.2f}"
-        figures = [str(each.taken), f"{each.merged:.2f}", left, f"{each.asked:,}", f"{each.seconds:.1f}"]
+        figures = [
+            str(each.taken),
+            f"{each.merged:.2f}",
+            left,
+            f"{each.asked:,}",
+            str(each.refused),
+            f"{each.seconds:.1f}",
+        ]
         rows.add_row("person", way, str(day), *recall, *shares, *figures)
     reached = []
     if way == DEFAULT:
@@ -303,9 +326,10 @@ def _rows(rows: Table, way: str, seen: Sequence[dict[int, Seen]]) -> list[Target
         recall = [f"{np.mean(after[budget]):.3f} ({of_before[budget]:.2f})" for budget in BUDGETS]
         archived = f"{np.mean([each[day].archived for each in talks]):.3f}"
         rest = ["", "", "", f"{size:.2f}", f"{sum(each[day].asked for each in talks):,}"]
+        rest.append(str(sum(each[day].refused for each in talks)))
         taken = f"{sum(each[day].seconds for each in talks):.1f}"
         rows.add_row("conversations", way, str(day), *recall, "", archived, *rest, taken)
-        if day == 1:
+        if day == 1 and not way.endswith(WITHOUT_GATE):
             reached += [
                 Target(
                     name=f"{way}: evidence at {budget:,} tokens after one run, of before",

@@ -20,7 +20,8 @@ from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.jobs import Done
-from memcore.models.memory import MemoryCategory
+from memcore.maintenance.shadow import ShadowMemories
+from memcore.models.memory import MemoryCategory, MemoryQuery
 
 if TYPE_CHECKING:
     from memcore.backends.inmemory import InMemoryBackend
@@ -105,3 +106,23 @@ async def test_lessons_are_forgotten_and_come_back_on_the_real_store(mem0_world:
     assert {key: comparable(each) for key, each in back.items()} == {
         key: comparable(each) for key, each in whole.items()
     }
+
+
+async def test_a_shadow_ranks_as_the_store_does(mem0_world: MaintenanceFixture) -> None:
+    world = mem0_world
+    agent = "ada-shadow"
+    texts = [f"service {n} of {name} failed {n % 7} times in {city}" for n, (name, city) in enumerate(zip(
+        ["Amara", "Kwame", "Halina", "Okello", "Zofia", "Yusuf", "Petra", "Emeka"] * 5,
+        ["Riga", "Oaxaca", "Tbilisi", "Zanzibar"] * 10, strict=True
+    ))]  # fmt: skip
+    await world.store(memory(100 + n, content=text, agent_id=agent) for n, text in enumerate(texts))
+    backend = cast("Mem0Backend", world.backend)
+    shadow = await ShadowMemories.of(backend, agent)
+    questions = ["where did the service of Amara fail", "Zanzibar 3 times", "Kwame Riga", "nothing of the kind"]
+    await shadow.ask(questions)
+    for text in questions:
+        query = MemoryQuery(text=text, limit=50)
+        both = [await each.retrieve_rankings(agent, query) for each in (backend, shadow)]
+        for name in ("dense", "sparse"):
+            scores = [{hit.entry.id: hit.score for hit in getattr(lists, name)} for lists in both]
+            assert scores[1] == pytest.approx(scores[0], abs=1e-4), (text, name)

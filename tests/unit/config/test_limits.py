@@ -52,6 +52,8 @@ BOUNDS: list[tuple[str, list[object], list[object]]] = [
     (CONSOLIDATION + "apply", ["auto", "propose"], ["ask"]),
     (CONSOLIDATION + "journal_days", [1], [0]),
     (CONSOLIDATION + "restored_hold_days", [0], [-1]),
+    (CONSOLIDATION + "gate.max_loss", [0.0, 1.0], [-0.1, 1.1]),
+    (CONSOLIDATION + "gate.prompt_tokens", [50], [49]),
     (CONSOLIDATION + "retention.default_retention_days", [1, "null"], [0]),
     (CONSOLIDATION + "archival.age_threshold_days", [1], [0]),
     (

@@ -1,0 +1,221 @@
+"""A shadow of an agent's memories: ranks them in this process as the store does, without a call of it."""
+
+from array import array
+from collections.abc import Collection, Iterable, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memcore.backends.fusion import Hit, RankedLists
+from memcore.backends.protocol import VectorBackend
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.records import ArchivedCopy, MemoryRecord, Vectors
+
+#: Memories that are read into a shadow, the newest of an agent; to read all would cost more than to judge. Those that
+#: a run would replace come on top, as they are judged.
+MOST_MEMORIES = 1_000
+
+_Mask = NDArray[np.bool_]
+_NONE = array("q")
+
+
+class ShadowMemories:
+    """Memories with their vectors; answers the searches of a prompt for questions that were embedded before.
+
+    It has the agent's own memories alone: no shared knowledge, and no copies that earlier runs archived. What was
+    replaced since is found as the store's archive index would find it.
+    """
+
+    def __init__(self, backend: VectorBackend) -> None:
+        self.dense_weight = backend.dense_weight
+        self._backend = backend
+        self._encoder = Bm25Encoder()
+        self._entries: list[MemoryEntry] = []
+        self._places: dict[str, int] = {}
+        self._summary_ids: dict[int, str] = {}
+        self._dense = np.zeros((0, 0), dtype=np.float32)
+        self._own: _Mask = np.zeros(0, dtype=np.bool_)
+        self._archived: _Mask = np.zeros(0, dtype=np.bool_)
+        #: Of each term the memories that have it, and its weight in them; arrays, since a usual word is in thousands.
+        self._rows: dict[int, array[int]] = {}
+        self._weights: dict[int, array[float]] = {}
+        self._last_terms: tuple[int, ...] = ()
+        self._rarity: dict[str, float] = {}
+        #: Of each question its vector and its similarity to the first memories; none to those that came after.
+        self._asked: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+
+    @classmethod
+    async def of(cls, backend: VectorBackend, agent_id: str) -> Self:
+        """Read the newest memories of an agent that have not expired.
+
+        Raises MemoryRetrievalError, MemoryConnectionError.
+        """
+        newest = await backend.retrieve(agent_id, MemoryQuery(limit=MOST_MEMORIES))
+        records = await backend.get_many(agent_id, [entry.id for entry in newest], with_vectors=True)
+        shadow = cls(backend)
+        await shadow.add(records)
+        return shadow
+
+    async def add(self, records: Iterable[MemoryRecord]) -> list[Vectors]:
+        """Add memories that are not there yet; return the vectors that were made for those without."""
+        fresh = [record for record in records if record not in self]
+        bare = [record.entry for record in fresh if record.vectors is None]
+        made = await self._backend.document_vectors(bare) if bare else []
+        vectors = {entry.id: one for entry, one in zip(bare, made, strict=True)}
+        self._grow(len(fresh), [record.vectors or vectors[record.entry.id] for record in fresh])
+        for record in fresh:
+            self._append(record.entry, record.vectors or vectors[record.entry.id])
+        return made
+
+    def __contains__(self, record: MemoryRecord) -> bool:
+        """Return whether the memory is there, replaced or not."""
+        return record.entry.id in self._places
+
+    async def ask(self, questions: Sequence[str]) -> None:
+        """Embed the questions that will be searched for; those before are forgotten."""
+        rows = await self._backend.query_vectors(questions)
+        scores = rows @ self._dense[: len(self._entries)].T
+        self._asked = {text: (row, near) for text, row, near in zip(questions, rows, scores, strict=True)}
+
+    def restore(self, ids: Iterable[str]) -> None:
+        """Let archived memories be the agent's own again."""
+        for memory_id in ids:
+            place = self._places[memory_id]
+            self._own[place], self._archived[place] = True, False
+            self._summary_ids.pop(place, None)
+
+    def drop_last(self) -> None:
+        """Remove the memory that was added last."""
+        entry = self._entries.pop()
+        self._own[self._places.pop(entry.id)] = False
+        for index in self._last_terms:
+            self._rows[index].pop()
+            self._weights[index].pop()
+
+    async def index_archived(
+        self, agent_id: str, copies: Sequence[ArchivedCopy], *, moved_from: Collection[str] = ()
+    ) -> None:
+        """Let memories be found as archived ones, and no more as the agent's own."""
+        del agent_id, moved_from
+        for copy in copies:
+            place = self._places[copy.record.entry.id]
+            self._own[place], self._archived[place] = False, True
+            self._summary_ids[place] = copy.summary_id
+
+    def rarity(self, word: str) -> float:
+        """Return how rare a word was among the agent's memories (idf) when it was first asked for; 0 without a term."""
+        if word not in self._rarity:
+            indices = self._encoder.encode_query(word).indices
+            self._rarity[word] = min((self._idf(index, self._own) for index in indices), default=0.0)
+        return self._rarity[word]
+
+    async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        """Return the nearest memories with their similarity, as a store without keywords does."""
+        found = await self.retrieve_rankings(agent_id, query)
+        return tuple(
+            hit.entry.model_copy(update={"relevance_score": min(1.0, max(0.0, hit.score))})
+            for hit in found.dense[: query.limit]
+        )
+
+    async def retrieve_rankings(
+        self,
+        agent_id: str,
+        query: MemoryQuery,
+        *,
+        include_shared: bool = False,
+        exclude_agents: Collection[str] = (),
+        include_archived: bool = False,
+    ) -> RankedLists:
+        """Return the lists of an embedded question, as long as its limit.
+
+        The store gives longer ones; what is behind these by meaning and by words seldom comes among the best of both.
+        """
+        del agent_id, include_shared, exclude_agents
+        vector, near = self._asked[query.text or ""]
+        size = len(self._entries)
+        if size > len(near):
+            near = np.concatenate([near, self._dense[len(near) : size] @ vector])
+        there = self._own | self._archived if include_archived else self._own
+        worded = np.zeros(size, dtype=np.float32)
+        for index in self._encoder.encode_query(query.text or "").indices:
+            if index in self._rows:
+                weights = np.frombuffer(self._weights[index], dtype=np.float32)
+                worded[self._having(index)] += weights * np.float32(self._idf(index, there))
+        has_meaning = bool(np.any(vector))
+
+        def lists(mask: _Mask) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+            among = np.flatnonzero(mask[:size])
+            dense = _best(among, near, query.limit) if has_meaning else []
+            sparse = _best(among[worded[among] > 0.0], worded, query.limit)
+            return self._hits(dense, near, near, worded), self._hits(sparse, worded, near, worded)
+
+        own = lists(self._own)
+        archived = lists(self._archived) if include_archived else ((), ())
+        return RankedLists(
+            dense=own[0], sparse=own[1], archived_dense=archived[0], archived_sparse=archived[1],
+            dense_weight=self.dense_weight,
+        )  # fmt: skip
+
+    def _hits(
+        self,
+        places: Sequence[int],
+        scores: NDArray[np.float32],
+        near: NDArray[np.float32],
+        worded: NDArray[np.float32],
+    ) -> tuple[Hit, ...]:
+        return tuple(
+            Hit(
+                entry=self._entries[place],
+                score=float(scores[place]),
+                cosine=float(near[place]),
+                bm25=float(worded[place]),
+                summary_id=self._summary_ids.get(place),
+            )
+            for place in places
+        )
+
+    def _having(self, index: int) -> NDArray[np.int64]:
+        return np.frombuffer(self._rows.get(index, _NONE), dtype=np.int64)
+
+    def _idf(self, index: int, there: _Mask) -> float:
+        with_it = int(np.count_nonzero(there[self._having(index)]))
+        return float(np.log1p((np.count_nonzero(there) - with_it + 0.5) / (with_it + 0.5)))
+
+    def _grow(self, more: int, vectors: Sequence[Vectors]) -> None:
+        wanted = len(self._entries) + more
+        if wanted <= len(self._own):
+            return
+        size = max(wanted, 2 * len(self._own))
+        dims = len(vectors[0].dense)
+        grown = np.zeros((size, dims), dtype=np.float32)
+        grown[: len(self._dense)] = self._dense if len(self._dense) else 0.0
+        self._dense = grown
+        room = size - len(self._own)
+        self._own = np.concatenate([self._own, np.zeros(room, dtype=np.bool_)])
+        self._archived = np.concatenate([self._archived, np.zeros(room, dtype=np.bool_)])
+
+    def _append(self, entry: MemoryEntry, vectors: Vectors) -> None:
+        place = len(self._entries)
+        self._entries.append(entry)
+        self._places[entry.id] = place
+        self._dense[place] = vectors.dense
+        self._own[place], self._archived[place] = True, False
+        self._last_terms = ()
+        if vectors.sparse is not None:
+            self._last_terms = vectors.sparse.indices
+            for index, weight in zip(vectors.sparse.indices, vectors.sparse.values, strict=True):
+                self._rows.setdefault(index, array("q")).append(place)
+                self._weights.setdefault(index, array("f")).append(weight)
+
+
+def _best(among: NDArray[np.intp], scores: NDArray[np.float32], limit: int) -> list[int]:
+    """Return the places of the best scores, the first of equals first."""
+    found = scores[among]
+    if len(found) > limit:
+        # All that are as good as the last one: which of equals stay must not depend on the algorithm.
+        least = np.partition(found, len(found) - limit)[len(found) - limit]
+        among, found = among[found >= least], found[found >= least]
+    order = np.argsort(-found, kind="stable")[:limit]
+    return [int(place) for place in among[order]]
