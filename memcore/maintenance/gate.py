@@ -15,8 +15,8 @@ from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_ba
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.sentences import part_rows, part_sentences
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
-from memcore.maintenance.consolidation.condense import part_rows, part_sentences
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.records import ArchivedCopy, MemoryRecord
@@ -25,9 +25,6 @@ from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
 #: Most probes of a group, and of each group after so many: more would cost over a fifth of a long run's time.
 MOST_PROBES, MOST_LATER, LATER_FROM = 2, 1, 100
-
-#: Longest passage, in characters, of which one question is made.
-_LONGEST = 300
 
 #: Fewer words than this make no question with an answer.
 _LEAST_WORDS = 2
@@ -87,14 +84,14 @@ def probes_of(
 ) -> tuple[Probe, ...]:
     """Return at most so many probes; the same for the same texts.
 
-    They ask about passages that the summary does not say word for word, or about all where it says all: what it keeps
+    They ask about sentences that the summary does not say word for word, or about all where it says all: what it keeps
     is seldom lost. They are spread evenly.
     """
     every = [
-        (f"{label.when} {label.who} {passage.text}", passage.text in summary)
+        (f"{label.when} {label.who} {sentence}", sentence in summary)
         for text in texts
         for label, rest in part_rows(text)
-        for passage in part_sentences(rest, longest=_LONGEST)
+        for sentence in part_sentences(rest)
     ]
     passages = [text for text, is_kept in every if not is_kept] or [text for text, _ in every]
     bounds = [number * len(passages) // most for number in range(most + 1)]

@@ -39,7 +39,8 @@ class AnAnswer:
     def __init__(self, text: str | None) -> None:
         self._text = text
 
-    async def ask(self, _question: Question) -> Reply:
+    async def ask(self, question: Question) -> Reply:
+        del question
         return Reply(text=self._text, reason="" if self._text else "away")
 
 

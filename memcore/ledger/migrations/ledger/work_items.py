@@ -78,6 +78,7 @@ def upgrade() -> None:
         sa.Column("finished_at", _MOMENT),
         sa.Column("created_at", _MOMENT, nullable=False),
     )
+    op.create_index("work_items_newest", "work_items", ["company", "kind", "created_at"])
     is_open = sa.text("state IN ('available', 'waiting', 'leased')")
     _create_partial("work_items_locked", ["company", "lock"], is_open, unique=True)
     _create_partial("work_items_due", ["dispatch_after"], is_open)
