@@ -1,7 +1,7 @@
 """Checks that every promise has its effect once, and that there is no other effect."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from chaos.evidence import Evidence
@@ -13,9 +13,6 @@ from memcore.ledger.work_items import WorkState
 
 #: How a run may end: done, or held back for a person.
 _ENDED = frozenset({WorkState.DONE, WorkState.HELD})
-
-#: The beginning of counts that are the plan's, not the journal's.
-_PLANNED = "planned"
 
 
 class Reconciliation:
@@ -150,7 +147,7 @@ class Reconciliation:
         wrong = [
             run.run_id
             for run in self._evidence.runs
-            if run.state in _ENDED and _moved(self._evidence.counted[run.run_id]) != _moved(run.counts)
+            if run.state in _ENDED and not self._evidence.counted[run.run_id].items() <= run.counts.items()
         ]
         yield from finding("lost", "runs whose counts are not the journal's", wrong)
 
@@ -171,7 +168,3 @@ class Reconciliation:
         unreadable = self._evidence.unreadable
         yield from finding("lost", "unreadable messages that nobody sent", unreadable - self._unreadable)
         yield from finding("lost", "unreadable messages not put aside", self._unreadable - unreadable)
-
-
-def _moved(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if not name.startswith(_PLANNED)}
