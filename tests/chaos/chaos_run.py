@@ -38,7 +38,7 @@ _PAUSE_SHARE = 0.5
 #: Seconds that the engines may take beyond the time that they were given: outages push them back.
 _LATE_SECONDS = 240.0
 
-#: The policy: its runs remove and merge some of the memories.
+#: The policy: its runs remove and merge some of the memories, and the gate judges what is merged.
 POLICY = """\
 memory:
   level: persistent

@@ -11,8 +11,8 @@ from chaos.receipt import Acknowledged
 from examples.demo.balance import Counts, balance
 from memcore.ledger.work_items import WorkState
 
-#: How a run may end: done, or held back for a person.
-_ENDED = frozenset({WorkState.DONE, WorkState.HELD})
+#: How a run may end: done, held back for a person, or given up for a newer one.
+_ENDED = frozenset({WorkState.DONE, WorkState.HELD, WorkState.DISMISSED})
 
 
 class Reconciliation:

@@ -47,7 +47,8 @@ def main(argv: Sequence[str]) -> int:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="memtend-chaos-"))
     home = folder / "home"
     home.mkdir(mode=0o700, parents=True)
-    (home / "policy.yaml").write_text(POLICY, encoding="utf-8")
+    policy = POLICY.replace("    strategy:", "    apply: propose\n    strategy:") if options.propose else POLICY
+    (home / "policy.yaml").write_text(policy, encoding="utf-8")
     with _database(options.database) as url:
         environ = hooked_environ(folder / "hook", ROOT, is_stock=options.transport == "stock", database_url=url)
         with running_stack(home, **environ) as stack:
@@ -93,6 +94,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="length of the chaos run (default: 4 a kill)")
     parser.add_argument("--transport", choices=("ours", "stock"), default="ours", help="or kombu's own, to compare")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite", help="what the ledger is in")
+    parser.add_argument("--propose", action="store_true", help="runs propose what they would merge, and it is adopted")
     parser.add_argument("--folder", type=Path, help="work here, and keep it; else in a temporary folder")
     return parser.parse_args(argv)
 

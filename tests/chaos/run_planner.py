@@ -3,13 +3,15 @@
 import random
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 
 from chaos.fault_thread import FaultThread
 
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.ledger.agents import AgentSpec, first_due
+from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
@@ -68,11 +70,19 @@ class RunPlanner(FaultThread):
         """Plan runs for agents whose last one has ended: a due agent with an active run would lose its slot."""
         while not self.is_over.wait(_PAUSE_SECONDS):
             try:
+                self._adopt()
                 idle = [agent_id for agent_id in self._agents if self._is_idle(agent_id)]
                 for agent_id in self._dice.sample(idle, min(_AT_ONCE, len(idle))):
                     self._plan(agent_id)
             except MemoryConnectionError:
                 continue  # the ledger was away for longer than anybody waits; the next look comes soon
+
+    def _adopt(self) -> None:
+        """Adopt what runs propose, as a person would; the sweep sends them again."""
+        for run in self._ledger.runs.list(self._company, state=WorkState.HELD, limit=_AT_ONCE):
+            # A newer run of the agent may have taken its place, or a worker have it already.
+            with suppress(MemoryInputError):
+                self._ledger.runs.decide_groups(self._company, run.run_id, GroupState.APPROVED, by="chaos")
 
     def is_busy(self) -> bool:
         """Whether a run is running now."""
