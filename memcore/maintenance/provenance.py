@@ -41,7 +41,8 @@ class TextLocation(StrEnum):
 class HistoryEvent(Frozen):
     """One change that a run made to a memory; an open one is decided and not yet carried out.
 
-    What the run was is None when the ledger no longer knows it.
+    What the run was is None when the ledger no longer knows it. ``undoes`` are the runs that an undo took back: the
+    one named, the one that this had undone, and so on to the first.
     """
 
     kind: RecordKind
@@ -52,6 +53,7 @@ class HistoryEvent(Frozen):
     run_kind: RunKind | None = None
     origin: RunOrigin | None = None
     undo_of: str | None = None
+    undoes: tuple[str, ...] = ()
 
 
 class MemoryTrace(Frozen):
@@ -288,9 +290,7 @@ class _Lineage:
         return next((move for move in reversed(self._moves_of(memory_id)) if move.has_content), None)
 
     def _history_event(self, move: Move) -> HistoryEvent:
-        if move.run_id not in self._runs:
-            self._runs[move.run_id] = self._ledger.runs.get(self._company, move.run_id)
-        run = self._runs[move.run_id]
+        run = self._run(move.run_id)
         return HistoryEvent(
             kind=move.kind,
             reason=move.reason,
@@ -300,7 +300,19 @@ class _Lineage:
             run_kind=run.kind if run else None,
             origin=run.origin if run else None,
             undo_of=run.undo_of if run else None,
+            undoes=tuple(self._undone_by(run)),
         )
+
+    def _run(self, run_id: str) -> Run | None:
+        if run_id not in self._runs:
+            self._runs[run_id] = self._ledger.runs.get(self._company, run_id)
+        return self._runs[run_id]
+
+    def _undone_by(self, run: Run | None) -> Iterator[str]:
+        # A run undoes an older one: the chain has an end.
+        while run is not None and run.undo_of is not None:
+            yield run.undo_of
+            run = self._run(run.undo_of)
 
 
 def _was_merged(move: Move) -> bool:

@@ -91,6 +91,9 @@ memory:
   consolidation:
     strategy: llm
     categories: [semantic]
+    # The stub's summaries say little: the gate would refuse most of them.
+    gate:
+      enabled: false
     group_max_entries: 5
     max_removed_fraction: 1.0
   procedural:

@@ -30,7 +30,7 @@ _BECAUSE: dict[EntryReason, str] = {
     "ended": "its session, project or task had ended",
     "restored": "it was brought back from the archive",
     "deleted": "somebody deleted it",
-    "undone": "a run was taken back",
+    "undone": "a run was taken back, which is known no more",
 }
 
 
@@ -128,13 +128,17 @@ def _by(history_event: HistoryEvent) -> str:
 
 def _run(history_event: HistoryEvent) -> str:
     about = [str(each) for each in (history_event.run_kind, history_event.origin) if each]
-    if history_event.undo_of:
-        about.append(f"of run {history_event.undo_of}")
+    if history_event.undoes:
+        about.append("of run " + ", which undid run ".join(history_event.undoes))
     return f"run {history_event.run_id}" + (f" ({', '.join(about)})" if about else "")
 
 
 def _reason(history_event: HistoryEvent) -> str:
     because = "it stands for others" if history_event.kind == "created" else _BECAUSE[history_event.reason]
+    if history_event.reason == "undone" and history_event.undoes:
+        # The undo of an undo brings the first run's work back, the next one takes it away again.
+        effect = "was taken back" if len(history_event.undoes) % 2 else "counts again"
+        because = f"run {history_event.undoes[-1]} {effect}"
     return because + (", and this is not carried out yet" if history_event.is_open else "")
 
 

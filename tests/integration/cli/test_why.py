@@ -63,6 +63,10 @@ def test_a_summary_is_followed_to_its_originals_and_back(
     assert f"{summary_id}  live" in memtend.ok("why", originals[0]).out
 
 
+def unwrapped(tree: str) -> str:
+    return " ".join(tree.replace("│", " ").split())
+
+
 def test_an_undo_is_told(memtend: CommandLine, maintenance_run: tuple[str, str]) -> None:
     _, run_id = maintenance_run
     ((summary_id, originals),) = memtend.ok("runs", "show", run_id, "--json").value["summaries"].items()
@@ -70,9 +74,13 @@ def test_an_undo_is_told(memtend: CommandLine, maintenance_run: tuple[str, str])
     shown = memtend.ok("why", originals[0]).out
     assert f"live: brought back by run {undo['run_id']} at" in shown
     assert f"restored by run {undo['run_id']} (undo, manual, of run {run_id})" in shown
-    assert "a run was taken back" in memtend.ok("why", summary_id).out
-    memtend.ok("runs", "undo", undo["run_id"])
+    assert f"run {run_id} was taken back" in memtend.ok("why", summary_id).out
+    again = memtend.ok("runs", "undo", undo["run_id"], "--json").value
     assert memtend.ok("why", originals[0], "--json").value["memories"][0]["state"] == "replaced"
+    assert f"run {run_id} counts again" in unwrapped(memtend.ok("why", originals[0]).out)
+    memtend.ok("runs", "undo", again["run_id"])
+    told = unwrapped(memtend.ok("why", originals[0]).out)
+    assert f"of run {again['run_id']}, which undid run {undo['run_id']}, which undid run {run_id})" in told
 
 
 def test_a_memory_that_no_run_has_moved_is_found_with_its_agent(memtend: CommandLine) -> None:
