@@ -79,8 +79,8 @@ def test_an_undo_is_told(memtend: CommandLine, maintenance_run: tuple[str, str])
     assert memtend.ok("why", originals[0], "--json").value["memories"][0]["state"] == "replaced"
     assert f"run {run_id} counts again" in unwrapped(memtend.ok("why", originals[0]).out)
     memtend.ok("runs", "undo", again["run_id"])
-    told = unwrapped(memtend.ok("why", originals[0]).out)
-    assert f"of run {again['run_id']}, which undid run {undo['run_id']}, which undid run {run_id})" in told
+    explained = unwrapped(memtend.ok("why", originals[0]).out)
+    assert f"of run {again['run_id']}, which undid run {undo['run_id']}, which undid run {run_id})" in explained
 
 
 def test_a_memory_that_no_run_has_moved_is_found_with_its_agent(memtend: CommandLine) -> None:
