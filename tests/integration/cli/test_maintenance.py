@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import CommandLine
+from support.maintenance_fixture import FILLER
 from support.memories import new_agent
 from support.running_stack import StackAddress, wait_until
 
@@ -39,7 +40,7 @@ def fill_with_old(memtend: CommandLine, agent: str, **categories: int) -> None:
     """Bring in memories of each category that say the same and are old enough to be merged."""
     memtend.ok("agents", "add", agent, "--interval", "never")
     lines = [
-        {"agent_id": agent, "category": category, "content": f"{agent} met Ada{'!' * n}", "created_at": MERGED}
+        {"agent_id": agent, "category": category, "content": f"{agent} met Ada{'!' * n} {FILLER}", "created_at": MERGED}
         for category, count in categories.items()
         for n in range(count)
     ]
@@ -229,7 +230,7 @@ def test_a_proposal_is_shown_and_decided_group_by_group(memtend: CommandLine) ->
     agent = new_agent()
     memtend.ok("agents", "add", agent, "--interval", "never")
     old = {"agent_id": agent, "category": "episodic", "created_at": MERGED}
-    lines = [{**old, "content": f"{agent} met \x1b[31mAda{'!' * n}\n+ a fake line"} for n in range(7)]
+    lines = [{**old, "content": f"{agent} met \x1b[31mAda{'!' * n}\n+ a fake line\n{FILLER}"} for n in range(7)]
     memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
     assert "would propose 3 groups of 6 memories" in memtend.ok("maintain", agent, "--dry-run").out
     answer = memtend("maintain", agent, "--json")
