@@ -1,8 +1,19 @@
 """A run under the default policy leaves facts alone; what a lossy strategy merges, and where that is found."""
 
 from datetime import timedelta
+from itertools import count
 
 import pytest
+from benchmarks.nights.facts import (
+    contradictions,
+    facts,
+    languages,
+    lookalikes,
+    newer,
+    paraphrases,
+    repeated,
+    structured,
+)
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
@@ -168,3 +179,47 @@ async def test_texts_behind_a_summary_over_the_limit_stay_in_the_archive(
 
     assert summary.entry.id not in await world.live()
     assert world.ledger.archive.count(COMPANY, AGENT) == 5
+
+
+@pytest.mark.parametrize("limit", [10_000, 90], ids=["no limit reached", "limit reached"])
+async def test_after_a_week_of_runs_all_that_left_comes_back_and_no_sentence_is_lost(
+    make_maintenance_fixture: MakeMaintenanceFixture, limit: int
+) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(max_memories_per_agent=limit))
+    said = [*facts()[::17], *lookalikes()[::5], *structured()[:6], *languages()[::10]]
+    said += [each for pair in [*contradictions()[::20], *paraphrases()[:4]] for each in pair]
+    again = repeated(said[:20])
+    numbers = count(1)
+    for some, days_old in ((said, 40.0), (again, 20.0)):
+        await world.store(
+            memory(number, category=SEMANTIC, content=each.text, days_old=days_old)
+            for number, each in zip(numbers, some, strict=False)
+        )
+
+    for day in range(8):
+        await world.maintenance_run()
+        world.clock.turn(timedelta(days=1))
+        await world.store(
+            memory(number, category=EPISODIC, content=each.text, days_old=-day)
+            for number, each in zip(numbers, newer(day), strict=False)
+        )
+    await world.maintenance_run()
+    forget(world)
+
+    live = await world.live()
+    left = world.originals.keys() - live.keys()
+    found = {record.entry.content for record in live.values()}
+    archived = {each: world.ledger.archive.find(COMPANY, AGENT, each) for each in left}
+    for memory_id, copy in archived.items():
+        assert copy is not None
+        assert comparable(copy.record) == comparable(world.originals[memory_id])
+        found.add(copy.record.entry.content)
+    assert found >= {record.entry.content for record in world.originals.values()}
+    if limit == 10_000:
+        texts = [record.entry.content for record in live.values()]
+        assert len(texts) == len(world.originals) - len(again)
+        assert {each.text for each in said[20:]} <= set(texts)
+        assert all({one.text, other.text} & set(texts) for one, other in zip(said, again, strict=False))
+    restored = world.plan_run(kind="restore", scope_id=min(left))
+    assert isinstance(await world.to_the_end(restored.run_id), Done)
+    assert comparable((await world.live())[min(left)]) == comparable(world.originals[min(left)])
