@@ -387,6 +387,8 @@ class MaintenanceService:
         found = self._counts(run)
         stayed, every = found.get("gate_refused"), found.get("gate_refused", 0) + found.get("summaries", 0)
         reason = f"the gate refused {stayed} of {every} groups; their memories stay as they are" if stayed else None
+        if found.get("skipped") and not (found["restored"] or found["removed"]):
+            reason = "nothing was undone: all of it has changed since; of several runs undo the newest first"
         counts = self._finish(run, token, WorkState.DONE, reason)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)

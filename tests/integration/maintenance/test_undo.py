@@ -56,7 +56,7 @@ async def _there_and_back(world: MaintenanceFixture, records: list[MemoryRecord]
     undo = await world.undo(maintenance_run.run_id)
 
     assert await world.snapshot() == before
-    assert undo.counts["skipped"] == 0
+    assert (undo.counts["skipped"], undo.reason) == (0, None)
     removed = ("retention", "expired", "pruned", "consolidated", "enforced")
     assert undo.counts["restored"] == sum(maintenance_run.counts[step] for step in removed)
     await world.check_balance()
@@ -100,6 +100,7 @@ async def test_what_a_later_run_decided_is_left_alone_and_listed(world: Maintena
 
     assert await world.snapshot() == after
     assert undo.counts["skipped"] == 5
+    assert undo.reason == "nothing was undone: all of it has changed since; of several runs undo the newest first"
     await world.check_balance()
 
 
