@@ -1,8 +1,8 @@
-"""The quality of search after enforcement removed half of the memories: ``python tests/benchmarks/enforcing.py``.
+"""The quality of search after enforcement kept a half or a quarter: ``python tests/benchmarks/enforcing.py``.
 
 LoCoMo (MEMTEND_LOCOMO_DIR): every conversation is an agent. Every other question is asked before, and what it is shown
-is recorded as used, as an engine does; then a run removes half of the memories, by the shipped rule, by age alone or
-by lot; then the other questions are asked. Evidence that is gone counts as missed.
+is recorded as used, as an engine does; then a run keeps the share, by the shipped rule, by age alone or by lot; then
+the other questions are asked. Evidence that is gone counts as missed.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402
 from memcore.ledger.runs import NewRun  # noqa: E402
 from memcore.maintenance.enforcement import Candidate, MemoryValue, usual_value  # noqa: E402
 from memcore.maintenance.service import MaintenanceService  # noqa: E402
-from memcore.models.memory import (  # noqa: E402    MemoryCategory,
+from memcore.models.memory import (  # noqa: E402
     MemoryCategory,
     MemoryEntry,
     MemoryLevel,
@@ -73,15 +73,21 @@ def without_use(candidate: Candidate, now: datetime) -> float:
     return usual_value(replace(candidate, uses=0, last_used_at=None), now)
 
 
-_WHOLE, _OURS = "all kept", "the shipped rule"
+_WHOLE, _OURS, _UNUSED, _LOT = "all kept", "the shipped rule", "the same without uses", "by lot"
+
+#: Shares of the memories that a run keeps.
+SHARES = {"half": 0.5, "quarter": 0.25}
+
+#: How much better than by lot the rule must be, also where no use was recorded.
+_LEAD = 0.1
 
 #: The rules that are compared; None keeps everything.
 RULES: dict[str, MemoryValue | None] = {
     _WHOLE: None,
     _OURS: usual_value,
-    "the same without uses": without_use,
+    _UNUSED: without_use,
     "oldest first": oldest_first,
-    "by lot": by_lot,
+    _LOT: by_lot,
 }
 
 
@@ -93,9 +99,9 @@ class Fleet:
         self._ledger = ledger
         self._runner = runner
 
-    def measure(self, conversation: Conversation, rule: str, value: MemoryValue | None) -> list[float]:
+    def measure(self, conversation: Conversation, rule: str, value: MemoryValue | None, share: float) -> list[float]:
         """Return NDCG@10 of every other question, after the others have been asked and a run has passed."""
-        agent_id = f"{conversation.agent_id}-{zlib.crc32(rule.encode())}"
+        agent_id = f"{conversation.agent_id}-{zlib.crc32(rule.encode())}-{share}"
         now = max(turn.at for turn in conversation.turns) + _LATER
         self._fill(agent_id, conversation)
         earlier, later = conversation.questions[::2], conversation.questions[1::2]
@@ -105,7 +111,7 @@ class Fleet:
         uses = [Use(agent_id=agent_id, memory_id=key, uses=count, last_used_at=now) for key, count in shown.items()]
         self._ledger.uses.count(_COMPANY, ids.new_id(), uses)
         if value is not None:
-            self._maintenance_run(agent_id, value, now, most=len(conversation.turns) // 2)
+            self._maintenance_run(agent_id, value, now, most=int(len(conversation.turns) * share))
         scores = []
         for question in later:
             ranked = [str(entry.metadata.source) for entry in self._asked(agent_id, question.text)]
@@ -154,11 +160,33 @@ class Fleet:
 def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[Target]]:
     """Measure every rule on every conversation of the folder."""
     corpus = conversations()
-    scores: dict[str, list[float]] = {name: [] for name in rules}
+    figures: list[Figure] = []
+    targets: list[Target] = []
     with _opened() as fleet:
-        for each in corpus:
-            for name, value in rules.items():
-                scores[name] += fleet.measure(each, name, value)
+        for kept, share in SHARES.items():
+            scores: dict[str, list[float]] = {name: [] for name in rules}
+            for each in corpus:
+                for name, value in rules.items():
+                    scores[name] += fleet.measure(each, name, value, share)
+            figures += _figures(kept, scores, corpus)
+            targets += _targets(kept, scores)
+    return figures, targets
+
+
+def _targets(kept: str, scores: dict[str, list[float]]) -> list[Target]:
+    ahead = [
+        Target(
+            name=f"{kept}: {_OURS} ahead of {name}, low end of 95 %",
+            values=[compare(scores[_OURS], scores[name]).low],
+            wanted=0.0,
+        )
+        for name in ("oldest first", _LOT)
+    ]
+    lead = compare(scores[_UNUSED], scores[_LOT]).mean
+    return [*ahead, Target(name=f"{kept}: {_UNUSED} ahead of {_LOT}", values=[lead], wanted=_LEAD)]
+
+
+def _figures(kept: str, scores: dict[str, list[float]], corpus: Sequence[Conversation]) -> list[Figure]:
     is_new = np.array([asked for each in corpus for asked in _asks_for_new(each)])
     kinds = {"all": np.full(len(is_new), fill_value=True), "about what nobody asked for before": is_new}
     figures: list[Figure] = []
@@ -172,17 +200,9 @@ def enforcing(rules: dict[str, MemoryValue | None]) -> tuple[list[Figure], list[
             )
             note = f"{mean / whole:.1%} of {_WHOLE}; shipped rule ahead by {apart.mean:+.4f}"
             note += f" ({apart.low:+.4f} to {apart.high:+.4f})"
-            group = f"half kept: {int(chosen.sum()):,} questions, {kind}"
+            group = f"{kept} kept: {int(chosen.sum()):,} questions, {kind}"
             figures.append(Figure(group=group, name=name, unit="NDCG@10", samples=[mean], note=note))
-    targets = [
-        Target(
-            name=f"{_OURS} ahead of {name}, low end of 95 %",
-            values=[compare(scores[_OURS], scores[name]).low],
-            wanted=0.0,
-        )
-        for name in ("oldest first", "by lot")
-    ]
-    return figures, targets
+    return figures
 
 
 def _asks_for_new(conversation: Conversation) -> list[bool]:
