@@ -6,10 +6,7 @@ All implementations pass one contract suite (tests/contract/backends). Everythin
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from enum import StrEnum
-from typing import Protocol, cast, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from memcore.backends.fusion import HybridBackend, RankedLists
 from memcore.models.memory import (
@@ -23,6 +20,10 @@ from memcore.models.memory import (
 )
 from memcore.models.organization import OrgFact
 from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Most records a scan returns in one page; a page with vectors of 256 entries stays near one megabyte.
 MAX_PAGE = 256
@@ -234,7 +235,7 @@ class VectorBackend(MemoryBackend, BatchBackend, HybridBackend, Protocol):
         """Return the vectors under which it would store each memory. Raises MemoryEmbeddingError."""
         ...
 
-    async def query_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def query_vectors(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """Return the vector of each question, one row for each; zeros where it has none. Raises as above."""
         ...
 

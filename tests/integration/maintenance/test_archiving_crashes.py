@@ -29,7 +29,7 @@ THRESHOLD = 40
 POLICY = ConsolidationConfig(
     strategy=CONDENSE,
     archival=ArchivalConfig(enabled=True, age_threshold_days=THRESHOLD),
-    retention=RetentionConfig(default_retention_days=90),
+    retention=RetentionConfig(default_retention_days=900),
     max_memories_per_agent=4,
     group_max_entries=3,
     max_removed_fraction=1.0,
@@ -41,7 +41,7 @@ WRITES = ("claim", "unclaim", "store_many", "delete_where", "prepare", "settle",
 async def _filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     """Two that retention takes, two summaries' worth on both sides of the threshold, and two over the limit."""
     world = make_maintenance_fixture(POLICY)
-    await world.store([memory(1, days_old=100), memory(2, days_old=101)])
+    await world.store([memory(1, days_old=1000), memory(2, days_old=1001)])
     await world.store(memory(n, days_old=60 - 4 * n, with_vectors=n % 2 == 0) for n in range(3, 11))
     await world.store(memory(n, days_old=n - 10) for n in range(11, 14))
     return world

@@ -12,7 +12,7 @@ from support.fake_summarizer import FakeSummarizer
 from support.fault_injection import Crash, Faults, crash_points
 from support.ledger_records import places_due
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import AGENT, COMPANY, SUMMARISED, MaintenanceFixture, comparable, memory
+from support.maintenance_fixture import AGENT, COMPANY, FILLER, SUMMARISED, MaintenanceFixture, comparable, memory
 from support.thorough import also_thorough, sized
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
@@ -43,7 +43,7 @@ def policy(strategy: str) -> ConsolidationConfig:
     return ConsolidationConfig(
         strategy=strategy,
         categories=SUMMARISED,
-        retention=RetentionConfig(default_retention_days=200),
+        retention=RetentionConfig(default_retention_days=2000),
         max_memories_per_agent=6,
         group_max_entries=3,
         max_removed_fraction=1.0,
@@ -59,9 +59,9 @@ async def filled(urls: LedgerUrls, strategy: str) -> MaintenanceFixture:
     """One too old, a lesson that is forgotten, a chatty group of six, a dense one of three, and two over the limit."""
     world = MaintenanceFixture(urls, policy(strategy))
     world.model = FakeSummarizer()
-    await world.store([memory(1, days_old=300), lesson_memory(1, days_old=120)])
+    await world.store([memory(1, days_old=3000), lesson_memory(1, days_old=120)])
     await world.store(
-        memory(n, days_old=60 - n, content=f"We spoke about garden number {n} again.") for n in range(2, 9)
+        memory(n, days_old=60 - n, content=f"We spoke about garden {n} again. {FILLER}") for n in range(2, 9)
     )
     dense = MemoryCategory.PROCEDURAL
     await world.store(memory(n, days_old=60 - n, category=dense, content=code(n)) for n in range(11, 15))
@@ -70,7 +70,9 @@ async def filled(urls: LedgerUrls, strategy: str) -> MaintenanceFixture:
 
 
 def code(number: int) -> str:
-    body = "".join(f"    jobs[{n}] = queue.send(item_{n}['id'], retries={number}, key='a3f1{n}')\n" for n in range(6))
+    body = "".join(f"    jobs[{n}] = queue.send(item_{n}['id'], retries={number}, key='a3f1{n}')\n" for n in range(2))
+    # What an extract leaves out.
+    body += "".join(f"    call_{n}(queue, jobs)\n" for n in range(25))
     return f"def run_{number}(queue: Queue, jobs: dict[int, str]) -> None:\n{body}"
 
 

@@ -94,7 +94,7 @@ async def test_groups_beyond_the_cap_wait_for_the_next_run_and_the_run_says_so(
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer, LLM.model_copy(update={"max_tokens_per_run": 700}))
     # Three of 100 tokens each are a group.
-    await world.store(memory(n, days_old=60 - n, content=f"{n:03} " + "y" * 396) for n in range(1, 14))
+    await world.store(memory(n, days_old=60 - n, content=f"{n:03} one. Two. " + "Y" * 385) for n in range(1, 14))
 
     plan = await world.service().plan(AGENT)
     first = await world.maintenance_run()
@@ -116,7 +116,7 @@ async def test_a_cap_below_one_group_lets_one_through(
     make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer, LLM.model_copy(update={"max_tokens_per_run": 100}))
-    await world.store(memory(n, days_old=60 - n, content=f"{n:03} " + "y" * 396) for n in range(1, 8))
+    await world.store(memory(n, days_old=60 - n, content=f"{n:03} one. Two. " + "Y" * 385) for n in range(1, 8))
 
     run = await world.maintenance_run()
 

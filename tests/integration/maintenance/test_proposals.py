@@ -10,6 +10,7 @@ from support.fault_injection import AT_CALLS, Crash, Faults, crash_points
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
+    FILLER,
     MaintenanceFixture,
     MakeMaintenanceFixture,
     comparable,
@@ -102,7 +103,7 @@ async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(
     ]
     assert all(each.kept_id == uid(10) and each.summary is not None for each in found)
     shown = await shown_groups(world.ledger, world.backend, run)
-    assert [source.content for source in shown[0].sources] == [f"memory number {n}" for n in (1, 2, 3)]
+    assert [source.content for source in shown[0].sources] == [f"memory number {n}. {FILLER}" for n in (1, 2, 3)]
     assert shown[0].summary == found[0].summary.entry.content if found[0].summary else None
     assert not any(each.has_changed for each in shown)
     await world.check_balance()
