@@ -6,6 +6,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from support.memories import DAWN, NOW, StoppedClock, copied, new_agent, record
+from support.thorough import also_thorough
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.fusion import HybridBackend, RankedLists
@@ -19,16 +20,24 @@ from memcore.records import Lineage, MemoryRecord, Vectors, Where
 QUERY = MemoryQuery(text="who jams the printer", limit=10)
 
 
+#: Backends that search by vectors, copies too; those that keep copies. The composite one keeps none.
+SEARCHING = (
+    "mem0",
+    *also_thorough(pytest.param("mem0-with-postgresql", marks=pytest.mark.service)),
+    pytest.param("mem0-on-a-qdrant-server", marks=pytest.mark.service),
+)
+searching = pytest.mark.parametrize("build", SEARCHING, indirect=True)
+keeping = pytest.mark.parametrize("build", ["inmemory", *SEARCHING], indirect=True)
+
+
 def index_of(backend: WorkerBackend) -> ArchiveIndex:
-    if (index := archive_index_of(backend)) is None:
-        pytest.skip("keeps no copies of archived memories")
+    index = archive_index_of(backend)
+    assert index is not None
     return index
 
 
 async def searched(backend: WorkerBackend, agent: str, query: MemoryQuery = QUERY) -> RankedLists:
-    index_of(backend)
-    if not isinstance(backend, HybridBackend):
-        pytest.skip("searches by a substring alone")
+    assert isinstance(backend, HybridBackend)
     return await backend.retrieve_rankings(agent, query, include_archived=True)
 
 
@@ -42,6 +51,7 @@ async def replaced(
     return summary
 
 
+@keeping
 async def test_no_ordinary_call_sees_counts_or_changes_a_copy(backend: WorkerBackend) -> None:
     agent, index = new_agent(), index_of(backend)
     scope = Lineage(session_id="s", project_id="p", task_id="t")
@@ -80,6 +90,7 @@ async def test_no_ordinary_call_sees_counts_or_changes_a_copy(backend: WorkerBac
     await index.unindex_archived(agent, entries=archival_ids)
 
 
+@keeping
 async def test_copies_are_written_once_moved_by_name_and_deleted_by_summary_original_or_entry(
     backend: WorkerBackend,
 ) -> None:
@@ -110,6 +121,7 @@ async def test_copies_are_written_once_moved_by_name_and_deleted_by_summary_orig
     assert await under() == {}
 
 
+@searching
 async def test_a_search_finds_copies_under_a_summary_that_is_there(backend: WorkerBackend) -> None:
     agent, other = new_agent(), new_agent()
     original = record(agent, namespace="n")
@@ -126,6 +138,7 @@ async def test_a_search_finds_copies_under_a_summary_that_is_there(backend: Work
     assert lists.archived_dense == lists.archived_sparse == ()
 
 
+@searching
 async def test_filters_of_a_query_hold_for_copies_and_expired_ones_are_not_shown(
     backend: WorkerBackend, clock: StoppedClock
 ) -> None:
@@ -145,6 +158,7 @@ async def test_filters_of_a_query_hold_for_copies_and_expired_ones_are_not_shown
     assert mortal.entry.id not in found(await searched(backend, agent))
 
 
+@searching
 async def test_copies_of_a_summary_that_has_expired_are_not_shown(backend: WorkerBackend, clock: StoppedClock) -> None:
     agent = new_agent()
     await replaced(backend, agent, [record(agent)], expires_at=clock() + timedelta(hours=1))
@@ -153,9 +167,9 @@ async def test_copies_of_a_summary_that_has_expired_are_not_shown(backend: Worke
     assert not (await searched(backend, agent)).archived_dense
 
 
+@searching
 async def test_vectors_that_fit_are_taken_and_the_history_says_nothing_of_a_copy(backend: WorkerBackend) -> None:
-    if not isinstance(backend, Mem0Backend):
-        pytest.skip("has no vectors and no history")
+    assert isinstance(backend, Mem0Backend)
     agent = new_agent()
     dims = backend._indexing.embedder.dims
     dense = np.zeros(dims, dtype=np.float32)
