@@ -174,7 +174,7 @@ class MaintenanceRuns:
         # The same texts once more, each with words that say nothing.
         self._fill(agent_id, again, days_old=20, before="Please note: ", mark=f"run {self._filled}")
         done = self._maintenance_run(agent_id, seen, policy=_DEDUPE)
-        assert done.facts["summaries"] >= 0.75 * again, done.facts  # not lessons, nor those of "working"
+        assert done.facts["summaries"] >= 0.7 * again, done.facts  # not lessons, nor those of "working"
         return seen
 
     def _maintenance_run(
