@@ -168,7 +168,7 @@ def test_parts_keep_the_budget_the_order_and_whole_sentences(
             rest = rest.replace(sentence, "")
         # Marks, labels and headings are all that is left.
         assert set(rest.replace("[8 May 2023]", "").replace("Ada:", "").split()) <= {CUT}
-    # Whoever has something that fits is shown something.
+    # Each side that has something that fits is shown something.
     assert bool(kept) >= bool(fitted(mine, budget=budget, slots=slots, matcher=None)[0])
 
 
