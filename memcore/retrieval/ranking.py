@@ -172,11 +172,6 @@ def fuse_weighted(
     return _best_of(scored)
 
 
-#: How much a summary's relevance counts beside its archived memory's own. A round value, held against 0 and 0.2 on
-#: LoCoMo's development split (docs/benchmarks/2026-11.md).
-SUMMARY_WEIGHT = 0.3
-
-
 def with_archived(rankings: RankedLists) -> RankedLists:
     """Return the agent's own lists with its archived memories among them; one that is in the store counts once."""
     own = {hit.entry.id for hit in (*rankings.dense, *rankings.sparse)}
@@ -190,13 +185,11 @@ def beside_summary(relevance: Mapping[str, float], summary_of: Mapping[str, str]
     """Return the relevance of archived memories with that of their summaries; of all others as it is.
 
     ``summary_of`` names the summary of each archived memory. Its relevance becomes the mean of its own and its
-    summary's, with the weights 1 and ``SUMMARY_WEIGHT``: what stood beside it says what it was about. Every other
-    memory counts as its own summary. A summary that the question did not find adds nothing.
+    summary's where that is more: what stood beside it says what it was about. It never becomes less, or what a run has
+    archived would stand behind all that it left.
     """
     return {
-        key: (own + SUMMARY_WEIGHT * relevance.get(summary_of[key], 0.0)) / (1.0 + SUMMARY_WEIGHT)
-        if key in summary_of
-        else own
+        key: max(own, (own + relevance.get(summary_of[key], 0.0)) / 2.0) if key in summary_of else own
         for key, own in relevance.items()
     }
 

@@ -80,6 +80,8 @@ class RunPlanner(FaultThread):
     def _adopt(self) -> None:
         """Adopt what runs propose, as a person would; the sweep sends them again."""
         for run in self._ledger.runs.list(self._company, state=WorkState.HELD, limit=_AT_ONCE):
+            if self._last.get(run.agent_id) != run.run_id:
+                continue  # the agent is due again: with this run under way it would lose its slot
             # A newer run of the agent may have taken its place, or a worker have it already.
             with suppress(MemoryInputError):
                 self._ledger.runs.decide_groups(self._company, run.run_id, GroupState.APPROVED, by="chaos")

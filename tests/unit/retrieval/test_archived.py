@@ -43,12 +43,10 @@ async def prompt(rankings: RankedLists, *, config: MemoryRetrievalConfig = CONFI
     return messages[-1].content if messages else ""
 
 
-def test_an_archived_memory_counts_with_its_summary_and_every_other_as_its_own() -> None:
+def test_a_better_summary_raises_an_archived_memory_and_nothing_lowers_it() -> None:
     relevance = {"s": 0.5, "near": 0.9, "far": 0.1, "lost": 0.9, "other": 0.7}
     found = beside_summary(relevance, {"near": "s", "far": "s", "lost": "not found"})
-    assert found == pytest.approx(
-        {"s": 0.5, "near": (0.9 + 0.15) / 1.3, "far": (0.1 + 0.15) / 1.3, "lost": 0.9 / 1.3, "other": 0.7}
-    )
+    assert found == pytest.approx({"s": 0.5, "near": 0.9, "far": 0.3, "lost": 0.9, "other": 0.7})
 
 
 def test_lists_are_scaled_together_and_a_memory_that_is_in_the_store_counts_once() -> None:
@@ -58,7 +56,7 @@ def test_lists_are_scaled_together_and_a_memory_that_is_in_the_store_counts_once
     )
     found = fuse_weighted(with_archived(rankings), config=CONFIG, dense_weight=0.4, now=NOW)
     assert {each.entry.id: each.combined_score for each in found} == pytest.approx(
-        {"o": (1.0 + 0.15) / 1.3, "back": 0.8, "s": 0.5}
+        {"o": 1.0, "back": 0.8, "s": 0.5}
     )
     assert {each.entry.id: each.summary_id for each in found} == {"o": "s", "back": None, "s": None}
     assert covered(found) == {"s"}
