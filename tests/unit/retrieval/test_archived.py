@@ -55,9 +55,7 @@ def test_lists_are_scaled_together_and_a_memory_that_is_in_the_store_counts_once
         archived_sparse=(archived(entry("o"), 10.0), archived(entry("back"), 8.0)),
     )
     found = fuse_weighted(with_archived(rankings), config=CONFIG, dense_weight=0.4, now=NOW)
-    assert {each.entry.id: each.combined_score for each in found} == pytest.approx(
-        {"o": 1.0, "back": 0.8, "s": 0.5}
-    )
+    assert {each.entry.id: each.combined_score for each in found} == pytest.approx({"o": 1.0, "back": 0.8, "s": 0.5})
     assert {each.entry.id: each.summary_id for each in found} == {"o": "s", "back": None, "s": None}
     assert covered(found) == {"s"}
 
