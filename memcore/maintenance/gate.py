@@ -21,6 +21,7 @@ from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
+from memcore.retrieval.protocol import noting_degraded
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
 #: Most probes of a group, and of each group after so many: more would cost over a fifth of a long run's time.
@@ -147,6 +148,7 @@ def answers(prompt: str, probe: Probe) -> bool:
 class Gate:
     """Judges the summaries of one attempt, one after another: each beside those that were adopted before.
 
+    A group of which a prompt could not be made as usual is refused: nobody knows what it would lose.
     Only a backend that makes vectors can be shadowed; on another one nothing is judged.
     """
 
@@ -181,30 +183,30 @@ class Gate:
         probes = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
         self._judged += 1
         await shadow.ask([probe.question for probe in probes])
-        found = await self._found(probes, shadow)
+        found, has_failed = await self._found(probes, shadow)
         (vectors,) = await shadow.add([replace(summary, vectors=None)])
         await shadow.index_archived(
             agent_id,
             [ArchivedCopy(archival_id=each.entry.id, summary_id=summary.entry.id, record=each) for each in sources],
         )
-        figures = GateFigures(
-            probes=len(probes), found_before=len(found), found_after=len(await self._found(found, shadow))
-        )
-        is_refused = figures.loss > self._config.max_loss
+        found_after, has_failed_after = await self._found(found, shadow)
+        figures = GateFigures(probes=len(probes), found_before=len(found), found_after=len(found_after))
+        is_refused = has_failed or has_failed_after or figures.loss > self._config.max_loss
         if is_refused:
             shadow.drop_last()
             shadow.restore([source.entry.id for source in sources])
         return Verdict(summary=replace(summary, vectors=vectors), figures=figures, is_refused=is_refused)
 
-    async def _found(self, probes: Sequence[Probe], shadow: ShadowMemories) -> list[Probe]:
-        """Return the probes that a prompt answers."""
+    async def _found(self, probes: Sequence[Probe], shadow: ShadowMemories) -> tuple[list[Probe], bool]:
+        """Return the probes that a prompt answers, and whether a part of any prompt failed."""
         strategy = ContextInjectionStrategy(
             backend=cast("MemoryBackend", shadow), config=self._retrieval, clock=lambda: self._snapshot.now
         )
         found: list[Probe] = []
-        for probe in probes:
-            messages = await strategy.prepare_messages(
-                self._snapshot.agent_id, probe.question, self._config.prompt_tokens
-            )
-            found += [probe] if any(answers(message.content, probe) for message in messages[1:]) else []
-        return found
+        with noting_degraded() as failed:
+            for probe in probes:
+                messages = await strategy.prepare_messages(
+                    self._snapshot.agent_id, probe.question, self._config.prompt_tokens
+                )
+                found += [probe] if any(answers(message.content, probe) for message in messages[1:]) else []
+        return found, bool(failed)

@@ -2,7 +2,9 @@
 
 import builtins
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
@@ -200,6 +202,20 @@ class Degrading:
         return True
 
 
+_noted: ContextVar[list[Source] | None] = ContextVar("_noted", default=None)
+
+
+@contextmanager
+def noting_degraded() -> Iterator[list[Source]]:
+    """Yield a list that each part that fails in the block is added to: an empty prompt may be one that was not made."""
+    failed: list[Source] = []
+    token = _noted.set(failed)
+    try:
+        yield failed
+    finally:
+        _noted.reset(token)
+
+
 def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
     """Log that a part failed: its name and the error's type, never the error's text.
 
@@ -211,6 +227,8 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
         raise fatal
     facts = {"source": str(source), "agent_id": agent_id, "error": type(error).__name__}
     _log.warning(RetrievalEvent.DEGRADED, extra=facts)
+    if (failed := _noted.get()) is not None:
+        failed.append(source)
 
 
 def _fatal_in(error: BaseException) -> BaseException | None:

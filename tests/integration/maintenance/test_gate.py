@@ -1,5 +1,6 @@
 """The gate in a run: a group whose summary costs answers stays, one whose summary does not is replaced."""
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,8 +11,10 @@ from support.fault_injection import Crash, Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.vector_backend import VectorInMemory
 
+from memcore.backends.fusion import RankedLists
 from memcore.config.maintenance import ConsolidationConfig, GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.errors import MemoryRetrievalError
 from memcore.jobs import Done
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import GroupState
@@ -23,8 +26,10 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryDraft,
     summary_record,
 )
-from memcore.maintenance.gate import Gate
+from memcore.maintenance.gate import MOST_PROBES, Gate
 from memcore.maintenance.service import MaintenanceService
+from memcore.maintenance.shadow import ShadowMemories
+from memcore.models.memory import MemoryQuery
 from memcore.records import MemoryRecord
 
 #: Facts of which nothing can be left out, and their namespace.
@@ -206,3 +211,25 @@ async def test_judging_again_in_the_same_order_gives_the_same(world: Maintenance
         assert len({verdict.figures for verdict in (verdicts[0], verdicts[2]) if verdict}) == 1
         seen.append([verdict and (verdict.figures, verdict.is_refused) for verdict in verdicts])
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("fails_from", [0, MOST_PROBES], ids=["before the replacement", "after it"])
+async def test_a_group_whose_prompt_fails_is_refused(
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch, fails_from: int
+) -> None:
+    world.backend = VectorInMemory(company=COMPANY, clock=world.clock)
+    sources = [memory(n, content=text) for n, text in enumerate(FACTS, 1)]
+    await world.store(sources)
+    searches, search = itertools.count(), ShadowMemories.retrieve_rankings
+
+    async def fails(self: ShadowMemories, agent_id: str, query: MemoryQuery, **more: Any) -> RankedLists:
+        if next(searches) >= fails_from:
+            raise MemoryRetrievalError("a search that fails")
+        return await search(self, agent_id, query, **more)
+
+    summary = summary_record(sources, SummaryDraft(content="\n".join(FACTS)), company=COMPANY, strategy="test")
+    gate = Gate(world.service()._snapshot(AGENT), GateConfig(max_loss=1.0), NO_ZOOM)
+    monkeypatch.setattr(ShadowMemories, "retrieve_rankings", fails)
+    verdict = await gate.judge(sources, summary)
+    assert verdict is not None
+    assert verdict.is_refused
