@@ -56,8 +56,9 @@ def untrusted_content_directive(tag: str) -> str:
 
 def _quoted(name: str, value: str) -> str:
     _check("attributes", name)
-    printed = "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
-    return escaped(printed.replace("&", "&amp;").replace('"', "&quot;").replace(">", "&gt;"))
+    if not value.isprintable():
+        value = "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
+    return escaped(value.replace("&", "&amp;").replace('"', "&quot;").replace(">", "&gt;"))
 
 
 def _check(field: str, name: str) -> None:

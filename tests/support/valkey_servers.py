@@ -12,9 +12,13 @@ from time import monotonic, sleep
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 #: Seconds a server may take until it answers; it takes about 0.05 on a quiet machine.
 START_SECONDS = 60
+
+_ONCE = Retry(NoBackoff(), 0)
 
 
 def valkey_binary() -> Path:
@@ -56,7 +60,8 @@ class BrokerAddress:
         return f"redis://:{self.password}@127.0.0.1:{port}/0"
 
     def client(self) -> redis.Redis:
-        return redis.Redis(port=self.port, password=self.password)
+        # The client's own timeout is 5 s, and it sends a command again: a busy machine would get some messages twice.
+        return redis.Redis(port=self.port, password=self.password, socket_timeout=START_SECONDS, retry=_ONCE)
 
     def waiting(self, queue: str) -> list[dict[str, Any]]:
         """Return the messages of a queue, newest first."""
