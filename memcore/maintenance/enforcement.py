@@ -10,6 +10,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol, Self
 
@@ -93,9 +94,11 @@ def _halved(since: timedelta) -> float:
 GROUP = "memtend.memory_value"
 
 
+@cache
 def installed_value() -> MemoryValue:
     """Return the rule that an installed package names as an entry point of the group, or else the shipped one.
 
+    To read what is installed takes 10 ms, so a process does it once.
     Raises MemoryConfigError when two packages name one, or it cannot be loaded or called.
     """
     found = list(entry_points(group=GROUP))

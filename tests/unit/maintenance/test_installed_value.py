@@ -1,6 +1,7 @@
 """A company's own rule, found by the entry point of its package."""
 
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from types import SimpleNamespace
 
@@ -10,6 +11,13 @@ from support.maintenance_fixture import START, memory
 from memcore.errors import MemoryConfigError
 from memcore.maintenance import enforcement
 from memcore.maintenance.enforcement import GROUP, Candidate, installed_value, usual_value
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    installed_value.cache_clear()
+    yield
+    installed_value.cache_clear()
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
