@@ -173,11 +173,11 @@ class Walker:
             {
                 "agent_id": agent_id,
                 "category": "episodic",
-                "content": f"Old note number {told} about the payments queue and its alarms on day {told}.",
+                "content": f"{again}Old note number {told} about the payments queue and its alarms on day {told}.",
                 "created_at": (start + timedelta(hours=number)).isoformat(),
             }
             for number in range(count)
-            for told in [number % (count - 1)]
+            for again, told in [("", number) if number < count - 1 else ("Please note: ", 0)]
         )
         self._memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
 
