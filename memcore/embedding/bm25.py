@@ -5,7 +5,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -114,6 +114,38 @@ def _stemmer() -> Callable[[str], str]:
             return str(stemmer.stemWord(word))
 
     return stem
+
+
+#: Added to a word's texts: without it a word of none would be infinitely rare.
+_SMOOTHING = 0.5
+
+
+class Vocabulary:
+    """Document frequencies: in how many of the texts each term stands."""
+
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        self._tokenizer = Tokenizer()
+        self._texts = 0
+        self._texts_with = Counter[str]()
+        self.add(texts)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Count further texts."""
+        self._texts += len(texts)
+        self._texts_with.update(term for terms in self.terms_of(texts) for term in terms)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was counted: every term is equally rare."""
+        return self._texts == 0
+
+    def terms_of(self, texts: Iterable[str]) -> list[frozenset[str]]:
+        """Return the terms of each text, as they are counted."""
+        return [frozenset(self._tokenizer.terms(text)) for text in texts]
+
+    def rarity(self, term: str) -> float:
+        """Return the inverse document frequency (idf) of a term, above 0."""
+        return math.log((self._texts + 1.0) / (min(self._texts_with[term], self._texts) + _SMOOTHING))
 
 
 #: Highest index; Qdrant stores sparse indices as unsigned 32-bit numbers.

@@ -117,6 +117,18 @@ class ConsolidationGroups(Records[ConsolidationGroup]):
             which &= consolidation_groups.c.state == state
         return self._all(select(consolidation_groups).where(which).order_by(consolidation_groups.c.place))
 
+    def gate_counts(self, company: str, run_id: str) -> dict[str, int]:
+        """Return the counts of what the gate judged of a run; none where it judged no group."""
+        judged = [group for group in self.of_run(company, run_id) if group.probes is not None]
+        if not judged:
+            return {}
+        return {
+            "gate_refused": sum(group.state is GroupState.REFUSED for group in judged),
+            "gate_probes": sum(group.probes or 0 for group in judged),
+            "gate_found_before": sum(group.found_before or 0 for group in judged),
+            "gate_found_after": sum(group.found_after or 0 for group in judged),
+        }
+
     def judged(
         self, company: str, agent_id: str, group_keys: Collection[str], *, states: Iterable[GroupState]
     ) -> frozenset[str]:

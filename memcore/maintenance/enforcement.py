@@ -7,7 +7,7 @@ import builtins
 import heapq
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -15,11 +15,10 @@ from importlib.metadata import entry_points
 from typing import Protocol, Self
 
 from memcore.backends.protocol import pages
+from memcore.embedding.bm25 import Vocabulary
 from memcore.errors import MemoryConfigError
-from memcore.jobs import Use
-from memcore.maintenance.consolidation.condense import Vocabulary
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.removals import JournaledStore
+from memcore.maintenance.removals import JournaledStore, total_use
 from memcore.maintenance.repetitions import Repetitions
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
@@ -172,12 +171,6 @@ class MemoryScorer:
         if not math.isfinite(worth):
             raise MemoryConfigError(f"the value of memories: the rule gave {worth}, not a finite number")
         return worth
-
-
-def total_use(uses: Iterable[Use]) -> tuple[int, datetime | None]:
-    """Return how often memories were shown together, and when one of them was last; 0 and None for no use."""
-    found = tuple(uses)
-    return sum(use.uses for use in found), max((use.last_used_at for use in found), default=None)
 
 
 #: Memories with these tags are removed last.

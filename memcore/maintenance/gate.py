@@ -5,7 +5,7 @@ words. Each is asked of a shadow of the agent's memories, with and without the r
 ranking and packing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -16,7 +16,6 @@ from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_rows, part_sentences
-from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.records import ArchivedCopy, MemoryRecord
@@ -56,19 +55,6 @@ class GateFigures:
     def loss(self) -> float:
         """The share of the answers that the replacement loses."""
         return (self.found_before - self.found_after) / self.found_before if self.found_before else 0.0
-
-
-def gate_counts(groups: Iterable[ConsolidationGroup]) -> dict[str, int]:
-    """Return the counts of a run whose groups these are; none where the gate judged no group."""
-    judged = [group for group in groups if group.probes is not None]
-    if not judged:
-        return {}
-    return {
-        "gate_refused": sum(group.state is GroupState.REFUSED for group in judged),
-        "gate_probes": sum(group.probes or 0 for group in judged),
-        "gate_found_before": sum(group.found_before or 0 for group in judged),
-        "gate_found_after": sum(group.found_after or 0 for group in judged),
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

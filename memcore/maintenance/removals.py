@@ -10,11 +10,13 @@ each step together: they cost little more than one.
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 
 from memcore import ids
 from memcore.backends.protocol import MAX_PAGE, archive_index_of, scanned
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
+from memcore.jobs import Use
 from memcore.ledger.attempt import Lease
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
 from memcore.ledger.runs import Run
@@ -398,3 +400,20 @@ def _by_id(records: Iterable[MemoryRecord]) -> dict[str, MemoryRecord]:
 def is_same(record: MemoryRecord, other: MemoryRecord) -> bool:
     """Return whether both are one memory, not one that was stored anew under the same id."""
     return record.entry.created_at == other.entry.created_at
+
+
+def carry_uses(store: JournaledStore, sources: Sequence[MemoryRecord], summary: MemoryRecord) -> None:
+    """Count the uses of the sources, which go with them, for the memory that replaces them; once by its id."""
+    run, uses, summary_id = store.run, store.snapshot.ledger.uses, summary.entry.id
+    count, last_used_at = total_use(
+        uses.of(run.company, run.agent_id, [source.entry.id for source in sources]).values()
+    )
+    if last_used_at is not None:
+        use = Use(agent_id=run.agent_id, memory_id=summary_id, uses=count, last_used_at=last_used_at)
+        uses.count(run.company, summary_id, [use])
+
+
+def total_use(uses: Iterable[Use]) -> tuple[int, datetime | None]:
+    """Return how often memories were shown together, and when one of them was last; 0 and None for no use."""
+    found = tuple(uses)
+    return sum(use.uses for use in found), max((use.last_used_at for use in found), default=None)

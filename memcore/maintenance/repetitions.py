@@ -109,7 +109,8 @@ class _Wording:
         tokens = [token for token in _TOKEN.findall(whole) if _says_something(token)]
         if not tokens:
             return cls._as_a_whole("marks", whole.split())
-        keys = [_key(token) for token in tokens]
+        # All at once: no token has a line break.
+        keys = list(map(_key, tokens, fold("\n".join(tokens)).split("\n")))
         if len(keys) > _MOST_WORDS or _LONE.search(whole):
             return cls._as_a_whole("words", keys)
         risky = {key for key, token in zip(keys, tokens, strict=True) if _is_risky(key, token)}
@@ -148,7 +149,7 @@ def _says_something(token: str) -> bool:
     return category.startswith("S") and category != "Sk"
 
 
-def _key(token: str) -> str:
+def _key(token: str, key: str) -> str:
     if (
         not token.isalpha()
         and any(map(str.isdigit, token))
@@ -156,7 +157,6 @@ def _key(token: str) -> str:
     ):
         # A key or a password: its case tells.
         return token
-    key = fold(token)
     return _ARTICLE if key in _ARTICLES else key
 
 
@@ -201,21 +201,18 @@ class Repetitions:
 
     def add(self, records: Iterable[MemoryRecord]) -> None:
         """Add memories; each at most once."""
-        for record in records:
-            entry = record.entry
-            self.add_text(
-                entry.id,
-                entry.content,
-                created_at=entry.created_at,
-                within=(entry.category, entry.namespace, record.lineage.project_id, entry.expires_at),
-            )
+        self.add_texts(
+            (entry.id, entry.content, entry.created_at, (entry.category, entry.namespace, project_id, entry.expires_at))
+            for entry, project_id in ((record.entry, record.lineage.project_id) for record in records)
+        )
 
-    def add_text(self, memory_id: str, text: str, *, created_at: datetime, within: Hashable = None) -> None:
-        """Add a memory by its text; it is compared with those that were added within the same."""
-        wording = _Wording.of(text)
-        # One object for each word, however many memories have it.
-        keys = tuple(self._words.setdefault(key, key) for key in wording.keys)
-        self._within[within].append(_Text(memory_id, created_at, _Wording(keys, wording.size, wording.risky)))
+    def add_texts(self, texts: Iterable[tuple[str, str, datetime, Hashable]]) -> None:
+        """Add memories by id, text and time; each is compared with those that have the same behind these."""
+        for memory_id, text, created_at, within in texts:
+            wording = _Wording.of(text)
+            # One object for each word, however many memories have it.
+            keys = tuple(self._words.setdefault(key, key) for key in wording.keys)
+            self._within[within].append(_Text(memory_id, created_at, _Wording(keys, wording.size, wording.risky)))
 
     def groups(self) -> tuple[Repetition, ...]:
         """Return each memory that repeats others, with these; no memory is in two."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
+from functools import cache, partial
 from typing import Self
 
 from memcore.backends.factory import WorkerBackend
@@ -26,15 +27,19 @@ from memcore.ledger.runs import FIRST_RUN_LIMIT, PLANNED_ENFORCED, PLANNED_MERGE
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.archival_store import expire_archive
 from memcore.maintenance.consolidation.answers import CachedAnswers, NoAnswers
-from memcore.maintenance.consolidation.condense import CorpusVocabulary
-from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
+from memcore.maintenance.consolidation.factory import (
+    ConsolidationDeps,
+    CorpusVocabulary,
+    StrategyBuilder,
+    build_consolidation_strategy,
+)
 from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.consolidation.proposals import adopt_groups
 from memcore.maintenance.consolidation.step import apply_consolidation, few_new, left_unmerged
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.events import MaintenanceEvent
-from memcore.maintenance.gate import Gate, gate_counts
+from memcore.maintenance.gate import Gate
 from memcore.maintenance.plan import (
     MaintenancePlan,
     make_plan,
@@ -237,8 +242,9 @@ class MaintenanceService:
         proposes = step is RunStep.PROPOSAL or self.policy.apply is ConsolidationApply.PROPOSE
         if strategy is not None:
             most = self._most(run, RunStep.CONSOLIDATION)
+            syntheses = self.ledger.syntheses if self.has_model else None
             wait = await apply_consolidation(
-                store, strategy, self.ledger.syntheses, self._gate(store.snapshot), most=most, proposes=proposes
+                store, strategy, syntheses, cache(partial(self._gate, store.snapshot)), most=most, proposes=proposes
             )
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
@@ -376,11 +382,11 @@ class MaintenanceService:
     def _counts(self, run: Run) -> dict[str, int]:
         counts = run_counts(self.ledger.journal, run)
         if run.kind == "maintenance":
-            counts |= gate_counts(self.ledger.consolidation_groups.of_run(self.company, run.run_id))
+            counts |= self.ledger.consolidation_groups.gate_counts(self.company, run.run_id)
         return counts
 
     def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> Run:
-        counts |= self._counts(run)
+        counts |= run_counts(self.ledger.journal, run)
         return self.ledger.runs.advance(self.company, run.run_id, token, step=step, counts=counts)
 
     def _done(self, run: Run, token: str) -> Outcome:
@@ -389,7 +395,7 @@ class MaintenanceService:
         reason = f"the gate refused {stayed} of {every} groups; their memories stay as they are" if stayed else None
         if found.get("skipped") and not (found["restored"] or found["removed"]):
             reason = "nothing was undone: all of it has changed since; of several runs undo the newest first"
-        counts = self._finish(run, token, WorkState.DONE, reason)
+        counts = self._finish(run, token, WorkState.DONE, reason, counts=found)
         _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
         return Done(facts=counts)
 
@@ -402,8 +408,10 @@ class MaintenanceService:
         self._finish(run, token, WorkState.FAILED, reason)
         _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
 
-    def _finish(self, run: Run, token: str, state: WorkState, reason: str | None = None) -> dict[str, int]:
-        counts = self._counts(run)
+    def _finish(
+        self, run: Run, token: str, state: WorkState, reason: str | None, *, counts: dict[str, int] | None = None
+    ) -> dict[str, int]:
+        counts = self._counts(run) if counts is None else counts
         # Where every run looks at all groups, one that holds nothing has found that nothing is left to decide.
         looked = state is WorkState.DONE and run.kind == "maintenance"
         replaces = looked and self.policy.apply is ConsolidationApply.PROPOSE

@@ -173,11 +173,11 @@ class Walker:
             {
                 "agent_id": agent_id,
                 "category": "episodic",
-                "content": f"{again}Old note number {told} about the payments queue and its alarms on day {told}.",
+                "content": f"{again}Old note number {day} about the payments queue and its alarms on day {day}.",
                 "created_at": (start + timedelta(hours=number)).isoformat(),
             }
             for number in range(count)
-            for again, told in [("", number) if number < count - 1 else ("Please note: ", 0)]
+            for again, day in [("", number) if number < count - 1 else ("Please note: ", 0)]
         )
         self._memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
 

@@ -1,19 +1,16 @@
 """Extractive summaries: the most telling sentences, word for word, in half the length; no model is asked."""
 
 import heapq
-import math
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 
-from memcore.backends.protocol import MemoryBackend
-from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.bm25 import Vocabulary
 from memcore.embedding.sentences import Label, part_rows, part_statements
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.strategy import SummaryDraft, text_size
-from memcore.models.memory import CONDENSED_TAG, MemoryQuery
+from memcore.models.memory import CONDENSED_TAG
 from memcore.records import MemoryRecord
 
 #: Added to a passage's bytes when its worth is set against its length: without it, scraps of one rare word win over
@@ -65,38 +62,6 @@ def cover(candidates: Sequence[SentenceCandidate], *, budget: int, rarity: Calla
         said |= each.terms
         framed |= each.frames.keys()
     return sorted(chosen) if chosen or best is None else [best]
-
-
-#: Added to a word's texts: without it a word of none would be infinitely rare.
-_SMOOTHING = 0.5
-
-
-class Vocabulary:
-    """Document frequencies: in how many of the texts each term stands."""
-
-    def __init__(self, texts: Sequence[str] = ()) -> None:
-        self._tokenizer = Tokenizer()
-        self._texts = 0
-        self._texts_with = Counter[str]()
-        self.add(texts)
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Count further texts."""
-        self._texts += len(texts)
-        self._texts_with.update(term for terms in self.terms_of(texts) for term in terms)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was counted: every term is equally rare."""
-        return self._texts == 0
-
-    def terms_of(self, texts: Iterable[str]) -> list[frozenset[str]]:
-        """Return the terms of each text, as they are counted."""
-        return [frozenset(self._tokenizer.terms(text)) for text in texts]
-
-    def rarity(self, term: str) -> float:
-        """Return the inverse document frequency (idf) of a term, above 0."""
-        return math.log((self._texts + 1.0) / (min(self._texts_with[term], self._texts) + _SMOOTHING))
 
 
 #: The words of an agent's memories, by the agent's id.
@@ -178,26 +143,3 @@ def _text(labels: Sequence[Label], lines: Mapping[int, str]) -> str:
         else:
             text += [f"{when} {line}".lstrip() for line in spoken]
     return "\n".join(text)
-
-
-#: Memories whose words are counted: one query of the store, 0.1 s, and enough to know which words are rare.
-ENOUGH_MEMORIES = 1_000
-
-
-class CorpusVocabulary:
-    """The vocabulary of an agent's newest memories, read at the first use; one instance per run.
-
-    A run sees only memories that have just become old enough, and among twenty of them every word looks rare. So the
-    others are counted too, summaries included.
-    """
-
-    def __init__(self, backend: MemoryBackend) -> None:
-        self._backend = backend
-        self._read: dict[str, Vocabulary] = {}
-
-    async def __call__(self, agent_id: str) -> Vocabulary:
-        """Return the agent's vocabulary. Raises MemoryRetrievalError, MemoryConnectionError."""
-        if agent_id not in self._read:
-            newest = await self._backend.retrieve(agent_id, MemoryQuery(limit=ENOUGH_MEMORIES))
-            self._read[agent_id] = Vocabulary([entry.content for entry in newest])
-        return self._read[agent_id]

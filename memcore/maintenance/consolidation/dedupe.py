@@ -25,11 +25,19 @@ class DedupeStrategy:
         A journal entry holds so many memories; of a memory with more copies the rest is merged among itself, and by
         the next run with the others.
         """
-        repetitions, by_id = Repetitions(), dict[str, SummaryCandidate]()
-        for member in members:
-            by_id[member.id] = member
-            within = (member.category, member.namespace, member.project_id, member.expires_at)
-            repetitions.add_text(member.id, member.content, created_at=member.created_at, within=within)
+        by_id = {member.id: member for member in members}
+        repetitions = Repetitions()
+        repetitions.add_texts(
+            [
+                (
+                    each.id,
+                    each.content,
+                    each.created_at,
+                    (each.category, each.namespace, each.project_id, each.expires_at),
+                )
+                for each in by_id.values()
+            ]
+        )
         for group in repetitions.groups():
             found = [by_id[group.kept], *(by_id[each] for each in group.repeated)]
             first, rest = found[:MAX_PAGE], found[MAX_PAGE:]

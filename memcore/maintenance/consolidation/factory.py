@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
+from memcore.backends.protocol import MemoryBackend
 from memcore.config.maintenance import (
     STRATEGY_GROUP,
     ConsolidationConfig,
     ConsolidationStrategyType,
     LLMConsolidationConfig,
 )
+from memcore.embedding.bm25 import Vocabulary
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.condense import CondensingOp, VocabularyOf, no_vocabulary
 from memcore.maintenance.consolidation.dedupe import DedupeStrategy
@@ -30,6 +32,29 @@ from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
     HighestRelevanceSelector,
 )
+from memcore.models.memory import MemoryQuery
+
+#: Memories whose words are counted: one query of the store, 0.1 s, and enough to know which words are rare.
+ENOUGH_MEMORIES = 1_000
+
+
+class CorpusVocabulary:
+    """The vocabulary of an agent's newest memories, read at the first use; one instance per run.
+
+    A run sees only memories that have just become old enough, and among twenty of them every word looks rare. So the
+    others are counted too, summaries included.
+    """
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+        self._read: dict[str, Vocabulary] = {}
+
+    async def __call__(self, agent_id: str) -> Vocabulary:
+        """Return the agent's vocabulary. Raises MemoryRetrievalError, MemoryConnectionError."""
+        if agent_id not in self._read:
+            newest = await self._backend.retrieve(agent_id, MemoryQuery(limit=ENOUGH_MEMORIES))
+            self._read[agent_id] = Vocabulary([entry.content for entry in newest])
+        return self._read[agent_id]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

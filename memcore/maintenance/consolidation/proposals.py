@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from memcore import ids
 from memcore.backends.protocol import BatchBackend
-from memcore.jobs import Use
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState, packed_summary
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.maintenance.consolidation.strategy import SummaryGroup
-from memcore.maintenance.enforcement import total_use
-from memcore.maintenance.removals import JournaledStore, PlannedRemoval
+from memcore.maintenance.removals import JournaledStore, PlannedRemoval, carry_uses
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
 from memcore.models.memory import CONSOLIDATED_TAG, PROTECTED_FROM_CONSOLIDATION, BoundedTime
@@ -112,17 +110,6 @@ async def _adopted(store: JournaledStore, group: ConsolidationGroup) -> bool:
 def _is_as_shown(group: ConsolidationGroup, found: Mapping[str, MemoryRecord], kept: MemoryRecord | None) -> bool:
     sources = [found[each] for each in group.source_ids if each in found]
     return len(sources) == len(group.source_ids) and _seen(sources, kept) == group.seen
-
-
-def carry_uses(store: JournaledStore, sources: Sequence[MemoryRecord], summary: MemoryRecord) -> None:
-    """Count the uses of the sources, which go with them, for the memory that replaces them; once by its id."""
-    run, uses, summary_id = store.run, store.snapshot.ledger.uses, summary.entry.id
-    count, last_used_at = total_use(
-        uses.of(run.company, run.agent_id, [source.entry.id for source in sources]).values()
-    )
-    if last_used_at is not None:
-        use = Use(agent_id=run.agent_id, memory_id=summary_id, uses=count, last_used_at=last_used_at)
-        uses.count(run.company, summary_id, [use])
 
 
 class ShownMemory(Frozen):

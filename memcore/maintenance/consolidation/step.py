@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.llm_answers import Syntheses, Synthesis
 from memcore.ledger.runs import LEFT_UNMERGED, POSTPONED
 from memcore.ledger.work_items import WorkState
-from memcore.maintenance.consolidation.proposals import begin_proposal, carry_uses, proposed, undismissed
+from memcore.maintenance.consolidation.proposals import begin_proposal, proposed, undismissed
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
     SummaryCandidate,
@@ -24,7 +24,7 @@ from memcore.maintenance.consolidation.strategy import (
 )
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.gate import Gate
-from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval
+from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval, carry_uses
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory
@@ -45,6 +45,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Wait before a run looks at its parts again, if no answer wakes it before.
 LOOKED_AT_AGAIN = timedelta(minutes=15)
+
+#: Gives a run's gate, which is made where a summary loses words.
+GateOf = Callable[[], Gate]
 
 _log = logging.getLogger(__name__)
 
@@ -139,8 +142,9 @@ async def groups_by_filter(
         members: list[SummaryCandidate] = []
         async for page in pages(snapshot.backend, where):
             members += map(SummaryCandidate.of, list(filter(snapshot.may_merge, page)))
-        groups = [part for some in _of_one_age(snapshot, category, members) for part in strategy.parts(some)]
-        yield where, _not_refused(snapshot, strategy, groups)
+        if members:
+            groups = [part for some in _of_one_age(snapshot, category, members) for part in strategy.parts(some)]
+            yield where, _not_refused(snapshot, strategy, groups)
 
 
 def _of_one_age(
@@ -174,8 +178,8 @@ def _not_refused(
 async def apply_consolidation(
     store: JournaledStore,
     strategy: ConsolidationStrategy,
-    syntheses: Syntheses,
-    gate: Gate,
+    syntheses: Syntheses | None,
+    gate: GateOf,
     *,
     most: int | None = None,
     proposes: bool = False,
@@ -186,16 +190,19 @@ async def apply_consolidation(
     person was shown (``most``). A run that ``proposes`` replaces nothing: it notes each group with its summary.
 
     A part whose model answer is missing is recorded, and a later attempt replaces it: no lease is held while a model
-    thinks. A part that has shrunk to one memory since it was chosen stays as it is.
+    thinks. Without ``syntheses`` no model is connected. A part that has shrunk to one memory since it was chosen stays
+    as it is.
 
     Raises ProviderError when the model's server refused; its parts stay as they are.
     """
     run = store.run
-    planned = syntheses.of_run(run.company, run.run_id)
-    if planned:
+    planned = syntheses.of_run(run.company, run.run_id) if syntheses else ()
+    if syntheses and planned:
         moved = await _finish(store, strategy, syntheses, gate, planned, proposes=proposes)
     else:
-        moved = await _begin(store, strategy, syntheses, gate, most=most, proposes=proposes)
+        moved = await _begin(store, strategy, gate, most=most, proposes=proposes)
+        if syntheses:
+            syntheses.plan(_unanswered(store, moved))
     counts = {
         "removed": sum(each.counts.outgoing for each in moved),
         "summaries": sum(each.counts.incoming for each in moved),
@@ -204,7 +211,7 @@ async def apply_consolidation(
     _log.info(MaintenanceEvent.STRATEGY_COMPLETED, extra={**facts, **counts})
     if refused := sum(part.judged is not None and part.judged.state is GroupState.REFUSED for part in moved):
         _log.info(MaintenanceEvent.GATE_REFUSED, extra={**facts, "refused": refused})
-    if not (planned or any(part.unanswered for part in moved)):
+    if syntheses is None or not (planned or any(part.unanswered for part in moved)):
         return None
     return _pending(syntheses.of_run(run.company, run.run_id), now=store.snapshot.now)
 
@@ -212,13 +219,12 @@ async def apply_consolidation(
 async def _begin(
     store: JournaledStore,
     strategy: ConsolidationStrategy,
-    syntheses: Syntheses,
-    gate: Gate,
+    gate: GateOf,
     *,
     most: int | None,
     proposes: bool,
 ) -> list[_Part]:
-    """Replace the parts that need no model, and record those that do."""
+    """Replace the parts that need no model."""
     moved: list[_Part] = []
     if proposes:
         begin_proposal(store)
@@ -236,8 +242,13 @@ async def _begin(
             ]
             await _replace(store, strategy, gate, where, found, proposes=proposes)
             moved += found
+    return moved
+
+
+def _unanswered(store: JournaledStore, moved: Sequence[_Part]) -> list[Synthesis]:
+    """Return the parts that a model is to be asked about, as far as the run's tokens go."""
     cap = TokenCap(store.snapshot.policy.max_tokens_per_run)
-    left = [
+    return [
         Synthesis(
             run_id=store.run.run_id,
             place=place,
@@ -249,8 +260,6 @@ async def _begin(
         )
         for place, part in enumerate(part for part in moved if part.unanswered and cap.takes(part.tokens))
     ]
-    syntheses.plan(left)
-    return moved
 
 
 def _within(groups: Sequence[SummaryGroup], most: int) -> list[SummaryGroup]:
@@ -280,7 +289,7 @@ async def _finish(
     store: JournaledStore,
     strategy: ConsolidationStrategy,
     syntheses: Syntheses,
-    gate: Gate,
+    gate: GateOf,
     planned: tuple[Synthesis, ...],
     *,
     proposes: bool,
@@ -306,7 +315,7 @@ async def _finish(
 async def _replace(
     store: JournaledStore,
     strategy: ConsolidationStrategy,
-    gate: Gate,
+    gate: GateOf,
     where: Where,
     parts: Sequence[_Part],
     *,
@@ -357,7 +366,7 @@ async def _propose(
 def _removal(
     store: JournaledStore,
     strategy: ConsolidationStrategy,
-    gate: Gate,
+    gate: GateOf,
     part: _Part,
     *,
     kept: MemoryRecord | None,
@@ -378,7 +387,7 @@ def _removal(
         summary = summary_record(sources, draft, company=store.run.company, strategy=strategy.name)
         if draft.same_as is not None and not proposes:
             carry_uses(store, sources, summary)
-        verdict = await gate.judge(sources, summary)
+        verdict = None if summary.is_lossless else await gate().judge(sources, summary)
         if verdict is None:
             return summary
         part.judged = ConsolidationGroup(

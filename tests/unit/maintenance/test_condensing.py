@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.maintenance_fixture import memory
 
+from memcore.embedding.bm25 import Vocabulary
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.consolidation.condense import CondensingOp, Vocabulary
+from memcore.maintenance.consolidation.condense import CondensingOp
 
 SMALL_TALK = [
     f"Hi there! How are you today, friend number {n}? Thanks a lot, that is really great to hear!" for n in range(9)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.embedding.bm25 import Tokenizer
-from memcore.maintenance.consolidation.condense import Vocabulary
+from memcore.embedding.bm25 import Tokenizer, Vocabulary
 from memcore.maintenance.gate import MOST_PROBES, GateFigures, Probe, answers, probes_of
 
 PLAIN = [

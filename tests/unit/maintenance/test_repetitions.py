@@ -217,5 +217,5 @@ def test_nothing_repeats_nothing() -> None:
 def test_repeated_ones_come_oldest_first() -> None:
     repetitions = Repetitions()
     for number in (3, 1, 2):
-        repetitions.add_text(str(number), "Mia likes tea", created_at=START + timedelta(days=number))
+        repetitions.add_texts([(str(number), "Mia likes tea", START + timedelta(days=number), None)])
     assert repetitions.groups() == (Repetition(kept="3", repeated=("1", "2")),)

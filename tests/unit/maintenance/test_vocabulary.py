@@ -4,8 +4,9 @@ import pytest
 from support.maintenance_fixture import AGENT, COMPANY, memory, uid
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.maintenance.consolidation import condense as remembered_vocabulary
-from memcore.maintenance.consolidation.condense import CorpusVocabulary, Vocabulary
+from memcore.embedding.bm25 import Vocabulary
+from memcore.maintenance.consolidation import factory
+from memcore.maintenance.consolidation.factory import CorpusVocabulary
 
 
 def test_a_word_of_fewer_texts_is_rarer_and_how_often_one_text_says_it_does_not_matter() -> None:
@@ -45,7 +46,7 @@ async def test_an_agents_memories_are_read_once_and_those_of_others_never() -> N
 
 
 async def test_the_newest_are_read_and_no_more_than_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_vocabulary, "ENOUGH_MEMORIES", 2)
+    monkeypatch.setattr(factory, "ENOUGH_MEMORIES", 2)
     backend = InMemoryBackend(company=COMPANY)
     await backend.connect()
     await backend.store_many([memory(n, days_old=100 - n, content=f"word{n}") for n in range(1, 6)])
