@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from memcore.embedding.bm25 import SparseVector
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry
+from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry, within_range
 
 #: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
 #: there that no lesson lacks; only workers write it.
@@ -66,6 +66,11 @@ class MemoryRecord:
     vectors: Vectors | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if COVERS_UNTIL_KEY in self.extra:
+            entry = self.entry.model_copy(update={"covers_until": self._covers_until()})
+            object.__setattr__(self, "entry", entry)
+
     @property
     def is_lesson(self) -> bool:
         """Whether it carries what was decided about a lesson; a text in a lesson's form alone does not make one."""
@@ -80,12 +85,15 @@ class MemoryRecord:
     @property
     def covers_until(self) -> datetime:
         """When the newest memory was made that it stands for; its own time unless it is a summary."""
+        return self.entry.covers_until or self.entry.created_at
+
+    def _covers_until(self) -> datetime | None:
+        # A key that somebody else wrote may be anything.
         try:
             until = datetime.fromisoformat(self.extra[COVERS_UNTIL_KEY])
         except (KeyError, TypeError, ValueError):
-            return self.entry.created_at
-        # A key that somebody else wrote may be anything.
-        return self.entry.created_at if until.tzinfo is None else max(until, self.entry.created_at)
+            return None
+        return None if until.tzinfo is None else max(within_range(until), self.entry.created_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from memcore.errors import MemoryInputError
 
@@ -61,6 +62,7 @@ def _quoted(name: str, value: str) -> str:
     return escaped(value.replace("&", "&amp;").replace('"', "&quot;").replace(">", "&gt;"))
 
 
+@lru_cache(maxsize=64)
 def _check(field: str, name: str) -> None:
     if not _TAG.fullmatch(name):
         raise MemoryInputError(field, "must be 2 to 64 lower-case letters and hyphens, a letter first and last")

@@ -19,11 +19,11 @@ from memcore.embedding.bm25 import Vocabulary
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore, total_use
-from memcore.maintenance.repetitions import Repetitions
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord, Where
+from memcore.retrieval.repetitions import Repetitions
 
 #: Time after which an unused memory has half of its recency: a quarter of a year, as long as most work is discussed.
 HALF_LIFE = timedelta(days=90)

@@ -244,7 +244,12 @@ class MemoryStoreRequest(Frozen):
 
 
 class MemoryEntry(Frozen):
-    """A memory as a backend returns it; it has a relevance score, 0.0 to 1.0, when it answers a text query."""
+    """A memory as a backend returns it; it has a relevance score, 0.0 to 1.0, when it answers a text query.
+
+    Attributes:
+        covers_until: of a summary, which is dated as the oldest of what it replaced, the time of the newest. Told by
+            the backend, and left out when the entry is serialised: older releases refuse a field that they do not know.
+    """
 
     id: NotBlankStr
     agent_id: NotBlankStr
@@ -256,10 +261,18 @@ class MemoryEntry(Frozen):
     updated_at: BoundedTime | None = None
     expires_at: BoundedTime | None = None
     relevance_score: float | None = Field(default=None, ge=0.0, le=1.0)
+    covers_until: BoundedTime | None = Field(default=None, exclude=True)
+
+    @property
+    def days(self) -> str:
+        """Its day in UTC, as ``2026-05-01``; of a summary the range, as ``2026-05-01 to 2026-06-03``."""
+        first = self.created_at.astimezone(UTC).date().isoformat()
+        last = first if self.covers_until is None else self.covers_until.astimezone(UTC).date().isoformat()
+        return first if first == last else f"{first} to {last}"
 
     @model_validator(mode="after")
     def _ordered_times(self) -> Self:
-        for name in ("updated_at", "expires_at"):
+        for name in ("updated_at", "expires_at", "covers_until"):
             at = getattr(self, name)
             if at is not None and at < self.created_at:
                 raise ValueError(f"{name}: lies before created_at")

@@ -41,6 +41,7 @@ from memcore.retrieval.ranking import (
     rank_memories,
     with_archived,
 )
+from memcore.retrieval.repetitions import collapsed
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
 from memcore.retrieval.usage import UseRecorder
 
@@ -73,9 +74,9 @@ def format_core_policies(
 class ContextInjectionStrategy:
     """Prepares the messages that carry an agent's memories into its prompt; connect the backend first.
 
-    Search, fuse, re-rank, filter, diversify, cut, pack, fence: in this order. The agent's own memories come first, and
-    shared knowledge has a part of its own, with a limit for each publisher. A part that fails is left out, and a
-    ``memory.retrieval.degraded`` event names it. Safe in several tasks of the backend's event loop.
+    Search, fuse, re-rank, filter, collapse, diversify, cut, pack, fence: in this order. The agent's own memories come
+    first, and shared knowledge has a part of its own, with a limit for each publisher. A part that fails is left out,
+    and a ``memory.retrieval.degraded`` event names it. Safe in several tasks of the backend's event loop.
 
     Args:
         config: the policy's ``memory.retrieval``. Raises MemoryConfigError when it asks for a retriever or a re-ranker,
@@ -285,8 +286,9 @@ class ContextInjectionStrategy:
     def _chosen(self, agent_id: str, filtered: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the agent's own memories that may be injected, best first, then what is shared."""
         waiting = covered(filtered)
-        own = tuple(each for each in filtered if not each.is_shared and each.entry.id not in waiting)
-        shared = tuple(each for each in filtered if each.is_shared)
+        shown = collapsed([each for each in filtered if each.is_shared or each.entry.id not in waiting])
+        own = tuple(each for each in shown if not each.is_shared)
+        shared = tuple(each for each in shown if each.is_shared)
         if self._config.diversity_penalty_enabled:
             with Degrading(Source.DIVERSITY, agent_id):
                 picked = self._diverse(own)

@@ -56,6 +56,7 @@ class ScoredMemory(Frozen):
         author: of a fact of the organisation, who wrote the text that stands now.
         summary_id: of an archived memory, the summary in the store that replaced it.
         is_part: whether the content is a part of the memory, with marks where the rest was left out.
+        count: of how many memories that say the same it is the one that is shown.
     """
 
     entry: MemoryEntry
@@ -66,6 +67,7 @@ class ScoredMemory(Frozen):
     author: OrgFactAuthor | None = None
     summary_id: str | None = None
     is_part: bool = False
+    count: int = Field(default=1, ge=1)
     scoring_strategy: FusionStrategy | None = None
 
     @property

@@ -48,7 +48,7 @@ from memcore.models.memory import (
     MemoryMetadata,
     within_range,
 )
-from memcore.records import LESSON_FIELD, LESSON_KEY, ArchivedCopy, Lineage, MemoryRecord, Vectors
+from memcore.records import COVERS_UNTIL_KEY, LESSON_FIELD, LESSON_KEY, ArchivedCopy, Lineage, MemoryRecord, Vectors
 
 _log = logging.getLogger(__name__)
 
@@ -101,11 +101,11 @@ LESSON = f"{LESSON_KEY}.{LESSON_FIELD}"
 #: What decode makes an entry of, and by what its expiry is seen: a search asks for no more, because turning a whole
 #: payload into JSON takes the store server twice as long.
 ENTRY_KEYS = tuple(
-    key.value
+    str(key)
     for key in (
         *(Key.DATA, Key.AGENT_ID, Key.SHARED_BY, Key.CREATED_AT, Key.UPDATED_AT, Key.EXPIRES_AT, Key.EXPIRES_TS),
         *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
-        *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER),
+        *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER, COVERS_UNTIL_KEY),
     )
 )
 

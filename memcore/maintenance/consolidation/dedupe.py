@@ -5,13 +5,13 @@ from operator import attrgetter
 
 from memcore.backends.protocol import MAX_PAGE
 from memcore.maintenance.consolidation.strategy import SummaryCandidate, SummaryDraft, SummaryGroup
-from memcore.maintenance.repetitions import Repetitions
 from memcore.models.memory import MAX_TAGS
 from memcore.records import MemoryRecord
+from memcore.retrieval.repetitions import Repetitions
 
 
 class DedupeStrategy:
-    """Merges the memories that one of them repeats (``memcore.maintenance.repetitions``) into this one.
+    """Merges the memories that one of them repeats (``memcore.retrieval.repetitions``) into this one.
 
     Two suffice. They are of one category, namespace and project, and expire at the same time or never. Those that have
     too many tags together stay as they are.

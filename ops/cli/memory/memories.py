@@ -96,8 +96,7 @@ def search(
     query = filters.query(text, limit)
     with command.backend() as (backend, runner):
         found = runner.run(backend.retrieve(agent_id, query))
-    rows = (short(command, entry_facts(entry)) for entry in found)
-    command.show_rows(rows, "score", "created_at", "category", "text", "id")
+    command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")
 
 
 def store_request(
@@ -128,6 +127,7 @@ def entry_facts(entry: MemoryEntry) -> dict[str, Any]:
     return {
         "score": entry.relevance_score,
         "created_at": entry.created_at,
+        "covers_until": entry.covers_until,
         "category": str(entry.category),
         "text": entry.content,
         "id": entry.id,
@@ -135,6 +135,11 @@ def entry_facts(entry: MemoryEntry) -> dict[str, Any]:
         "metadata": entry.metadata.model_dump(mode="json"),
         "expires_at": entry.expires_at,
     }
+
+
+def _row(command: JsonCommand, entry: MemoryEntry) -> Mapping[str, Any]:
+    row = short(command, entry_facts(entry))
+    return row if command.as_json or entry.covers_until is None else {**row, "created_at": entry.days}
 
 
 def short(command: JsonCommand, row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -19,8 +19,8 @@ BUDGET = 1_500
 #: Questions in flight: the store answers one while the context of another is put together.
 _AT_ONCE = 8
 
-#: What stands around a memory in a message: a score is not part of its text.
-_FRAME = re.compile(r"^<(?:/memory-entry|memory-entry [^>]*)>$", re.MULTILINE)
+#: What stands around a memory in a message: a score and a date are no part of its text.
+FRAME = re.compile(r"^<(?:/memory-entry|memory-entry [^>]*)>$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ async def score(
         return messages[-1].content if messages else "", shown.ids
 
     for question, (message, ids) in zip(asked, await asyncio.gather(*map(prepared, asked)), strict=True):
-        there = terms_of(_FRAME.sub("", message))
+        there = terms_of(FRAME.sub("", message))
         scores.keys.append(share({key for keys in question.keys.values() for key in keys}, there))
         pairs = [
             (home := held.home.get(name)) in ids and home is not None and key in held.terms[home]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from benchmarks.consolidation.contexts import FRAME
 from benchmarks.consolidation.evidence import asked_of, share, terms_of
 from benchmarks.nights.facts import (
     Fact,
@@ -106,8 +107,8 @@ def _over_days(some: Sequence[Fact], *, since: timedelta) -> list[Memory]:
 
 
 def _has(value: str) -> Callable[[str], float]:
-    return lambda prompt: float(value in prompt)
+    return lambda prompt: float(value in FRAME.sub("", prompt))
 
 
 def _holds(keys: set[str]) -> Callable[[str], float]:
-    return lambda prompt: share(keys, terms_of(prompt))
+    return lambda prompt: share(keys, terms_of(FRAME.sub("", prompt)))

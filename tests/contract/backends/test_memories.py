@@ -6,6 +6,7 @@ import pytest
 from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 
 from memcore.backends.factory import WorkerBackend
+from memcore.backends.fusion import HybridBackend
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 
@@ -27,6 +28,21 @@ async def test_what_is_stored_comes_back_as_it_was_given(backend: WorkerBackend)
     assert (entry.id, entry.agent_id, entry.created_at, entry.updated_at) == (memory_id, agent, NOW, None)
     assert entry.model_dump(include=set(MemoryStoreRequest.model_fields)) == request.model_dump()
     assert entry.relevance_score is None
+
+
+async def test_what_is_found_of_a_summary_says_until_when_it_reaches(backend: WorkerBackend) -> None:
+    agent, until = new_agent(), DAWN + timedelta(days=3)
+    summary = record(agent, extra={"covers_until": until.isoformat()})
+    await backend.store_many([summary])
+    found = [
+        await backend.get(agent, summary.entry.id),
+        *await backend.retrieve(agent, MemoryQuery(text="printer")),
+        *await backend.retrieve(agent, MemoryQuery()),
+    ]
+    if isinstance(backend, HybridBackend):
+        found += [hit.entry for hit in (await backend.retrieve_rankings(agent, MemoryQuery(text="printer"))).dense]
+    assert {each and (each.created_at, each.covers_until) for each in found} == {(DAWN, until)}
+    assert await backend.get_many(agent, [summary.entry.id]) == (summary,)
 
 
 async def test_the_same_memory_stored_twice_is_one_memory(backend: WorkerBackend, clock: StoppedClock) -> None:

@@ -1,6 +1,12 @@
-from support.command_line import CommandLine
-from support.memories import new_agent
+import asyncio
+from datetime import UTC, datetime
 
+from support.command_line import CommandLine
+from support.memories import new_agent, record
+from support.running_stack import StackAddress
+
+from memcore.backends.factory import create_worker_backend
+from memcore.config.policy import Policy
 from memcore.models.memory import MemoryCategory
 
 
@@ -34,6 +40,21 @@ def test_the_table_of_a_search_is_for_people(memtend: CommandLine) -> None:
     out = memtend.ok("search", agent, "line").out
     assert "line one line two" in out
     assert "x" * 101 not in out
+
+
+def test_a_summary_is_shown_with_the_days_that_it_covers(memtend: CommandLine, stack: StackAddress) -> None:
+    agent, first, last = new_agent(), datetime(2026, 5, 1, 9, tzinfo=UTC), datetime(2026, 6, 3, 9, tzinfo=UTC)
+    backend = create_worker_backend(stack.settings, Policy())
+
+    async def put() -> None:
+        await backend.connect()
+        await backend.store_many([record(agent, created_at=first, extra={"covers_until": last.isoformat()})])
+        await backend.disconnect()
+
+    asyncio.run(put())
+    assert "2026-05-01 to 2026-06-03" in memtend.ok("search", agent, "printer").out
+    (found,) = memtend.ok("search", agent, "printer", "--json").value
+    assert [datetime.fromisoformat(found[name]) for name in ("created_at", "covers_until")] == [first, last]
 
 
 def test_storing_the_same_text_twice_is_one_memory(memtend: CommandLine) -> None:

@@ -20,9 +20,9 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
 from memcore.jobs import Done, Use
 from memcore.maintenance.provenance import MemoryState, trace_memory
-from memcore.maintenance.repetitions import repeats
 from memcore.models.memory import CONSOLIDATED_TAG, MAX_TAGS, MemoryCategory
 from memcore.records import LOSSLESS_KEY, Lineage, MemoryRecord, Where
+from memcore.retrieval.repetitions import repeats
 
 SEMANTIC, SOCIAL = MemoryCategory.SEMANTIC, MemoryCategory.SOCIAL
 FACT = "Mia is allergic to peanuts"

@@ -198,9 +198,10 @@ async def test_the_log_of_shared_knowledge_may_go_while_the_agents_own_memories_
     strategy = _strategy(backend, backend, fusion)
     content = _content(await strategy.prepare_messages("ada", _QUESTION, 500))
     assert re.search(
-        r'<memory-entry shared="semantic \d\.\d\d" by="[^"]+">\nthe payment queue freezes on Fridays', content
+        r'<memory-entry shared="semantic \d\.\d\d" date="[-\d]+" by="[^"]+">\nthe payment queue freezes on Fridays',
+        content,
     )
-    assert re.search(rf'<memory-entry own="semantic \d\.\d\d">\n{_TEXT}', content)
+    assert re.search(rf'<memory-entry own="semantic \d\.\d\d" date="[-\d]+">\n{_TEXT}', content)
     assert _degraded(caplog) == []
     with create_engine(sqlite_ledger.ledger).begin() as connection:
         connection.execute(text("DROP TABLE shared_heads"))

@@ -75,7 +75,7 @@ async def test_shared_memories_are_marked_and_the_agents_own_are_left_out_there(
     shared = SharedStore((entry("s", "sigma", relevance=0.9, agent_id="bob"),))
     backend = PlainBackend((entry("a", "alpha", relevance=0.5),))
     messages = await _strategy(backend, shared_store=shared).prepare_messages("ada", "what?", 500)
-    assert '<memory-entry shared="semantic 0.93" by="bob">\nsigma\n' in messages[-1].content
+    assert f'<memory-entry shared="semantic 0.93" date="{NOW.date()}" by="bob">\nsigma\n' in messages[-1].content
     assert shared.excluded == ["ada"]
 
 
@@ -132,8 +132,8 @@ async def test_is_shared_is_kept_by_every_fusion(config: MemoryRetrievalConfig) 
         RankedLists(dense=near(own), sparse=hits(own), shared_dense=near(theirs), shared_sparse=hits(theirs))
     )
     messages = await _strategy(backend, config, shared_store=backend).prepare_messages("ada", "what?", 500)
-    assert re.search(r'<memory-entry shared="semantic \d\.\d\d" by="ada">\nsigma', messages[-1].content)
-    assert re.search(r'<memory-entry own="semantic \d\.\d\d">\nalpha', messages[-1].content)
+    assert re.search(r'<memory-entry shared="semantic \d\.\d\d" date="[-\d]+" by="ada">\nsigma', messages[-1].content)
+    assert re.search(r'<memory-entry own="semantic \d\.\d\d" date="[-\d]+">\nalpha', messages[-1].content)
     # One store for both is asked once.
     assert backend.trips == [True]
 
@@ -144,8 +144,8 @@ async def test_bm25_is_never_clamped_on_its_way_to_the_prompt() -> None:
     config = _WEIGHTED.model_copy(update={"relevance_weight": 1.0, "recency_weight": 0.0})
     messages = await _strategy(backend, config).prepare_messages("ada", "what?", 500)
     # Raw scores 10.8 and 3.6: a clamp at 1 would show them alike.
-    assert '"semantic 1.00">\nstrong\n' in messages[-1].content
-    assert '"semantic 0.33">\nweak\n' in messages[-1].content
+    assert f'"semantic 1.00" date="{NOW.date()}">\nstrong\n' in messages[-1].content
+    assert f'"semantic 0.33" date="{NOW.date()}">\nweak\n' in messages[-1].content
 
 
 @pytest.mark.parametrize("config", [_RRF, _WEIGHTED])
@@ -154,8 +154,8 @@ async def test_without_keyword_hits_similarity_ranks_as_linear_does(config: Memo
     relevance_alone = {"relevance_weight": 1.0, "recency_weight": 0.0, "min_relevance": 0.0}
     strategy = _strategy(HybridBackend(RankedLists(dense=near(*found))), config.model_copy(update=relevance_alone))
     messages = await strategy.prepare_messages("ada", "what?", 500)
-    assert '"semantic 0.80">\nbeta\n' in messages[-1].content
-    assert '"semantic 0.40">\nalpha\n' in messages[-1].content
+    assert f'"semantic 0.80" date="{NOW.date()}">\nbeta\n' in messages[-1].content
+    assert f'"semantic 0.40" date="{NOW.date()}">\nalpha\n' in messages[-1].content
 
 
 async def test_non_inferable_only_injects_what_carries_the_tag() -> None:

@@ -49,11 +49,11 @@ def message(*memories: ScoredMemory) -> str:
 
 def test_a_long_memory_is_cut_to_what_matches_and_its_fence_has_its_id() -> None:
     text = _IDLE * 20 + "Ines repairs the printer. Call her. " + _IDLE * 20
-    (shown,), _ = fitted((scored("the-whole-id", 0.9, text),), budget=40)
+    (shown,), _ = fitted((scored("the-whole-id", 0.9, text),), budget=45)
     assert "Ines repairs the printer. Call her." in shown.entry.content
     assert shown.entry.content.startswith(f"{CUT} ")
     assert shown.entry.content.endswith(f" {CUT}")
-    assert message(shown).startswith('<memory-entry own="semantic 0.90" part="the-whole-id">\n')
+    assert message(shown).startswith(f'<memory-entry own="semantic 0.90" date="{NOW.date()}" part="the-whole-id">\n')
     assert "part is the id" in MEMORY_DIRECTIVE
     assert fitted((scored("m", 0.9, text),), budget=40, matcher=None) == ((), ())
 
@@ -61,7 +61,7 @@ def test_a_long_memory_is_cut_to_what_matches_and_its_fence_has_its_id() -> None
 def test_an_archived_memory_that_is_cut_is_named_once() -> None:
     memory = scored("0123456789", 0.9, _IDLE * 40 + "The printer jams.").model_copy(update={"summary_id": "s"})
     (shown,), _ = fitted((memory,), budget=60)
-    assert message(shown).startswith('<memory-entry own="semantic 0.90" archived="01234567">\n')
+    assert message(shown).startswith(f'<memory-entry own="semantic 0.90" date="{NOW.date()}" archived="01234567">\n')
 
 
 def test_passages_leave_tokens_for_other_memories() -> None:
@@ -94,7 +94,7 @@ def test_where_the_whole_takes_more_tokens_than_its_parts_the_last_goes() -> Non
         """Rounds down so far that ten short memories are one too many."""
 
         def estimate_tokens(self, text: str) -> int:
-            return len(text) // 10
+            return len(text) // 11
 
     memories = tuple(scored(f"m{place}", 0.9, "The printer jams now.") for place in range(10))
     budget = sum(Tens().estimate_tokens(message(each)) for each in memories)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from support.maintenance_fixture import START, memory, uid
 
 from memcore.embedding.bm25 import fold
-from memcore.maintenance.repetitions import Repetition, Repetitions, repeats
 from memcore.records import Lineage, MemoryRecord
+from memcore.retrieval.repetitions import Repetition, Repetitions, repeats
 
 #: Words of facts, none of which is an article, a particle or a word that turns a statement.
 WORDS = """

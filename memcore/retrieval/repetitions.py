@@ -8,14 +8,15 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 
-from memcore.embedding.bm25 import INNER_MARKS, LONE_LETTERS, fold
+from memcore.embedding.bm25 import INNER_MARKS, LONE_LETTERS, Tokenizer, fold
 from memcore.records import MemoryRecord
+from memcore.retrieval.protocol import ScoredMemory
 
 #: B may have one more word for so many words that it has: at most a fifth of it is new.
 _WORDS_FOR_ONE_MORE = 5
@@ -256,3 +257,64 @@ def _by_rarest_words(wordings: Sequence[_Wording]) -> dict[str, dict[str, list[_
             words = sorted(set(wording.keys), key=lambda key: (texts_with[key], key))
             found.setdefault(words[0], {}).setdefault(words[-1] if len(words) == 1 else words[1], []).append(wording)
     return found
+
+
+#: Of texts in a prompt the first words are compared before all else, of so many characters: next to none says all words
+#: of another, so next to none is verified, and every prompt waits for it.
+_FIRST_WORDS, _FIRST_CHARS = 20, 240
+
+
+def collapsed(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
+    """Return a prompt's memories in their order; of those that say the same one, with their number.
+
+    An agent's own stays before a shared one, else the newest; it has the best place and score of them. One that says
+    a little more than a newer one stays beside it. Facts of the organisation are not compared.
+    """
+    near = _maybe_repeated({place: each.entry.content for place, each in enumerate(memories) if not each.is_fact})
+    if not near:
+        return tuple(memories)
+    texts = {place: memories[place].entry.content for place in {*near, *chain(*near.values())}}
+    wordings = {text: _Wording.of(text) for text in set(texts.values())}
+
+    def stays_before(place: int) -> tuple[bool, float, int, str]:
+        memory = memories[place]
+        entry = memory.entry
+        return memory.is_shared, -entry.created_at.timestamp(), -wordings[entry.content].size, entry.id
+
+    order = sorted(texts, key=stays_before)
+    hidden_by: dict[int, int] = {}
+    for rank, kept in enumerate(order):
+        for other in order[rank + 1 :] if kept not in hidden_by else ():
+            if kept in near.get(other, ()) and wordings[texts[other]].stands_in(wordings[texts[kept]]):
+                hidden_by.setdefault(other, kept)
+    counts = Counter(hidden_by.values())
+    scores: dict[int, float] = {}
+    for place, memory in enumerate(memories):
+        kept = hidden_by.get(place, place)
+        if memory.is_shared == memories[kept].is_shared:
+            scores.setdefault(kept, memory.combined_score)
+    return tuple(
+        memories[kept].model_copy(update={"combined_score": score, "count": 1 + counts[kept]})
+        if kept in counts
+        else memories[kept]
+        for kept, score in scores.items()
+    )
+
+
+def _maybe_repeated(texts: Mapping[int, str]) -> dict[int, frozenset[int]]:
+    """Return the texts whose first words all stand in others, and in which."""
+    said = {place: Tokenizer.words(text[:_FIRST_CHARS]) for place, text in texts.items()}
+    words = {place: frozenset(each) for place, each in said.items()}
+    seen: set[str] = set()
+    # One article may stand for another.
+    again: set[str] = set(_ARTICLES)
+    for each in words.values():
+        again |= seen & each
+        seen |= each
+    found: dict[int, frozenset[int]] = {}
+    for place, all_said in said.items():
+        first = all_said[:_FIRST_WORDS]
+        if again.issuperset(first):
+            head = frozenset(first) - _ARTICLES
+            found[place] = frozenset(other for other, has in words.items() if head <= has and other != place)
+    return {place: others for place, others in found.items() if others}
