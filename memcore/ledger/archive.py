@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Subquery, delete, func, join, or_, select, update
 
 from memcore import ids
 from memcore.embedding.bm25 import K1, Bm25Encoder
@@ -333,26 +333,27 @@ def follow_moves(connection: Connection, journal_entry: RowMapping, *, at: datet
 def drop_replaced(connection: Connection, entry_ids: Collection[str]) -> None:
     """Delete the archived originals of summaries that these entries deleted for good.
 
-    A retention rule, an expiry, an end or a person deleted the summary: the texts behind it were to go no later. A
-    summary that came back since has no tombstone of the entry any more.
+    A retention rule, an expiry, an end or a person deleted the summary: the texts behind it, at any depth, were to go
+    no later. A summary that came back since has no tombstone of the entry any more.
 
     The journal expires the entries, at most a few hundred, in this transaction: no undo brings one back.
     """
     removed, made = booking_records.alias(), booking_records.alias()
+    is_gone = (tombstones.c.memory_id == removed.c.memory_id) & (tombstones.c.booking_id == removed.c.booking_id)
+    is_made = (made.c.memory_id == removed.c.memory_id) & (made.c.kind == "created")
+    rows = join(removed, tombstones, is_gone).join(made, is_made)
     merges = (
         select(made.c.booking_id)
-        .join_from(bookings, removed, removed.c.booking_id == bookings.c.booking_id)
-        .join(
-            tombstones,
-            (tombstones.c.memory_id == removed.c.memory_id) & (tombstones.c.booking_id == bookings.c.booking_id),
-        )
-        .join(made, made.c.memory_id == removed.c.memory_id)
-        .where(bookings.c.booking_id.in_(entry_ids), bookings.c.reason.in_(_DELETING))
-        .where(removed.c.kind == "removed", made.c.kind == "created")
+        .join_from(rows, bookings, bookings.c.booking_id == removed.c.booking_id)
+        .where(bookings.c.booking_id.in_(entry_ids), bookings.c.reason.in_(_DELETING), removed.c.kind == "removed")
+        .cte(recursive=True)
     )
+    deeper = select(made.c.booking_id).join_from(rows, merges, merges.c.booking_id == removed.c.booking_id)
+    merges = merges.union(deeper.where(removed.c.kind == "removed"))
+    every = select(merges.c.booking_id)
     # By run first: entries have an index by that.
-    runs = select(bookings.c.run_id).where(bookings.c.booking_id.in_(merges))
-    connection.execute(delete(archive).where(OUT, archive.c.run_id.in_(runs), archive.c.booking_id.in_(merges)))
+    runs = select(bookings.c.run_id).where(bookings.c.booking_id.in_(every))
+    connection.execute(delete(archive).where(OUT, archive.c.run_id.in_(runs), archive.c.booking_id.in_(every)))
 
 
 def _archived_entries(journal_entry: RowMapping, which: ColumnElement[bool]) -> ColumnElement[bool]:

@@ -249,7 +249,7 @@ class Journal(Repository):
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
         """Return those of the ids that a later entry moved again, of any run but those named.
 
-        An explicit deletion that was undone does not count, nor does its undo: what it took is as it was before.
+        A deletion or a merge that was undone does not count, nor does its undo: what it took is as it was before.
         """
         at = select(bookings.c.prepared_at).where(bookings.c.booking_id == booking_id).scalar_subquery()
         query = (
@@ -328,14 +328,14 @@ def _row_of(connection: Connection, booking_id: str) -> RowMapping:
 
 
 def _remaining_moves(newest_first: Sequence[RowMapping]) -> list[RowMapping]:
-    """Return a memory's moves without deletions that were undone, and without those undos."""
+    """Return a memory's moves without deletions and merges that were undone, and without those undos."""
     by_id = {row["booking_id"]: row for row in newest_first}
     cancelled: set[str] = set()
     for row in newest_first:
         first = row
         while first["reverses"] in by_id:
             first = by_id[first["reverses"]]
-        if first is not row and first["reason"] == "deleted" and row["booking_id"] not in cancelled:
+        if first is not row and first["reason"] in {"deleted", "consolidated"} and row["booking_id"] not in cancelled:
             cancelled |= {row["booking_id"], row["reverses"]}
     return [row for row in newest_first if row["booking_id"] not in cancelled]
 

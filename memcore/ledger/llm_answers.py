@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, and_, distinct, exists, func, literal, select, update
+from sqlalchemy import ColumnElement, and_, distinct, exists, func, literal, or_, select, update
 
 from memcore.errors import MemoryInputError
 from memcore.jobs import MaintenancePayload, SynthesisPayload
@@ -79,6 +79,19 @@ class Answers(Work[Answer]):
     def finish(self, company: str, question_id: str, token: str, text: str) -> Answer:
         """Keep the answer. Raises LeaseLostError: somebody else has taken the question since."""
         return self._leased(company, question_id, token, "finish", own={"text": text.encode("utf-8", "surrogatepass")})
+
+    def unanswered(self, company: str, *purposes: str) -> tuple[int, int, datetime] | None:
+        """Return how many questions of a company have no answer yet, of how many agents, and since when; None if none.
+
+        Their purposes begin with one of those given. One that was not asked again is forgotten with the answers.
+        """
+        waits = and_(answers.c.company == company, work_items.c.state != WorkState.DONE.value)
+        waits &= or_(*(answers.c.purpose.startswith(each, autoescape=True) for each in purposes))
+        agents = func.count(distinct(work_items.c.agent_id)).label("agents")
+        since = func.min(work_items.c.created_at, type_=UtcDateTime()).label("since")
+        counted = self._rows().with_only_columns(func.count().label("questions"), agents, since)
+        (row,) = self._database.rows(counted.where(waits))
+        return (row["questions"], row["agents"], row["since"]) if row["questions"] else None
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete a company's answers to questions asked before a time and return how many."""

@@ -148,11 +148,13 @@ class Gate:
         self._shadow: ShadowMemories | None = None
         self._judged = 0
 
-    async def judge(self, sources: Sequence[MemoryRecord], summary: MemoryRecord) -> Verdict | None:
+    async def judge(
+        self, sources: Sequence[MemoryRecord], summary: MemoryRecord, *, fallback_id: str | None = None
+    ) -> Verdict | None:
         """Return what the gate says about replacing the sources; None where nothing is lost, or can be judged.
 
-        The memories are read at the first call. Raises MemoryRetrievalError, MemoryConnectionError,
-        MemoryEmbeddingError.
+        With a ``fallback_id`` the sources are out of the store: that memory stands for them, and goes. The memories are
+        read at the first call. Raises MemoryRetrievalError, MemoryConnectionError, MemoryEmbeddingError.
         """
         if self._backend is None or summary.is_lossless:
             return None
@@ -164,6 +166,10 @@ class Gate:
             # Stored by an earlier run, of the same sources, which the agent has stored once more.
             return None
         await shadow.add(sources)
+        source_ids = [source.entry.id for source in sources]
+        if fallback_id is not None:
+            shadow.hide([fallback_id])
+            shadow.restore(source_ids)
         texts = [source.entry.content for source in sources]
         most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
         probes = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
@@ -180,7 +186,8 @@ class Gate:
         is_refused = has_failed or has_failed_after or figures.loss > self._config.max_loss
         if is_refused:
             shadow.drop_last()
-            shadow.restore([source.entry.id for source in sources])
+            shadow.restore(source_ids if fallback_id is None else [fallback_id])
+            shadow.hide(source_ids if fallback_id is not None else [])
         return Verdict(summary=replace(summary, vectors=vectors), figures=figures, is_refused=is_refused)
 
     async def _found(self, probes: Sequence[Probe], shadow: ShadowMemories) -> tuple[list[Probe], bool]:

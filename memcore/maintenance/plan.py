@@ -11,9 +11,10 @@ from memcore.config.maintenance import ConsolidationApply
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
-from memcore.maintenance.consolidation.step import TokenCap, groups_by_filter
+from memcore.maintenance.consolidation.step import TokenCap, groups_by_filter, written_from
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
+    SummaryCandidate,
     SummaryDraft,
     SummaryGroup,
     summary_record,
@@ -289,20 +290,24 @@ async def with_details(
             merged += groups
         for part in merged:
             members = [member.id for member in part.members]
-            sources = await snapshot.backend.get_many(snapshot.agent_id, members, with_vectors=True)
+            found = await snapshot.backend.get_many(snapshot.agent_id, members, with_vectors=True)
+            sources = written_from(found, strategy, snapshot.ledger.archive, company=snapshot.company)
             kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
             asked, is_written = answers.asked, True
             try:
-                draft: SummaryDraft | None = await write_draft(strategy, sources, kept=kept[0] if kept else None)
+                draft: SummaryDraft | None = await write_draft(
+                    strategy, sources, kept=kept[0] if kept else None, is_fallback=part.is_fallback
+                )
             except AnswerMissingError:
                 draft, is_written = SummaryDraft(content=_UNWRITTEN), False
-                if not cap.takes(sum(member.tokens for member in part.members)):
+                if not cap.takes(sum(SummaryCandidate.of(source).tokens for source in sources)):
                     answers.asked = asked
             if draft is None:
                 continue
-            summary = summary_record(sources, draft, company=snapshot.company, strategy=strategy.name)
+            summary = summary_record(sources, draft, company=snapshot.company, strategy=strategy.name, replaced=found)
             summaries.append(summary)
-            if is_written and (verdict := await gate.judge(sources, summary)) is not None:
+            fallback_id = members[0] if part.is_fallback else None
+            if is_written and (verdict := await gate.judge(sources, summary, fallback_id=fallback_id)) is not None:
                 verdicts.append(verdict)
     members = [member.id for part in merged for member in part.members]
     more = {

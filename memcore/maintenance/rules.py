@@ -14,14 +14,27 @@ from types import MappingProxyType
 from typing import Self
 
 from memcore.backends.protocol import BatchBackend
-from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig, RetentionConfig
+from memcore.config.maintenance import (
+    ASKING_STRATEGIES,
+    ConsolidationConfig,
+    ConsolidationStrategyType,
+    PruningConfig,
+    RetentionConfig,
+)
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import Agent
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind
-from memcore.models.memory import PROTECTED_FROM_CONSOLIDATION, MemoryCategory, MemoryEntry, MemoryLevel
+from memcore.models.memory import (
+    CONSOLIDATED_TAG,
+    FALLBACK_TAG,
+    PROTECTED_FROM_CONSOLIDATION,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryLevel,
+)
 from memcore.records import MemoryRecord, Scope, Where
 
 _NO_OVERRIDES: Mapping[MemoryCategory, int] = MappingProxyType({})
@@ -250,6 +263,14 @@ class AgentSnapshot:
             # At level session the end of a session removes its memories: one that names a session is of an open one.
             outside="session_id" if self.terms.level is MemoryLevel.SESSION else None,
         )
+
+    def fallbacks(self, category: MemoryCategory) -> Where | None:
+        """Return the filter for the summaries of a category that were to be a model's, and may be replaced."""
+        where = self.mergeable(category)
+        if where is None or self.policy.strategy not in ASKING_STRATEGIES:
+            return None
+        kept = tuple(tag for tag in PROTECTED_FROM_CONSOLIDATION if tag != CONSOLIDATED_TAG)
+        return where.model_copy(update={"tags": (CONSOLIDATED_TAG, FALLBACK_TAG), "without_tags": kept})
 
     async def count_mergeable(self) -> int:
         """Return how many memories consolidation may take, by the conditions that the store can filter."""

@@ -128,7 +128,7 @@ class MaintenanceService:
         answers = NoAnswers()
         snapshot = self._snapshot(agent_id)
         strategy, missing = self._strategy(answers if self.has_model else None)
-        if strategy is not None and (few := await few_new(snapshot)) is not None:
+        if strategy is not None and (few := await few_new(snapshot, strategy)) is not None:
             strategy, missing = None, few.reason
         plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=missing)
         if not in_detail:
@@ -267,7 +267,7 @@ class MaintenanceService:
     ) -> RunStep | Outcome | None:
         """Save and return the step that follows retention, or hold the run; None when nothing is left to do."""
         run, counts, step = store.run, dict[str, int](), RunStep.CONSOLIDATION
-        few = await few_new(store.snapshot) if run.approved is None else None
+        few = None if strategy is None or run.approved is not None else await few_new(store.snapshot, strategy)
         if few is not None:
             _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": few.reason})
             # Saved as the next step: a later attempt must not consolidate what this one did not judge.

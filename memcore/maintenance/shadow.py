@@ -81,9 +81,15 @@ class ShadowMemories:
 
     def restore(self, ids: Iterable[str]) -> None:
         """Let archived memories be the agent's own again."""
-        for memory_id in ids:
-            place = self._places[memory_id]
-            self._own[place], self._archived[place] = True, False
+        self._show(ids, is_own=True)
+
+    def hide(self, ids: Iterable[str]) -> None:
+        """Let memories be found no more; one that is not there is left out."""
+        self._show(ids, is_own=False)
+
+    def _show(self, ids: Iterable[str], *, is_own: bool) -> None:
+        for place in [self._places[memory_id] for memory_id in ids if memory_id in self._places]:
+            self._own[place], self._archived[place] = is_own, False
             self._summary_ids.pop(place, None)
 
     def drop_last(self) -> None:

@@ -81,10 +81,17 @@ def deleted_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
     return False
 
 
+def rewritten_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
+    """Return whether the summary that replaced memories was written again since: its new text says what they say."""
+    gone = ledger.journal.gone(journal_entry.incoming_ids)
+    exchanges = ledger.lineage.exchanges({booking_id for booking_id, _ in gone.values()})
+    return any(each.reason == "consolidated" and len(each.outgoing) == 1 for each in exchanges.values())
+
+
 async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: JournalEntry, place: int) -> None:
     journal, run = ledger.journal, store.run
     known = frozenset(each.booking_id for each in journal.removals(journal_entry.incoming_ids))
-    if deleted_since(ledger, journal_entry):
+    if deleted_since(ledger, journal_entry) or rewritten_since(ledger, journal_entry):
         return
     overtaken = journal.overtaken(
         journal_entry.booking_id,
@@ -201,12 +208,13 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
         ids = journal_entry.incoming_ids | journal_entry.outgoing_ids
         overtaken = ledger.journal.overtaken(journal_entry.booking_id, ids, not_by={run_id})
         await store.read(ids)
-        deleted = SkipReason.DELETED_SINCE if deleted_since(ledger, journal_entry) else None
+        stays = SkipReason.DECIDED_SINCE if rewritten_since(ledger, journal_entry) else None
+        stays = SkipReason.DELETED_SINCE if deleted_since(ledger, journal_entry) else stays
         sides = ((journal_entry.outgoing, restored, store.restore), (journal_entry.incoming, removed, store.remove))
         for records, moved, move in sides:
             for record in records:
                 memory_id = record.entry.id
-                reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else deleted or move(record)
+                reason = SkipReason.DECIDED_SINCE if memory_id in overtaken else stays or move(record)
                 if reason is None:
                     moved.append(memory_id)
                 else:

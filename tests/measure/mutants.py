@@ -33,6 +33,7 @@ MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger
 #: The tests that must see a mutant of an area; the quick ones come first, and the first failure ends them.
 TESTS = {
     "proposals": (f"{MAINTENANCE}/test_proposals.py", f"{MAINTENANCE}/test_first_runs.py"),
+    "fallbacks": (f"{MAINTENANCE}/test_fallbacks.py",),
     "journal": (
         f"{LEDGER}/test_journal.py", f"{LEDGER}/test_deletion.py", f"{LEDGER}/test_archive.py",
         f"{MAINTENANCE}/test_maintenance_run.py", f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
@@ -92,7 +93,10 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             "is_adopted = await _adopted(store, group)",
         ),
-        ("if draft.same_as is not None and not proposes:", "if draft.same_as is not None:"),
+        (
+            "if (is_fallback or draft.same_as is not None) and not (is_refused or proposes):",
+            "if (is_fallback or draft.same_as is not None) and not is_refused:",
+        ),
         (
             'return (limit or 0) - removed["consolidated"] - removed["enforced"]',
             'return (limit or 0) - removed["consolidated"]',
@@ -219,12 +223,47 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
+        "fallbacks",
+        (
+            "if FALLBACK_TAG not in entry.metadata.tags or entry.updated_at is not None:",
+            "if FALLBACK_TAG not in entry.metadata.tags:",
+        ),
+        ("return entry.id == made", "return True"),
+        ("if archived.issuperset(each.lineage.summary_of)", "if True"),
+        ("return tuple(out) if len(out) == len(behind) else ()", "return tuple(out)"),
+        ("if draft is None or (is_fallback and FALLBACK_TAG in draft.tags):", "if draft is None:"),
+        (
+            (
+                "if now - left >= policy.min_new "
+                "or [groups async for _, groups in _fallbacks(snapshot, strategy) if groups]:"
+            ),
+            "if now - left >= policy.min_new:",
+        ),
+        (
+            "left -= sum(len(group.members) for group in groups if not group.is_fallback)",
+            "left -= sum(len(group.members) for group in groups)",
+        ),
+        ("shadow.hide([fallback_id])", "shadow.hide([])"),
+        ("taken = {CONSOLIDATED_TAG} if len(group.source_ids) == 1 else set()", "taken = set()"),
+        (
+            "if deleted_since(ledger, journal_entry) or rewritten_since(ledger, journal_entry):",
+            "if deleted_since(ledger, journal_entry):",
+        ),
+        (
+            'merges = merges.union(deeper.where(removed.c.kind == "removed"))',
+            "merges = merges.union(select(merges.c.booking_id))",
+        ),
+    ),
+    *_of(
         "undo",
         (
             ".where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))",
             ".where(bookings.c.prepared_at < at, bookings.c.run_id.not_in(sorted(not_by)))",
         ),
-        ("if deleted_since(ledger, journal_entry):", "if False:"),
+        (
+            "if deleted_since(ledger, journal_entry) or rewritten_since(ledger, journal_entry):",
+            "if rewritten_since(ledger, journal_entry):",
+        ),
         (
             "may_go=lambda record: is_untouched(record, came[record.entry.id]),",
             "may_go=lambda record: True,",

@@ -32,7 +32,7 @@ from memcore.llm.answer_cache import CachingModel, UnusableAnswerError
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import Question, RecentTrajectories, Reply
-from memcore.maintenance.consolidation.step import LEAST_SOURCES
+from memcore.maintenance.consolidation.step import LEAST_SOURCES, written_from
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.execution import ChatMessage, MessageRole
 
@@ -282,9 +282,6 @@ class SynthesisService:
     async def _ask(self, run: Run, part: Synthesis, model: Model, *, is_patient: bool) -> None:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]
         found = {record.entry.id: record for record in await self.backend.get_many(part.agent_id, ids)}
-        sources = [found[each] for each in part.source_ids if each in found]
-        if len(sources) < LEAST_SOURCES:
-            return
         strategy = self.build_strategy(
             ConsolidationDeps(
                 policy=self.policy,
@@ -292,8 +289,13 @@ class SynthesisService:
                 trajectories=RecentTrajectories(self.backend, self.policy.llm or LLMConsolidationConfig()),
             )
         )
-        if strategy is not None:
-            await strategy.write(sources, kept=found.get(part.kept_id or ""))
+        if strategy is None:
+            return
+        there = tuple(found[each] for each in part.source_ids if each in found)
+        sources = written_from(there, strategy, self.ledger.archive, company=self.company)
+        if len(sources) < LEAST_SOURCES:
+            return
+        await strategy.write(sources, kept=found.get(part.kept_id or ""))
         _log.info(
             MaintenanceEvent.MODEL_SYNTHESIZED,
             extra={"agent_id": run.agent_id, "run_id": run.run_id, "place": part.place, "sources": len(sources)},

@@ -9,10 +9,11 @@ from itertools import islice
 from memcore import errors
 from memcore.errors import MemoryConfigError
 from memcore.llm.protocol import CompletionRequest
-from memcore.maintenance.consolidation.llm import AnswerSource, Question, digests, shorten_messages
+from memcore.maintenance.consolidation.llm import SHORTEN_PURPOSE, AnswerSource, Question, digests, shorten_messages
 from memcore.maintenance.consolidation.strategy import SummaryDraft, beginning
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
+from memcore.models.memory import FALLBACK_TAG
 from memcore.records import MemoryRecord
 
 #: Facts kept of one text, and characters of each anchor (the reference's figures).
@@ -161,7 +162,7 @@ class AbstractiveSummarizer:
             )
 
         question = Question(
-            purpose=f"system:memory:summarize:{source.entry.category}",
+            purpose=f"{SHORTEN_PURPOSE}{source.entry.category}",
             model=self._model,
             about=(_PROMPT_VERSION, str(self._max_tokens), *digests([source])),
             max_tokens=self._max_tokens,
@@ -194,7 +195,19 @@ class AbstractiveSummarizationOp:
         self._summarizer = summarizer
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
-        """Return one short version a memory; raises what the summarizer raises."""
+        """Return one short version a memory; raises what the summarizer raises.
+
+        It is tagged as a fallback where the model gave no short version of one of the memories.
+        """
         del kept
         texts = [text for _, text in await self._summarizer.summarize_batch(sources)]
-        return SummaryDraft(content=_SEPARATOR.join(texts), tags=("mode:abstractive",), mode=ArchivalMode.ABSTRACTIVE)
+        originals = [source.entry.content for source in sources]
+        fell_back = any(
+            text != original and text == beginning(original, TRUNCATED_CHARS)
+            for text, original in zip(texts, originals, strict=True)
+        )
+        return SummaryDraft(
+            content=_SEPARATOR.join(texts),
+            tags=("mode:abstractive", *([FALLBACK_TAG] if fell_back else [])),
+            mode=ArchivalMode.ABSTRACTIVE,
+        )

@@ -116,6 +116,9 @@ def _entry(source: MemoryRecord, max_chars: int) -> str:
     return wrap_untrusted(ENTRY_TAG, f"{entry.created_at:%Y-%m-%d}: {entry.content[:max_chars]}")
 
 
+#: How the purposes of questions begin whose answers become summaries; the category follows.
+MERGE_PURPOSE, SHORTEN_PURPOSE = "system:memory:consolidate:", "system:memory:summarize:"
+
 #: Part of a question's id: a changed prompt is another question.
 _PROMPT_VERSION = "merge-1"
 
@@ -185,7 +188,7 @@ class LLMSynthesisOp:
             )
 
         return Question(
-            purpose=f"system:memory:consolidate:{sources[0].entry.category}",
+            purpose=f"{MERGE_PURPOSE}{sources[0].entry.category}",
             model=self._model,
             about=(_PROMPT_VERSION, str(config.max_summary_tokens), *digests(sources)),
             max_tokens=config.max_summary_tokens,

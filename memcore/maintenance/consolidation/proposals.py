@@ -96,9 +96,11 @@ async def _adopted(store: JournaledStore, group: ConsolidationGroup) -> bool:
             carry_uses(store, found, group.summary)
         return group.summary
 
+    # One memory alone is a summary that is written again.
+    taken = {CONSOLIDATED_TAG} if len(group.source_ids) == 1 else set()
     where = Where(
         agent_id=snapshot.agent_id,
-        without_tags=PROTECTED_FROM_CONSOLIDATION,
+        without_tags=tuple(tag for tag in PROTECTED_FROM_CONSOLIDATION if tag not in taken),
         without_ids=snapshot.protected_by_undo,
     )
     mode = group.mode or ArchivalMode.EXTRACTIVE

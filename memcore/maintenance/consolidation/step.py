@@ -3,13 +3,14 @@
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from memcore import ids
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import ASKING_STRATEGIES, ConsolidationStrategyType
 from memcore.errors import AnswerMissingError, ProviderError
+from memcore.ledger.archive import Archive
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.llm_answers import Syntheses, Synthesis
 from memcore.ledger.runs import LEFT_UNMERGED, POSTPONED
@@ -27,7 +28,7 @@ from memcore.maintenance.gate import Gate
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval, carry_uses
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
-from memcore.models.memory import MemoryCategory
+from memcore.models.memory import FALLBACK_TAG, MemoryCategory
 from memcore.records import MemoryRecord, Where
 
 #: Fewer sources than this need no summary: the others were changed or removed since they were chosen.
@@ -101,17 +102,18 @@ class FewNew:
     counts: dict[str, int]
 
 
-async def few_new(snapshot: AgentSnapshot) -> FewNew | None:
+async def few_new(snapshot: AgentSnapshot, strategy: ConsolidationStrategy) -> FewNew | None:
     """Return whether too little is new since the agent's last run; None where no model would be asked, or enough is.
 
-    New are more memories than that run left: of all ages after a change of policy or an undo.
+    New are more memories than that run left: of all ages after a change of policy or an undo. A summary that is to be
+    written again is enough.
     """
     policy = snapshot.policy
     if policy.strategy not in ASKING_STRATEGIES:
         return None
     last = snapshot.ledger.runs.last_done(snapshot.company, snapshot.agent_id)
     left, now = last.counts.get(LEFT_UNMERGED, 0) if last else 0, await snapshot.count_mergeable()
-    if now - left >= policy.min_new:
+    if now - left >= policy.min_new or [groups async for _, groups in _fallbacks(snapshot, strategy) if groups]:
         return None
     reason = f"{max(now - left, 0)} memories are new, fewer than consolidation.min_new ({policy.min_new})"
     return FewNew(reason=reason, counts={LEFT_UNMERGED: min(left, now)})
@@ -126,7 +128,7 @@ async def left_unmerged(snapshot: AgentSnapshot, strategy: ConsolidationStrategy
         return {}
     left, postponed = await snapshot.count_mergeable(), 0
     async for _, groups in groups_by_filter(snapshot, strategy):
-        left -= sum(len(group.members) for group in groups)
+        left -= sum(len(group.members) for group in groups if not group.is_fallback)
         postponed += len(groups)
     return {LEFT_UNMERGED: left} | ({POSTPONED: postponed} if postponed else {})
 
@@ -134,7 +136,12 @@ async def left_unmerged(snapshot: AgentSnapshot, strategy: ConsolidationStrategy
 async def groups_by_filter(
     snapshot: AgentSnapshot, strategy: ConsolidationStrategy
 ) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
-    """Yield the memories behind each summary, with the filter that they matched; one category at a time."""
+    """Yield the memories behind each summary, with the filter that they matched; one category at a time.
+
+    Summaries that are to be written again come first: no cap of a run keeps them waiting for ever.
+    """
+    async for found in _fallbacks(snapshot, strategy):
+        yield found
     for category in snapshot.merged_categories:
         where = snapshot.mergeable(category)
         if where is None:
@@ -145,6 +152,52 @@ async def groups_by_filter(
         if members:
             groups = [part for some in _of_one_age(snapshot, category, members) for part in strategy.parts(some)]
             yield where, _not_refused(snapshot, strategy, groups)
+
+
+async def _fallbacks(
+    snapshot: AgentSnapshot, strategy: ConsolidationStrategy
+) -> AsyncIterator[tuple[Where, list[SummaryGroup]]]:
+    """Yield the summaries that the strategy made without its model, and of which all originals are in the archive."""
+    for category in snapshot.merged_categories:
+        where = snapshot.fallbacks(category)
+        if where is None:
+            continue
+        found = [record async for page in pages(snapshot.backend, where) for record in page]
+        found = [each for each in found if snapshot.may_merge(each) and _fell_back(each, snapshot.company, strategy)]
+        ids_behind = {source_id for each in found for source_id in each.lineage.summary_of}
+        archived = snapshot.ledger.lineage.archived(snapshot.company, snapshot.agent_id, ids_behind)
+        groups = [
+            SummaryGroup(members=(SummaryCandidate.of(each),))
+            for each in found
+            if archived.issuperset(each.lineage.summary_of)
+        ]
+        yield where, _not_refused(snapshot, strategy, groups)
+
+
+def _fell_back(record: MemoryRecord, company: str, strategy: ConsolidationStrategy) -> bool:
+    """Return whether a memory is a fallback of this strategy that nobody has changed since."""
+    entry, sources = record.entry, record.lineage.summary_of
+    if FALLBACK_TAG not in entry.metadata.tags or entry.updated_at is not None:
+        return False
+    # Its id says who made it, and of what.
+    made = ids.summary_id(company=company, agent_id=entry.agent_id, strategy=strategy.name, source_ids=sources)
+    return entry.id == made
+
+
+def written_from(
+    found: tuple[MemoryRecord, ...], strategy: ConsolidationStrategy, archive: Archive, *, company: str
+) -> tuple[MemoryRecord, ...]:
+    """Return the memories from whose texts the summary is written that replaces the found ones: these, as a rule.
+
+    For one summary that fell back these are its originals, read from the archive without vectors, which may mean
+    nothing to the store by now; none unless all of them are there.
+    """
+    if len(found) != 1 or not _fell_back(found[0], company, strategy):
+        return found
+    entry, behind = found[0].entry, found[0].lineage.summary_of
+    archived = [archive.find(company, entry.agent_id, each) for each in behind]
+    out = [replace(each.record, vectors=None) for each in archived if each is not None and each.returned_at is None]
+    return tuple(out) if len(out) == len(behind) else ()
 
 
 def _of_one_age(
@@ -300,7 +353,8 @@ async def _finish(
         if not synthesis.is_ready:
             continue
         part = _Part(ids=frozenset(synthesis.source_ids), kept_id=synthesis.kept_id, category=synthesis.category)
-        where = store.snapshot.mergeable(synthesis.category)
+        is_fallback = len(part.ids) < LEAST_SOURCES
+        where = (store.snapshot.fallbacks if is_fallback else store.snapshot.mergeable)(synthesis.category)
         if where is not None:
             await _replace(store, strategy, gate, where, [part], proposes=proposes)
         moved.append(part)
@@ -372,32 +426,39 @@ def _removal(
     kept: MemoryRecord | None,
     proposes: bool,
 ) -> PlannedRemoval:
-    async def written(sources: tuple[MemoryRecord, ...]) -> MemoryRecord | None:
+    company, snapshot = store.run.company, store.snapshot
+
+    async def written(found: tuple[MemoryRecord, ...]) -> MemoryRecord | None:
+        sources = written_from(found, strategy, snapshot.ledger.archive, company=company)
         if len(sources) < LEAST_SOURCES:
             return None
+        is_fallback = sources is not found
         try:
-            draft = await write_draft(strategy, sources, kept=kept)
+            draft = await write_draft(strategy, sources, kept=kept, is_fallback=is_fallback)
         except AnswerMissingError:
-            part.unanswered = tuple(source.entry.id for source in sources)
+            part.unanswered = tuple(record.entry.id for record in found)
             part.tokens = sum(SummaryCandidate.of(source).tokens for source in sources)
             return None
         if draft is None:
             return None
         part.mode = draft.mode or part.mode
-        summary = summary_record(sources, draft, company=store.run.company, strategy=strategy.name)
-        if draft.same_as is not None and not proposes:
-            carry_uses(store, sources, summary)
-        verdict = None if summary.is_lossless else await gate().judge(sources, summary)
+        summary = summary_record(sources, draft, company=company, strategy=strategy.name, replaced=found)
+        verdict = None
+        if not summary.is_lossless:
+            verdict = await gate().judge(sources, summary, fallback_id=found[0].entry.id if is_fallback else None)
+        is_refused = verdict is not None and verdict.is_refused
+        if (is_fallback or draft.same_as is not None) and not (is_refused or proposes):
+            carry_uses(store, found, summary)
         if verdict is None:
             return summary
         part.judged = ConsolidationGroup(
-            company=store.run.company,
+            company=company,
             run_id=store.run.run_id,
             agent_id=store.run.agent_id,
             category=part.category,
             strategy=strategy.name,
-            state=GroupState.REFUSED if verdict.is_refused else GroupState.ADOPTED,
-            source_ids=summary.lineage.summary_of,
+            state=GroupState.REFUSED if is_refused else GroupState.ADOPTED,
+            source_ids=tuple(record.entry.id for record in found),
             kept_id=part.kept_id,
             summary_id=summary.entry.id,
             mode=part.mode,
@@ -405,7 +466,7 @@ def _removal(
             found_before=verdict.figures.found_before,
             found_after=verdict.figures.found_after,
         )
-        return None if verdict.is_refused else verdict.summary
+        return None if is_refused else verdict.summary
 
     # Archived always: a summary loses words, the archive does not.
     return PlannedRemoval(ids=part.ids, replace=written, archive_as=lambda _: part.mode)

@@ -12,7 +12,14 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.embedding.sentences import part_statements
 from memcore.errors import MemoryConfigError
 from memcore.models.archival import ArchivalMode
-from memcore.models.memory import CONSOLIDATED_TAG, MAX_TAGS, MemoryCategory, MemoryEntry, MemoryMetadata
+from memcore.models.memory import (
+    CONSOLIDATED_TAG,
+    FALLBACK_TAG,
+    MAX_TAGS,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+)
 from memcore.records import COVERS_UNTIL_KEY, LOSSLESS_KEY, Lineage, MemoryRecord
 
 #: UTF-8 bytes that count as one token: about four letters of English, about one and a third Chinese characters.
@@ -74,6 +81,11 @@ class SummaryGroup:
     def ids(self) -> frozenset[str]:
         """Ids of the members."""
         return frozenset(member.id for member in self.members)
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it is one summary that is to be written again, from what it replaced."""
+        return len(self.members) < LEAST_MEMBERS
 
 
 class EntrySelector(Protocol):
@@ -255,14 +267,26 @@ class CompositeConsolidationStrategy:
 
 
 async def write_draft(
-    strategy: ConsolidationStrategy, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None
+    strategy: ConsolidationStrategy,
+    sources: Sequence[MemoryRecord],
+    *,
+    kept: MemoryRecord | None,
+    is_fallback: bool = False,
 ) -> SummaryDraft | None:
     """Return what the strategy writes; None where it is longer than the sources, which then stay as they are.
 
+    In the place of a fallback comes no other one, and nothing where the policy allows shorter texts alone by now.
     Raises AnswerMissingError when a model has to be asked first.
     """
-    draft = await strategy.write(sources, kept=kept)
-    if draft is None or text_size(draft.content) > text_size("\n".join(each.entry.content for each in sources)):
+    try:
+        draft = await strategy.write(sources, kept=kept)
+    except MemoryConfigError:
+        if is_fallback:
+            return None
+        raise
+    if draft is None or (is_fallback and FALLBACK_TAG in draft.tags):
+        return None
+    if text_size(draft.content) > text_size("\n".join(each.entry.content for each in sources)):
         return None
     return draft
 
@@ -277,14 +301,19 @@ CONSOLIDATION_SOURCE = "consolidation"
 
 
 def summary_record(
-    sources: Sequence[MemoryRecord], draft: SummaryDraft, *, company: str, strategy: str
+    sources: Sequence[MemoryRecord],
+    draft: SummaryDraft,
+    *,
+    company: str,
+    strategy: str,
+    replaced: Sequence[MemoryRecord] | None = None,
 ) -> MemoryRecord:
     """Return the memory that replaces the sources; a summary has no vectors yet.
 
     It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
     they share, and their ids. It is as old as its oldest source, so that no text stays longer than its retention rule
-    allows, whichever rule comes; ``covers_until`` is the time of the newest. Its id depends on the sources and the
-    strategy alone, so making it twice makes one.
+    allows, whichever rule comes; ``covers_until`` is the time of the newest. Its id depends on the strategy
+    and on what it replaces (``replaced``; left out, the sources) alone, so making it twice makes one.
 
     Where the draft is one of the sources (``same_as``), the memory is this one with its vectors, the greatest
     confidence and the other keys of all, of which the newest win. It is as old as the newest, which said it all again.
@@ -318,7 +347,12 @@ def summary_record(
         extra[COVERS_UNTIL_KEY] = covers_until.isoformat()
     return MemoryRecord(
         entry=MemoryEntry(
-            id=ids.summary_id(company=company, agent_id=first.agent_id, strategy=strategy, source_ids=source_ids),
+            id=ids.summary_id(
+                company=company,
+                agent_id=first.agent_id,
+                strategy=strategy,
+                source_ids=source_ids if replaced is None else [each.entry.id for each in replaced],
+            ),
             agent_id=first.agent_id,
             namespace=first.namespace,
             category=first.category,

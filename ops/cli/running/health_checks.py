@@ -29,6 +29,7 @@ from memcore.ledger.database import Database, parse_url
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.accounting import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
 from workers.broker import broker_app, person_options, read_queue_lengths
@@ -82,9 +83,17 @@ def what_a_model_adds(settings: Settings) -> Iterator[CheckResult]:
 
 
 def model_answers(settings: Settings) -> Iterator[CheckResult]:
-    """Check whether runs wait for a model that is away, and since when."""
+    """Check whether runs wait for a model that is away, and which summaries wait for its answer, and since when."""
     with ledger_of(settings) as ledger:
         away = ledger.syntheses.away(settings.company)
+        unanswered = ledger.answers.unanswered(settings.company, MERGE_PURPOSE, SHORTEN_PURPOSE)
+    if unanswered is not None:
+        questions, agents, since = unanswered
+        yield CheckResult(
+            check="unanswered questions",
+            ok=True,
+            seen=f"{questions} about memories of {agents} agents since {since:%Y-%m-%d %H:%M} UTC; runs ask again",
+        )
     if away is None:
         yield CheckResult(check="model answers", ok=True, seen="no run waits for a model that is away")
         return

@@ -24,6 +24,7 @@ from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.migrate import migrate_history
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
+from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from memcore.models.memory import MemoryCategory
 from ops.cli.console import CheckResult, HealthCheck, take_all
 from ops.cli.running.doctor import CHECKS
@@ -231,6 +232,27 @@ def test_runs_that_wait_for_a_model_that_is_away_are_told_with_the_time(memtend:
 
     assert (found["model answers"].ok, found["model answers"].seen) == (False, said)
     assert said in " ".join(line.strip() for line in lines)
+
+
+def test_questions_without_an_answer_are_told_with_the_first_time(memtend: CommandLine, urls: LedgerUrls) -> None:
+    assert "unanswered questions" not in memtend("doctor").out
+    with closing(Ledger.open(urls)) as ledger:
+        for agent_id, purpose in (("a", f"{MERGE_PURPOSE}episodic"), ("b", f"{SHORTEN_PURPOSE}social"), ("c", "other")):
+            asked = ledger.answers.claim_question(
+                COMPANY, agent_id, agent_id=agent_id, run_id="run", purpose=purpose, lease=timedelta(minutes=1)
+            )
+            assert asked is not None
+            ledger.answers.fail(COMPANY, agent_id, asked.token or "", "away")
+        unanswered = ledger.answers.unanswered(COMPANY, "system:")
+    assert unanswered is not None
+    assert datetime.now(UTC) - unanswered[2] < timedelta(minutes=1)
+
+    found = checks([CheckResult(**each) for each in memtend("doctor", "--json").value])
+
+    said = f"2 about memories of 2 agents since {unanswered[2]:%Y-%m-%d %H:%M} UTC; runs ask again"
+    assert found["unanswered questions"].seen == said
+    assert found["unanswered questions"].ok
+    lines_of(memtend("doctor"))
 
 
 def test_the_doctor_says_what_a_model_would_add_and_that_is_no_defect(memtend: CommandLine, settings: Settings) -> None:

@@ -265,3 +265,26 @@ def test_what_a_summary_replaced_goes_with_it_once_a_rule_deleted_it_for_good(
     ledger.journal.expire(COMPANY, before=clock.advance(timedelta(days=8)))
 
     assert ledger.archive.count(COMPANY, "ada") == left
+
+
+@pytest.mark.parametrize(("came_back", "left"), [(False, 0), (True, 2)])
+def test_what_a_summary_replaced_goes_through_any_depth_unless_one_in_between_came_back(
+    ledger: Ledger, clock: StoppedClock, came_back: bool, left: int
+) -> None:
+    entries = [
+        archiving(make_journal_entry("merge", incoming=("first",), outgoing=("a", "b")), "a", "b"),
+        archiving(make_journal_entry("again", run_id="night", incoming=("second",), outgoing=("first",)), "first"),
+        make_journal_entry("rule", run_id="later", outgoing=("second",), reason="retention"),
+    ]
+    if came_back:
+        back = make_journal_entry(
+            "back", run_id="back", incoming=("first",), incoming_kind="restored", reason="restored"
+        )
+        entries.append(back)
+    for journal_entry in entries:
+        ledger.journal.prepare(journal_entry)
+        ledger.journal.settle(journal_entry.booking_id)
+
+    ledger.journal.expire(COMPANY, before=clock.advance(timedelta(days=8)))
+
+    assert ledger.archive.count(COMPANY, "ada") == left

@@ -362,6 +362,7 @@ VIEWS: dict[str, Call] = {
     "approvals.get": lambda ledger, _, c: ledger.approvals.get(c, "one"),
     "approvals.page": lambda ledger, _, c: ledger.approvals.page(c),
     "approvals.unsettled": lambda ledger, _, c: ledger.approvals.unsettled(c),
+    "answers.unanswered": lambda ledger, _, c: ledger.answers.unanswered(c, ""),
     "answers.get": lambda ledger, _, c: ledger.answers.get(c, QUESTION),
     "answers.item": lambda ledger, _, c: ledger.answers.item(c, QUESTION),
     "syntheses.get": lambda ledger, _, c: ledger.syntheses.get(c, PART),

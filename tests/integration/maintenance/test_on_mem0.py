@@ -1,12 +1,15 @@
 """The same run on the real store: what comes back is what was there, vectors and foreign payload keys included."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from support.fake_summarizer import FakeSummarizer
 from support.hashing_embedder import HashingEmbedder
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import (
+    AGENT,
     COMPANY,
     CONDENSE,
     MaintenanceFixture,
@@ -14,14 +17,17 @@ from support.maintenance_fixture import (
     comparable,
     memory,
 )
+from support.model_runs import LLM
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
+from memcore.errors import RetryExhaustedError
 from memcore.jobs import Done
 from memcore.maintenance.shadow import ShadowMemories
-from memcore.models.memory import MemoryCategory, MemoryQuery
+from memcore.models.memory import FALLBACK_TAG, MemoryCategory, MemoryQuery
+from memcore.records import Where
 
 if TYPE_CHECKING:
     from memcore.backends.inmemory import InMemoryBackend
@@ -126,3 +132,25 @@ async def test_a_shadow_ranks_as_the_store_does(mem0_world: MaintenanceFixture) 
         for name in ("dense", "sparse"):
             scores = [{hit.entry.id: hit.score for hit in getattr(lists, name)} for lists in both]
             assert scores[1] == pytest.approx(scores[0], abs=1e-4), (text, name)
+
+
+async def test_a_summary_that_fell_back_is_written_again_and_an_undo_of_that_is_exact(
+    mem0_world: MaintenanceFixture,
+) -> None:
+    world, model = mem0_world, FakeSummarizer(script=[RetryExhaustedError("away")])
+    world.policy, world.model, world.patience = LLM, model, timedelta(0)
+    # Tests share the collection.
+    await world.backend.connect()
+    await world.backend.delete_where(Where(agent_id=AGENT))
+    await world.store(
+        memory(n, days_old=60 - n, content=f"We spoke about {n} gardens. It rained. " + "Y" * 300) for n in range(1, 5)
+    )
+    await world.maintenance_run()
+    assert [FALLBACK_TAG in each.entry.metadata.tags for each in await world.summaries()] == [True]
+    before = await world.snapshot()
+
+    run = await world.maintenance_run()
+
+    assert [each.entry.content[:9] for each in await world.summaries()] == ["In short:"]
+    await world.undo(run.run_id)
+    assert await world.snapshot() == before
