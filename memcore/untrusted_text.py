@@ -11,6 +11,9 @@ TAG_MEMORY_ENTRY = "memory-entry"
 
 _TAG = re.compile(r"[a-z][a-z-]{0,62}[a-z]")
 
+# Values with nothing to escape, as most are.
+_PLAIN = re.compile(r"[\w .:-]*", re.ASCII)
+
 # Every character that Unicode calls a form of "<": no tag begins without one of them.
 _OPENERS = re.compile("[<\ufe64\uff1c]")
 
@@ -38,7 +41,7 @@ def wrap_untrusted(tag: str, text: str, *, attributes: Mapping[str, str] | None 
 
 def escaped(text: str) -> str:
     """Return the text as it stands in a fence."""
-    return _OPENERS.sub("&lt;", text)
+    return text.replace("<", "&lt;") if text.isascii() else _OPENERS.sub("&lt;", text)
 
 
 def untrusted_content_directive(tag: str) -> str:
@@ -57,6 +60,8 @@ def untrusted_content_directive(tag: str) -> str:
 
 def _quoted(name: str, value: str) -> str:
     _check("attributes", name)
+    if _PLAIN.fullmatch(value):
+        return value
     if not value.isprintable():
         value = "".join(letter if letter.isprintable() else "\ufffd" for letter in value)
     return escaped(value.replace("&", "&amp;").replace('"', "&quot;").replace(">", "&gt;"))

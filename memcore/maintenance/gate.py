@@ -24,7 +24,7 @@ from memcore.retrieval.protocol import noting_degraded
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
 #: Most probes of a group, and of each group after so many: more would cost over a fifth of a long run's time.
-MOST_PROBES, MOST_LATER, LATER_FROM = 2, 1, 100
+MOST_PROBES, MOST_LATER, LATER_FROM = 2, 1, 20
 
 #: Fewer words than this make no question with an answer.
 _LEAST_WORDS = 2
@@ -146,6 +146,7 @@ class Gate:
         self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive})
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._shadow: ShadowMemories | None = None
+        self._prompts: ContextInjectionStrategy | None = None
         self._judged = 0
 
     async def judge(
@@ -159,9 +160,12 @@ class Gate:
         if self._backend is None or summary.is_lossless:
             return None
         agent_id = self._snapshot.agent_id
-        if self._shadow is None:
+        if self._shadow is None or self._prompts is None:
             self._shadow = await ShadowMemories.of(self._backend, agent_id)
-        shadow = self._shadow
+            self._prompts = ContextInjectionStrategy(
+                backend=cast("MemoryBackend", self._shadow), config=self._retrieval, clock=lambda: self._snapshot.now
+            )
+        shadow, prompts = self._shadow, self._prompts
         if summary in shadow:
             # Stored by an earlier run, of the same sources, which the agent has stored once more.
             return None
@@ -175,13 +179,13 @@ class Gate:
         probes = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
         self._judged += 1
         await shadow.ask([probe.question for probe in probes])
-        found, has_failed = await self._found(probes, shadow)
+        found, has_failed = await self._found(probes, prompts)
         (vectors,) = await shadow.add([replace(summary, vectors=None)])
         await shadow.index_archived(
             agent_id,
             [ArchivedCopy(archival_id=each.entry.id, summary_id=summary.entry.id, record=each) for each in sources],
         )
-        found_after, has_failed_after = await self._found(found, shadow)
+        found_after, has_failed_after = await self._found(found, prompts)
         figures = GateFigures(probes=len(probes), found_before=len(found), found_after=len(found_after))
         is_refused = has_failed or has_failed_after or figures.loss > self._config.max_loss
         if is_refused:
@@ -190,15 +194,12 @@ class Gate:
             shadow.hide(source_ids if fallback_id is not None else [])
         return Verdict(summary=replace(summary, vectors=vectors), figures=figures, is_refused=is_refused)
 
-    async def _found(self, probes: Sequence[Probe], shadow: ShadowMemories) -> tuple[list[Probe], bool]:
+    async def _found(self, probes: Sequence[Probe], prompts: ContextInjectionStrategy) -> tuple[list[Probe], bool]:
         """Return the probes that a prompt answers, and whether a part of any prompt failed."""
-        strategy = ContextInjectionStrategy(
-            backend=cast("MemoryBackend", shadow), config=self._retrieval, clock=lambda: self._snapshot.now
-        )
         found: list[Probe] = []
         with noting_degraded() as failed:
             for probe in probes:
-                messages = await strategy.prepare_messages(
+                messages = await prompts.prepare_messages(
                     self._snapshot.agent_id, probe.question, self._config.prompt_tokens
                 )
                 found += [probe] if any(answers(message.content, probe) for message in messages[1:]) else []

@@ -40,7 +40,8 @@ def fit_parts(
     """
     both = (*own, *shared)
     gap = estimator.estimate_tokens(BETWEEN_MEMORIES)
-    costs = [estimator.estimate_tokens(memory_block(memory)) + gap for memory in both]
+    blocks = [memory_block(memory) for memory in both]
+    costs = [estimator.estimate_tokens(block) + gap for block in blocks]
     # Apart, so that what others publish does not change what is shown of the agent's own.
     parts = range(len(own)), range(len(own), len(both))
     cut: dict[int, _Cut] = {}
@@ -58,7 +59,8 @@ def fit_parts(
     packing.take(theirs)
 
     def fits(memories: Mapping[int, ScoredMemory]) -> bool:
-        return estimator.estimate_tokens(BETWEEN_MEMORIES.join(map(memory_block, memories.values()))) <= token_budget
+        shown = (memory_block(each) if each.is_part else blocks[place] for place, each in memories.items())
+        return estimator.estimate_tokens(BETWEEN_MEMORIES.join(shown)) <= token_budget
 
     chosen = _chosen(both, packing.taken, cut)
     # The whole may take more tokens than its parts; see fit.

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from memcore.embedding.bm25 import Tokenizer
@@ -57,6 +58,7 @@ class _Block:
     is_structure: bool = False
 
 
+@lru_cache(maxsize=512)
 def part_passages(text: str) -> tuple[Passage, ...]:
     """Return the passages of a text in order.
 
@@ -166,6 +168,8 @@ class PassageMatcher:
 
     def __init__(self) -> None:
         self._tokenizer = Tokenizer()
+        # The memories of a prompt are often those of the one before.
+        self._terms = lru_cache(maxsize=2_048)(lambda text: frozenset(self._tokenizer.terms(text)))
 
     def matches(self, question: str, texts: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return how well each passage of each memory matches, 1.0 for the best of a memory.
@@ -174,7 +178,7 @@ class PassageMatcher:
         stands beside what was asked. Without any such word in a memory all its passages have 1.0.
         """
         wanted = tuple(dict.fromkeys(self._tokenizer.query_terms(question)))
-        said = [[frozenset(self._tokenizer.terms(text)).intersection(wanted) for text in each] for each in texts]
+        said = [[self._terms(text).intersection(wanted) for text in each] for each in texts]
         spread = Counter(term for each in said for terms in each for term in terms)
         count = sum(map(len, said))
         rarity = {term: math.log((count + 1.0) / (spread[term] + 0.5)) for term in wanted}

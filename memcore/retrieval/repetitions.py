@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain, pairwise
 from operator import attrgetter
 
@@ -107,7 +108,7 @@ class _Wording:
         whole = unicodedata.normalize("NFKC", text)
         if _STRUCTURED.search(whole):
             return cls._as_a_whole("structured", _STRUCTURED_TOKEN.findall(whole))
-        tokens = [token for token in _TOKEN.findall(whole) if _says_something(token)]
+        tokens = [token for token in _TOKEN.findall(whole) if len(token) > 1 or _says_something(token)]
         if not tokens:
             return cls._as_a_whole("marks", whole.split())
         # All at once: no token has a line break.
@@ -142,11 +143,11 @@ class _Wording:
         return place == self.size
 
 
-def _says_something(token: str) -> bool:
-    if token[-1].isalnum() or len(token) > 1 or token in _TELLING:
+def _says_something(mark: str) -> bool:
+    if mark.isalnum() or mark in _TELLING:
         return True
     # Symbols (currencies, operators, emoji), but no accents that stand alone, which serve as quotation marks.
-    category = unicodedata.category(token)
+    category = unicodedata.category(mark)
     return category.startswith("S") and category != "Sk"
 
 
@@ -165,7 +166,9 @@ def _is_risky(key: str, token: str) -> bool:
     if key in _PARTICLES or key == _ARTICLE:
         return False
     # A name has a capital letter. At the beginning of a sentence every word has one, a name too.
-    return key in _TURNING or not key.isalpha() or token != token.lower() or max(key) > _LAST_LATIN
+    if key in _TURNING or not key.isalpha() or token != token.lower():
+        return True
+    return not key.isascii() and max(key) > _LAST_LATIN
 
 
 def repeats(text: str, earlier: str) -> bool:
@@ -263,6 +266,15 @@ def _by_rarest_words(wordings: Sequence[_Wording]) -> dict[str, dict[str, list[_
 #: of another, so next to none is verified, and every prompt waits for it.
 _FIRST_WORDS, _FIRST_CHARS = 20, 240
 
+# The memories of a prompt are often those of the one before.
+_wording_of = lru_cache(maxsize=1_024)(_Wording.of)
+
+
+@lru_cache(maxsize=1_024)
+def _first_words(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    words = Tokenizer.words(text[:_FIRST_CHARS])
+    return tuple(words[:_FIRST_WORDS]), frozenset(words)
+
 
 def collapsed(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
     """Return a prompt's memories in their order; of those that say the same one, with their number.
@@ -274,7 +286,7 @@ def collapsed(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
     if not near:
         return tuple(memories)
     texts = {place: memories[place].entry.content for place in {*near, *chain(*near.values())}}
-    wordings = {text: _Wording.of(text) for text in set(texts.values())}
+    wordings = {text: _wording_of(text) for text in set(texts.values())}
 
     def stays_before(place: int) -> tuple[bool, float, int, str]:
         memory = memories[place]
@@ -303,8 +315,8 @@ def collapsed(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
 
 def _maybe_repeated(texts: Mapping[int, str]) -> dict[int, frozenset[int]]:
     """Return the texts whose first words all stand in others, and in which."""
-    said = {place: Tokenizer.words(text[:_FIRST_CHARS]) for place, text in texts.items()}
-    words = {place: frozenset(each) for place, each in said.items()}
+    said = {place: _first_words(text) for place, text in texts.items()}
+    words = {place: each for place, (_, each) in said.items()}
     seen: set[str] = set()
     # One article may stand for another.
     again: set[str] = set(_ARTICLES)
@@ -312,8 +324,7 @@ def _maybe_repeated(texts: Mapping[int, str]) -> dict[int, frozenset[int]]:
         again |= seen & each
         seen |= each
     found: dict[int, frozenset[int]] = {}
-    for place, all_said in said.items():
-        first = all_said[:_FIRST_WORDS]
+    for place, (first, _) in said.items():
         if again.issuperset(first):
             head = frozenset(first) - _ARTICLES
             found[place] = frozenset(other for other, has in words.items() if head <= has and other != place)

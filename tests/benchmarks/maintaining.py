@@ -74,10 +74,11 @@ _POLICY = ConsolidationConfig(
 )
 _TIMEOUTS = Timeouts(session=timedelta(days=30))
 
-#: Merges everything: the texts are too short for ``simple``, and the gate is measured apart.
-_CONDENSE = _POLICY.model_copy(
-    update={"strategy": ConsolidationStrategyType.CONDENSE, "gate": GateConfig(enabled=False)}
-)
+#: Merges everything: the texts are too short for ``simple``.
+_GATED = _POLICY.model_copy(update={"strategy": ConsolidationStrategyType.CONDENSE})
+
+#: The same without the gate.
+_CONDENSE = _GATED.model_copy(update={"gate": GateConfig(enabled=False)})
 
 #: The default strategy, in all categories that it takes.
 _DEDUPE = _POLICY.model_copy(update={"strategy": ConsolidationStrategyType.DEDUPE, "categories": None})
@@ -158,14 +159,15 @@ class MaintenanceRuns:
             assert done.facts["expired"] == due
         return seen
 
-    def merging(self, size: int, *, turns: int) -> RunSamples:
-        """Maintain an agent whose memories may all be merged; each turn another agent."""
-        seen = RunSamples()
+    def merging(self, size: int, *, turns: int) -> tuple[RunSamples, RunSamples]:
+        """Maintain agents whose memories may all be merged, without the gate and with it; each turn others."""
+        without, gated = RunSamples(), RunSamples()
         for turn in range(turns):
-            self._fill(f"merging-{turn}", size, days_old=30)
-            done = self._maintenance_run(f"merging-{turn}", seen, policy=_CONDENSE)
-            assert done.facts["consolidated"] > 0.9 * size
-        return seen
+            for name, seen, policy in (("merging", without, _CONDENSE), ("gated", gated, _GATED)):
+                self._fill(f"{name}-{turn}", size, days_old=30, mark=f"merging {turn}")
+                done = self._maintenance_run(f"{name}-{turn}", seen, policy=policy)
+                assert done.facts["consolidated"] > 0.9 * size
+        return without, gated
 
     def repeating(self, size: int) -> RunSamples:
         """Maintain an agent of whose memories every tenth is a repetition of another one, by the default strategy."""
@@ -243,12 +245,14 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
     """Measure every kind of run."""
     few, many = size // 100, size // 10
     with _opened() as world:
+        without, gated = world.merging(size, turns=max(1, turns // 2))
         seen = {
             _IDLE: world.idle(size, turns=3 * turns),
             _IDLE_SESSIONS: world.idle(size, turns=3 * turns, level=MemoryLevel.SESSION),
             f"{few:,} expired": world.expiring(size, few, turns=turns),
             f"{many:,} expired": world.expiring(size, many, turns=turns),
-            "all merged, condense": world.merging(size, turns=max(1, turns // 2)),
+            "all merged, condense": without,
+            "the same with the gate": gated,
         }
         again = {times * size: world.repeating(times * size) for times in _GROWTH}
     seen |= {f"10 % of {number:,} repeated, dedupe": one for number, one in again.items()}
@@ -265,6 +269,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
     shown = [seen[f"{due:,} expired"].scanned / len(cost[due]) / due for due in (few, many)]
     merged = seen["all merged, condense"].seconds
     # CPU, of the run and the store server: other work on the machine does not count.
+    gate_share = 1.0 - (without.here + without.store) / (gated.here + gated.store)
     cost_of = {number: one.here + one.store for number, one in again.items()}
     largest = size * _GROWTH[-1]
     growth = cost_of[largest] / cost_of[size] / (largest * math.log(largest) / (size * math.log(size)))
@@ -274,6 +279,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
         Target(name="time for one expired, 1% to 10%", values=ratios, wanted=3, at_most=True),
         Target(name="memories scanned for one expired", values=shown, wanted=3, at_most=True),
         Target(name=f"{size:,} memories merged, s", values=merged, wanted=15, at_most=True),
+        Target(name="the gate's share of such a run's CPU", values=[gate_share], wanted=0.2, at_most=True),
         Target(name=f"10 % of {size:,} repeated, s", values=again[size].seconds, wanted=20, at_most=True),
         Target(name=f"CPU from {size:,} to {largest:,}, beside n log n", values=[growth], wanted=1, at_most=True),
     ]

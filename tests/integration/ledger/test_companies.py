@@ -410,6 +410,9 @@ VIEWS: dict[str, Call] = {
     **finetuning_calls.VIEWS,
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
     "consolidation_groups.of_run": lambda ledger, _, c: ledger.consolidation_groups.of_run(c, f"night of {COMPANY}"),
+    "consolidation_groups.gate_counts": lambda ledger, _, c: ledger.consolidation_groups.gate_counts(
+        c, f"night of {COMPANY}"
+    ),
     "consolidation_groups.judged": lambda ledger, _, c: ledger.consolidation_groups.judged(
         c, AGENT, [_group(c).group_key], states=GroupState
     ),
