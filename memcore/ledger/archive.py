@@ -236,6 +236,8 @@ class Archive(Repository):
         Of a summary among them, the originals behind it are returned, as long as the archive has one of these. Memories
         that are in the store are left out, unless they are about to leave it (``going``).
         """
+        if not summary.lineage.summary_of:
+            return ()
         order = OUT, archive.c.archived_at, archive.c.archival_id
         query = select(archive).where(_of(company, agent_id)).order_by(*order)
         rows = self._database.rows_with(query, archive.c.original_id, summary.lineage.summary_of)
