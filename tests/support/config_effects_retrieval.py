@@ -24,13 +24,13 @@ from support.scored_memories import entry
 from support.search_backends import HybridBackend, hits, near
 from workers.stack.services import with_external_stores
 
-SAME = "the disk of the build host is full again"
+FULL = "the disk of the build host is full"
 
-#: An agent's memories: some are alike, one is old, one has the tag, one no relevance of its own.
+#: An agent's memories: some are alike and no repetitions, one is old, one has the tag, one no relevance of its own.
 OWN = (
-    entry("a", SAME, relevance=0.9),
-    entry("b", SAME, relevance=0.88, created_at=NOW - timedelta(days=3)),
-    entry("c", SAME, relevance=0.86, created_at=NOW - timedelta(days=9)),
+    entry("a", f"{FULL} again", relevance=0.9),
+    entry("b", f"{FULL} once more", relevance=0.88, created_at=NOW - timedelta(days=3)),
+    entry("c", f"{FULL}, nearly", relevance=0.86, created_at=NOW - timedelta(days=9)),
     entry("d", "Mara reviews before noon", relevance=0.6, tags=(NON_INFERABLE_TAG,)),
     entry("e", "the lift is out of order", relevance=0.35, created_at=NOW - timedelta(days=40)),
     entry("f", "the roof leaks"),
