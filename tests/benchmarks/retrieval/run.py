@@ -19,6 +19,7 @@ from benchmarks.retrieval.by_hand import ByHand, Words  # noqa: E402
 from benchmarks.retrieval.conversations import CATEGORIES, FOLDER, Conversation, conversations  # noqa: E402
 from benchmarks.retrieval.latency import latency  # noqa: E402
 from benchmarks.retrieval.product import Answers, ask_all, load, load_directly, with_memory  # noqa: E402
+from benchmarks.retrieval.prompts import prompts  # noqa: E402
 from benchmarks.retrieval.quality import compare, ndcg, recall  # noqa: E402
 from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -63,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     quality: list[Target] = []
     with open_home(policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n") as stack:
         if corpus:
-            quality = _quality(stack, corpus, embedder, console)
+            quality = [*_quality(stack, corpus, embedder, console), prompts(stack, corpus, console)]
             if not options.quick:
                 _variants(stack, corpus, embedder, console)
         else:

@@ -1,0 +1,139 @@
+"""What prompts hold of the evidence, and in which order, by the time at which an agent asks."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from benchmarks.figure import Target
+from benchmarks.retrieval.conversations import Conversation
+from benchmarks.retrieval.quality import compare, ndcg
+from benchmarks.stack import BenchStack, policy_of
+from rich.console import Console
+from rich.table import Table
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.protocol import pages
+from memcore.clock import utc_now
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
+from memcore.records import Where
+from memcore.retrieval.context import ContextInjectionStrategy
+from memcore.retrieval.protocol import ScoredMemory
+
+_RETRIEVE, _LIVE = "retrieve", "prompt, live clock"
+
+#: How long after the last turn the questions are asked: as a living agent does, and about what is long past.
+_ASKED_AFTER = {_LIVE: timedelta(hours=1), "prompt, a year later": timedelta(days=365)}
+
+#: Tokens of the prompts, and of one that holds all that was found.
+_BUDGETS, _UNLIMITED = (400, 1_000), 100_000
+
+#: What a live clock may cost beside the order of ``retrieve``, in NDCG@10.
+_MOST_LOST = 0.005
+
+#: Finds an agent's memories for a query, best first.
+_Search = Callable[[str, MemoryQuery], Coroutine[Any, Any, Sequence[MemoryEntry]]]
+
+
+@dataclass(slots=True)
+class _Held:
+    """NDCG@10 of the memories in a prompt that holds all, and the evidence in others by their tokens."""
+
+    ndcg: list[float] = field(default_factory=list)
+    shares: dict[int, list[float]] = field(default_factory=lambda: {budget: [] for budget in _BUDGETS})
+
+
+class _LastUse:
+    """A use recorder that keeps the last prompt's memories, in the prompt's order."""
+
+    def __init__(self) -> None:
+        self._ids: Sequence[str] = ()
+
+    def record(self, _agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:  # noqa: ARG002  # protocol
+        self._ids = memory_ids
+
+    def taken(self) -> Sequence[str]:
+        ids, self._ids = self._ids, ()
+        return ids
+
+
+class _InOrderOf:
+    """A retriever that gives what a search found in the search's order; it keeps its last answer."""
+
+    def __init__(self, search: _Search) -> None:
+        self._search = search
+        self._asked, self._found = ("", ""), tuple[ScoredMemory, ...]()
+
+    async def retrieve(
+        self, agent_id: str, query_text: str, *, limit: int, categories: frozenset[MemoryCategory] | None = None
+    ) -> tuple[ScoredMemory, ...]:
+        if self._asked != (agent_id, query_text):
+            query = MemoryQuery(text=query_text, categories=categories, limit=limit)
+            found = (await self._search(agent_id, query))[:limit]
+            self._found = tuple(
+                ScoredMemory(entry=entry, relevance_score=score, recency_score=0.0, combined_score=score)
+                for entry, score in zip(found, np.linspace(1.0, 0.5, limit).tolist(), strict=False)
+            )
+            self._asked = agent_id, query_text
+        return self._found
+
+
+class _Prompts:
+    """The ways to a prompt for the questions of one conversation at a time, and what the prompts held so far."""
+
+    def __init__(self, backend: Mem0Backend, config: MemoryRetrievalConfig) -> None:
+        async def dense(agent_id: str, query: MemoryQuery) -> list[MemoryEntry]:
+            return [hit.entry for hit in (await backend.retrieve_rankings(agent_id, query)).dense]
+
+        searches: dict[str, _Search] = {"bm25": backend.retrieve_sparse, "dense": dense, _RETRIEVE: backend.retrieve}
+        self._backend, self._config = backend, config
+        self._now, self._last = utc_now(), _LastUse()
+        self._ways = {name: self._way(search) for name, search in searches.items()}
+        self._ways |= {name: self._way() for name in _ASKED_AFTER}
+        self.held = {name: _Held() for name in self._ways}
+
+    async def ask_all(self, conversation: Conversation) -> None:
+        agent_id = conversation.agent_id
+        records = [record async for page in pages(self._backend, Where(agent_id=agent_id)) for record in page]
+        names = {record.entry.id: str(record.entry.metadata.source) for record in records}
+        for way, held in self.held.items():
+            self._now = conversation.turns[-1].at + _ASKED_AFTER.get(way, timedelta())
+            for question in conversation.questions:
+                for budget in (_UNLIMITED, *_BUDGETS):
+                    await self._ways[way].prepare_messages(agent_id, question.text, budget)
+                    shown = [names[each] for each in self._last.taken()]
+                    if budget == _UNLIMITED:
+                        held.ndcg.append(ndcg(shown, question.evidence))
+                    else:
+                        held.shares[budget].append(len(question.evidence & set(shown)) / len(question.evidence))
+
+    def _way(self, search: _Search | None = None) -> ContextInjectionStrategy:
+        return ContextInjectionStrategy(
+            backend=self._backend,
+            config=self._config.model_copy(update={"retriever": "hierarchical" if search else "flat"}),
+            hierarchical_retriever=_InOrderOf(search) if search else None,
+            use_recorder=self._last,
+            clock=lambda: self._now,
+        )
+
+
+def prompts(stack: BenchStack, corpus: Sequence[Conversation], console: Console) -> Target:
+    """Prepare prompts for every question of the loaded conversations, and print what they hold."""
+    with stack.backend(stack.settings.company) as (backend, runner):
+        if not isinstance(backend, Mem0Backend):
+            raise TypeError("the backend of the stack is not mem0")
+        every = _Prompts(backend, policy_of(stack.settings).memory.retrieval)
+        for each in corpus:
+            runner.run(every.ask_all(each))
+    table = Table("", "NDCG@10", *(f"at {budget:,} tokens" for budget in _BUDGETS), title="evidence in prompts")
+    for name, row in every.held.items():
+        table.add_row(name, *(f"{np.mean(scores):.4f}" for scores in (row.ndcg, *row.shares.values())))
+    console.print(table)
+    costs = compare(every.held[_RETRIEVE].ndcg, every.held[_LIVE].ndcg)
+    console.print(
+        f"a live clock costs {costs.mean:+.4f} NDCG@10, 95 % of 10,000 paired resamples within "
+        f"{costs.low:+.4f} to {costs.high:+.4f}\n"
+    )
+    return Target(name="a live clock costs, NDCG@10", values=[costs.mean], wanted=_MOST_LOST, at_most=True)
