@@ -56,7 +56,7 @@ class MemoryRetrievalConfig(Frozen):
             are refused, because this release does not contain them.
         relevance_weight: the share of relevance in the combined score.
         recency_weight: the share of recency in the combined score; under ``linear`` and ``weighted`` both shares make
-            1.0.
+            1.0. Where one share is left out, it is what the other leaves.
         recency_decay_rate: the exponential decay of recency per hour.
         personal_boost: added to the relevance of the agent's own memories, over shared ones.
         min_relevance: the least combined score of a memory that is injected.
@@ -98,8 +98,8 @@ class MemoryRetrievalConfig(Frozen):
     """
 
     strategy: InjectionStrategy = InjectionStrategy.CONTEXT
-    relevance_weight: float = Field(default=0.7, ge=0.0, le=1.0)
-    recency_weight: float = Field(default=0.3, ge=0.0, le=1.0)
+    relevance_weight: float = Field(default=0.95, ge=0.0, le=1.0)
+    recency_weight: float = Field(default=0.05, ge=0.0, le=1.0)
     recency_decay_rate: float = Field(default=0.01, ge=0.0)
     personal_boost: float = Field(default=0.1, ge=0.0, le=1.0)
     min_relevance: float = Field(default=0.3, ge=0.0, le=1.0)
@@ -131,6 +131,11 @@ class MemoryRetrievalConfig(Frozen):
 
     @model_validator(mode="after")
     def _weights_make_one(self) -> Self:
+        weights = "relevance_weight", "recency_weight"
+        for given, other in (weights, weights[::-1]):
+            if given in self.model_fields_set and other not in self.model_fields_set:
+                # As the strategy of the dual mode: the model is still being built, and nobody gave this one.
+                vars(self)[other] = round(1.0 - getattr(self, given), 9)
         total = self.relevance_weight + self.recency_weight
         # rrf ranks by position and reads neither weight.
         if self.fusion_strategy is not FusionStrategy.RRF and not math.isclose(

@@ -3,7 +3,7 @@
 import pytest
 
 from memcore.config.explain import Origin, explain
-from memcore.config.loader import load_policy
+from memcore.config.loader import build_policy, load_policy
 from memcore.config.maintenance import ConsolidationStrategyType
 from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
@@ -18,7 +18,7 @@ def refused(text: str) -> str:
 
 @pytest.mark.parametrize("fusion", ["linear", "weighted"])
 def test_weights_that_do_not_make_one_are_refused(fusion: str) -> None:
-    text = f"memory: {{retrieval: {{fusion_strategy: {fusion}, relevance_weight: 0.9}}}}"
+    text = f"memory: {{retrieval: {{fusion_strategy: {fusion}, relevance_weight: 0.9, recency_weight: 0.3}}}}"
 
     assert refused(text) == (
         f"memory.retrieval: relevance_weight + recency_weight must be 1.0 with fusion_strategy {fusion}, "
@@ -27,11 +27,35 @@ def test_weights_that_do_not_make_one_are_refused(fusion: str) -> None:
 
 
 def test_weights_are_free_under_rrf_which_reads_neither() -> None:
-    load_policy("memory: {retrieval: {fusion_strategy: rrf, relevance_weight: 0.9}}")
+    load_policy("memory: {retrieval: {fusion_strategy: rrf, relevance_weight: 0.9, recency_weight: 0.3}}")
 
 
 def test_weights_may_differ_from_one_by_what_floating_point_loses() -> None:
     load_policy("memory: {retrieval: {relevance_weight: 0.1, recency_weight: 0.9000000001}}")
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "other", "left"),
+    [
+        ("recency_weight", 0.3, "relevance_weight", 0.7),
+        ("relevance_weight", 0.9, "recency_weight", 0.1),
+        ("relevance_weight", 1.0, "recency_weight", 0.0),
+    ],
+)
+def test_a_weight_that_is_left_out_is_what_the_other_leaves(given: str, value: float, other: str, left: float) -> None:
+    policy = load_policy(f"memory: {{retrieval: {{{given}: {value}}}}}")
+
+    effective = {each.key.rpartition(".")[2]: each for each in explain(policy)}
+    assert (effective[given].value, effective[given].origin) == (value, Origin.FILE)
+    assert (effective[other].value, effective[other].origin) == (left, Origin.KEY_ALIAS)
+
+
+def test_a_weight_that_was_left_out_is_no_part_of_what_was_written() -> None:
+    below = load_policy("memory: {retrieval: {recency_weight: 0.3}}")
+
+    retrieval = build_policy({"memory": {"retrieval": {"recency_weight": 0.1}}}, base=below).memory.retrieval
+
+    assert (retrieval.relevance_weight, retrieval.recency_weight) == (0.9, 0.1)
 
 
 def test_reformulation_needs_the_tool_based_strategy() -> None:

@@ -21,8 +21,8 @@ memory.options.max_memories_per_agent 10000
 memory.options.consolidation_interval daily
 memory.options.shared_knowledge_base True
 memory.retrieval.strategy context
-memory.retrieval.relevance_weight 0.7
-memory.retrieval.recency_weight 0.3
+memory.retrieval.relevance_weight 0.95
+memory.retrieval.recency_weight 0.05
 memory.retrieval.recency_decay_rate 0.01
 memory.retrieval.personal_boost 0.1
 memory.retrieval.min_relevance 0.3

@@ -54,9 +54,9 @@ def consolidation(text: str) -> str:
 def test_validate_weight_sum() -> None:
     loads(retrieval("relevance_weight: 0.6, recency_weight: 0.4, fusion_strategy: linear"))
     loads(retrieval("relevance_weight: 0.1, recency_weight: 0.9000001"))
-    assert "must be 1.0" in refused(retrieval("relevance_weight: 0.6, fusion_strategy: linear"))
-    assert "must be 1.0" in refused(retrieval("relevance_weight: 0.699998"))
-    load_policy(retrieval("relevance_weight: 0.6, fusion_strategy: rrf"))
+    assert "must be 1.0" in refused(retrieval("relevance_weight: 0.6, recency_weight: 0.3, fusion_strategy: linear"))
+    assert "must be 1.0" in refused(retrieval("relevance_weight: 0.699998, recency_weight: 0.3"))
+    load_policy(retrieval("relevance_weight: 0.6, recency_weight: 0.3, fusion_strategy: rrf"))
 
 
 def test_validate_rrf_k_strategy_consistency() -> None:

@@ -75,7 +75,7 @@ async def test_shared_memories_are_marked_and_the_agents_own_are_left_out_there(
     shared = SharedStore((entry("s", "sigma", relevance=0.9, agent_id="bob"),))
     backend = PlainBackend((entry("a", "alpha", relevance=0.5),))
     messages = await _strategy(backend, shared_store=shared).prepare_messages("ada", "what?", 500)
-    assert f'<memory-entry shared="semantic 0.93" date="{NOW.date()}" by="bob">\nsigma\n' in messages[-1].content
+    assert f'<memory-entry shared="semantic 0.91" date="{NOW.date()}" by="bob">\nsigma\n' in messages[-1].content
     assert shared.excluded == ["ada"]
 
 
@@ -229,5 +229,5 @@ async def test_what_was_injected_is_noted_and_nothing_else() -> None:
 
 async def test_an_old_memory_counts_less_than_a_fresh_one() -> None:
     old = entry("old", "old", relevance=0.5, created_at=NOW - timedelta(days=90))
-    fresh = entry("fresh", "fresh", relevance=0.4)
+    fresh = entry("fresh", "fresh", relevance=0.48)
     assert _lines(await _strategy(PlainBackend((old, fresh))).prepare_messages("ada", "what?", 500)) == ["fresh", "old"]

@@ -1,5 +1,7 @@
 """Weighted fusion of the four lists of a hybrid search."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +68,13 @@ def test_the_boost_makes_no_equals_of_the_best() -> None:
 def test_the_threshold_cuts_the_combined_score() -> None:
     hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("a", 10.0), ("b", 2.0)))
     assert ids(_fused(RankedLists(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"min_relevance": 0.3}))) == ["a"]
+
+
+@pytest.mark.parametrize(("newer_score", "first"), [(9.0, "old"), (9.8, "new")])
+def test_by_default_age_decides_only_between_near_equals(newer_score: float, first: str) -> None:
+    old, new = entry("old", created_at=NOW - timedelta(days=60)), entry("new", created_at=NOW)
+    rankings = RankedLists(sparse=(Hit(entry=old, score=10.0), Hit(entry=new, score=newer_score)))
+    assert ids(_fused(rankings, MemoryRetrievalConfig()))[0] == first
 
 
 @given(own=entries(), theirs=entries(prefix="s"), data=st.data())
