@@ -120,13 +120,14 @@ def rows_to_archive(
     return ArchiveTarget(made, terms, tags)
 
 
-def write_archive_rows(connection: Connection, target: ArchiveTarget) -> None:
+def write_archive_rows(connection: Connection, *targets: ArchiveTarget) -> None:
     """Write the rows; what is archived already stays as it is."""
+    memories = [row for target in targets for row in target.memories]
     statement = insert_for(connection, archive).on_conflict_do_nothing()
-    for start in range(0, len(target.memories), _MEMORIES_PER_INSERT):
-        connection.execute(statement, target.memories[start : start + _MEMORIES_PER_INSERT])
-    add_new(connection, archive_terms, target.terms)
-    add_new(connection, archive_tags, target.tags)
+    for start in range(0, len(memories), _MEMORIES_PER_INSERT):
+        connection.execute(statement, memories[start : start + _MEMORIES_PER_INSERT])
+    add_new(connection, archive_terms, [row for target in targets for row in target.terms])
+    add_new(connection, archive_tags, [row for target in targets for row in target.tags])
 
 
 def _archived(row: RowMapping) -> Archived:

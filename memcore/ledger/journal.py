@@ -132,13 +132,15 @@ class Journal(Repository):
         now = self._clock()
         archive_targets = [_archive_target(journal_entry, at=now) for journal_entry in decided]
         with self._database.write() as connection:
-            for journal_entry, archive_target in zip(decided, archive_targets, strict=True):
-                if not _is_new(connection, journal_entry, now):
-                    continue
-                _insert_records(connection, journal_entry)
-                write_archive_rows(connection, archive_target)
-                new = {"booking_id": journal_entry.booking_id, "buried_at": now}
-                put(connection, tombstones, [{"memory_id": each, **new} for each in sorted(journal_entry.outgoing_ids)])
+            targets = zip(decided, archive_targets, strict=True)
+            new = [each for each in targets if _is_new(connection, each[0], now)]
+            _insert_records(connection, [journal_entry for journal_entry, _ in new])
+            write_archive_rows(connection, *(archive_target for _, archive_target in new))
+            for journal_entry, _ in new:
+                bury = {"booking_id": journal_entry.booking_id, "buried_at": now}
+                put(
+                    connection, tombstones, [{"memory_id": each, **bury} for each in sorted(journal_entry.outgoing_ids)]
+                )
                 for part in id_chunks(journal_entry.incoming_ids):
                     connection.execute(delete(tombstones).where(tombstones.c.memory_id.in_(part)))
             if known is not None:
@@ -392,17 +394,19 @@ def _has_the_same_memories(connection: Connection, journal_entry: JournalEntry) 
 _RECORDS_PER_INSERT = 200
 
 
-def _insert_records(connection: Connection, journal_entry: JournalEntry) -> None:
-    moved: list[tuple[RecordKind, int, MemoryRecord]] = [
-        *((journal_entry.incoming_kind, position, record) for position, record in enumerate(journal_entry.incoming)),
-        *(("removed", position, record) for position, record in enumerate(journal_entry.outgoing)),
-    ]
+def _insert_records(connection: Connection, decided: Sequence[JournalEntry]) -> None:
+    moved: list[tuple[str, RecordKind, int, MemoryRecord]] = []
+    for each in decided:
+        moved += [(each.booking_id, each.incoming_kind, place, record) for place, record in enumerate(each.incoming)]
+        moved += [(each.booking_id, "removed", place, record) for place, record in enumerate(each.outgoing)]
     for start in range(0, len(moved), _RECORDS_PER_INSERT):
         part = moved[start : start + _RECORDS_PER_INSERT]
-        row = {"booking_id": journal_entry.booking_id, "void": False}
         rows = [
-            {**row, "kind": kind, "memory_id": record.entry.id, "position": position, **columns}
-            for (kind, position, record), columns in zip(part, encoded([each for *_, each in part]), strict=True)
+            {"booking_id": booking_id, "kind": kind, "memory_id": record.entry.id, "position": place, "void": False}
+            | columns
+            for (booking_id, kind, place, record), columns in zip(
+                part, encoded([record for *_, record in part]), strict=True
+            )
         ]
         connection.execute(booking_records.insert(), rows)
 

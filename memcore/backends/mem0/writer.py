@@ -96,18 +96,24 @@ class History:
         """Close what is open."""
         self._database.close()
 
-    def added(self, entries: Sequence[MemoryEntry]) -> list[str]:
+    def added(
+        self, entries: Sequence[MemoryEntry], *, held: Callable[[list[str]], Collection[str]] = list
+    ) -> list[str]:
         """Write an ADD row for each entry whose last row is not one already; return the ids that follow a DELETE.
 
-        The store must be asked about those again, and ``taken_back`` be called for the ones it does not hold.
+        Of those the ones get a row that the store holds, as ``held`` says; left out, all. The store must be asked about
+        them again, and ``taken_back`` be called for the ones that it does not hold.
         """
         again: list[str] = []
         by_id = {entry.id: entry for entry in entries}
         for chunk in id_chunks(by_id):
             with self._database.write() as connection:
-                turns = _turns(connection, chunk)
-                _add(connection, [self._add_row(by_id[key], turns[key]) for key in chunk if not turns[key].is_live])
-                again += [key for key, turn in turns.items() if turn.deletes and not turn.is_live]
+                turns = {key: turn for key, turn in _turns(connection, chunk).items() if not turn.is_live}
+                anew = [key for key, turn in turns.items() if turn.deletes]
+                # Asked while the memory's rows are locked: a removal that comes after the answer finds the new row.
+                gone = set(anew).difference(held(anew)) if anew else set[str]()
+                _add(connection, [self._add_row(by_id[key], turn) for key, turn in turns.items() if key not in gone])
+                again += anew
         return again
 
     def taken_back(self, memory_ids: Iterable[str]) -> None:
@@ -176,7 +182,9 @@ class History:
 def _turns(connection: Connection, memory_ids: Iterable[str]) -> dict[str, _Turns]:
     found: dict[str, list[Any]] = {key: [] for key in memory_ids}
     query = select(history.c.id, history.c.memory_id, history.c.event, history.c.created_at)
-    for row in connection.execute(query.where(history.c.memory_id.in_(list(found)))):
+    # Locked in one order; SQLite locks the whole file.
+    query = query.where(history.c.memory_id.in_(list(found))).order_by(history.c.id).with_for_update()
+    for row in connection.execute(query):
         found[row.memory_id].append(row)
     return {key: _Turns(key, rows) for key, rows in found.items()}
 
@@ -318,7 +326,7 @@ class Writer:
             unique.setdefault(require_ids(record.entry), record)
         self.insert(list(unique.values()))
         # After the write: a crash between the two leaves a memory without its ADD row, and the redelivery adds it.
-        again = self._history.added([record.entry for record in unique.values()])
+        again = self._history.added([record.entry for record in unique.values()], held=self._staying)
         if again:
             # Stored anew, or removed by a run between the two writes: then its text would stay in the history.
             self._history.taken_back(set(again) - set(self._staying(again)))

@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 from support.collection_setup import active_collection_of, history_rows
+from support.fault_injection import Crash
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import postgres_database
 from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
@@ -225,7 +227,14 @@ async def test_an_unclaimed_candidate_keeps_its_history(
     assert events(History(place.history_url), one.entry.id) == [("ADD", SECRET, 0)]
 
 
-@pytest.mark.parametrize("comes", ["between the store's two writes", "around the store's second write"])
+@pytest.mark.parametrize(
+    "comes",
+    [
+        "between the store's two writes",
+        "between the store's two writes, and the worker dies after the second",
+        "around the store's second write",
+    ],
+)
 async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
     place: Mem0Config, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, comes: str
 ) -> None:
@@ -236,11 +245,16 @@ async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
     maintenance_run = Where(agent_id=agent, ids=frozenset({one.entry.id}))
     added, deleted = History.added, History.deleted
 
-    def late(self: History, entries: list[MemoryEntry]) -> list[str]:
+    def die(*_: Any) -> None:
+        raise Crash
+
+    def late(self: History, entries: list[MemoryEntry], **how: Any) -> list[str]:
         monkeypatch.setattr(History, "added", added)
         if comes.startswith("between"):
             writer.remove(maintenance_run)
-        return added(self, entries)
+        if "dies" in comes:
+            monkeypatch.setattr(History, "taken_back", die)
+        return added(self, entries, **how)
 
     def early(self: History, memory_ids: list[str]) -> None:
         deleted(self, memory_ids)
@@ -252,7 +266,8 @@ async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
         monkeypatch.setattr(History, "deleted", early)
         writer.remove(maintenance_run)
     else:
-        await backend.store_many([one])
+        with pytest.raises(Crash) if "dies" in comes else nullcontext():
+            await backend.store_many([one])
     await backend.disconnect()
 
     assert events(History(place.history_url), one.entry.id) == [("ADD", None, 0), ("DELETE", None, 1)]
