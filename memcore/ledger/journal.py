@@ -395,10 +395,13 @@ _RECORDS_PER_INSERT = 200
 
 
 def _insert_records(connection: Connection, decided: Sequence[JournalEntry]) -> None:
-    moved: list[tuple[str, RecordKind, int, MemoryRecord]] = []
-    for each in decided:
-        moved += [(each.booking_id, each.incoming_kind, place, record) for place, record in enumerate(each.incoming)]
-        moved += [(each.booking_id, "removed", place, record) for place, record in enumerate(each.outgoing)]
+    removed: RecordKind = "removed"
+    moved = [
+        (each.booking_id, kind, place, record)
+        for each in decided
+        for kind, records in ((each.incoming_kind, each.incoming), (removed, each.outgoing))
+        for place, record in enumerate(records)
+    ]
     for start in range(0, len(moved), _RECORDS_PER_INSERT):
         part = moved[start : start + _RECORDS_PER_INSERT]
         rows = [

@@ -51,7 +51,7 @@ class _LastUse:
     def __init__(self) -> None:
         self._ids: Sequence[str] = ()
 
-    def record(self, _agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:  # noqa: ARG002  # protocol
+    def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:  # noqa: ARG002  # protocol
         self._ids = memory_ids
 
     def taken(self) -> Sequence[str]:
