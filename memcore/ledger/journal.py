@@ -133,14 +133,12 @@ class Journal(Repository):
         archive_targets = [_archive_target(journal_entry, at=now) for journal_entry in decided]
         with self._database.write() as connection:
             targets = zip(decided, archive_targets, strict=True)
-            new = [each for each in targets if _is_new(connection, each[0], now)]
-            _insert_records(connection, [journal_entry for journal_entry, _ in new])
-            write_archive_rows(connection, *(archive_target for _, archive_target in new))
-            for journal_entry, _ in new:
-                bury = {"booking_id": journal_entry.booking_id, "buried_at": now}
-                put(
-                    connection, tombstones, [{"memory_id": each, **bury} for each in sorted(journal_entry.outgoing_ids)]
-                )
+            fresh = [each for each in targets if _is_new(connection, each[0], now)]
+            _insert_records(connection, [journal_entry for journal_entry, _ in fresh])
+            write_archive_rows(connection, *(archive_target for _, archive_target in fresh))
+            for journal_entry, _ in fresh:
+                new = {"booking_id": journal_entry.booking_id, "buried_at": now}
+                put(connection, tombstones, [{"memory_id": each, **new} for each in sorted(journal_entry.outgoing_ids)])
                 for part in id_chunks(journal_entry.incoming_ids):
                     connection.execute(delete(tombstones).where(tombstones.c.memory_id.in_(part)))
             if known is not None:
