@@ -590,6 +590,10 @@ def test_ctrl_c_under_load_loses_nothing(stack: StackAddress, model: StubLLM) ->
     again = start_stack(stack.home, MEMTEND_LLM_URL=model.url)
     try:
         wait_until(lambda: is_drained(again), seconds=120, what="what was left to be stored")
-        assert served(again) == before + Counter(accepted)
+        found, known = served(again), before + Counter(accepted)
+        assert known - found == Counter()
+        # The broker may have had the last batch on disk when its answer was lost.
+        assert len(more := found - known) in {0, BULK}
+        assert set(more.values()) <= {1}
     finally:
         end_stack(again.home, again.process)
