@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from memcore.backends.evidence import DEFAULT_NOISE
 from memcore.embedding.protocol import EmbedderKind
 from memcore.models.memory import MemoryEntry, MemoryQuery
 
@@ -35,8 +36,9 @@ class RankedLists:
     """The ranked lists of a search, best first: the agent's own memories and shared ones, by meaning and by keywords.
 
     The archived lists have the agent's archived memories that a summary in the store replaced.
-    The keywords' lists are empty without words to search, or with ``retrieval.sparse`` off. ``dense_weight`` goes with
-    the embedder that these lists were made with; None leaves it to the backend's.
+    The keywords' lists are empty without words to search, or with ``retrieval.sparse`` off. ``dense_weight`` and
+    ``noise``, the cosine of unrelated texts, go with the embedder that these lists were made with; None leaves the
+    weight to the backend's.
     """
 
     dense: tuple[Hit, ...] = ()
@@ -46,6 +48,7 @@ class RankedLists:
     archived_dense: tuple[Hit, ...] = ()
     archived_sparse: tuple[Hit, ...] = ()
     dense_weight: float | None = None
+    noise: float = DEFAULT_NOISE
 
 
 @runtime_checkable

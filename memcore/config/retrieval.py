@@ -60,6 +60,8 @@ class MemoryRetrievalConfig(Frozen):
         recency_decay_rate: the exponential decay of recency per hour.
         personal_boost: added to the relevance of the agent's own memories, over shared ones.
         min_relevance: the least combined score of a memory that is injected.
+        min_evidence: the least evidence that a search or a prompt needs of its best memory, or nothing is found; 0.0
+            finds the nearest memories whatever they say.
         max_memories: the most memories that are injected.
         include_shared: whether shared knowledge is searched too.
         shared_fraction: the share of max_memories and of the tokens that shared knowledge may take from an agent with
@@ -103,6 +105,7 @@ class MemoryRetrievalConfig(Frozen):
     recency_decay_rate: float = Field(default=0.01, ge=0.0)
     personal_boost: float = Field(default=0.1, ge=0.0, le=1.0)
     min_relevance: float = Field(default=0.3, ge=0.0, le=1.0)
+    min_evidence: float = Field(default=0.4, ge=0.0, le=1.0)
     max_memories: int = Field(default=20, ge=1, le=100)
     include_shared: bool = True
     shared_fraction: float = Field(default=0.3, ge=0.0, le=1.0)

@@ -58,7 +58,9 @@ class SearchFields(TypedDict, total=False):
         tags: all of these tags.
         since: created at this time or later.
         until: created before this time.
-        min_relevance: least score, 0 to 1.
+        min_relevance: least relevance score, 0 to 1.
+        min_scores: least ``semantic``, ``keyword`` and ``final`` scores.
+        min_evidence: least evidence of the best memory, 0 to 1; 0 finds the nearest whatever it says.
         limit: most memories, 1 to 1000; 10 when left out.
     """
 
@@ -68,6 +70,8 @@ class SearchFields(TypedDict, total=False):
     since: datetime | None
     until: datetime | None
     min_relevance: float
+    min_scores: Mapping[str, float] | None
+    min_evidence: float | None
     limit: int
 
 

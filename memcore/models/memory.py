@@ -243,10 +243,31 @@ class MemoryStoreRequest(Frozen):
     expires_at: BoundedTime | None = None
 
 
+class MemoryScores(Frozen):
+    """What a memory's place in an answer rests on; None where it is not known.
+
+    Attributes:
+        semantic: the cosine of the question and the memory, -1.0 to 1.0.
+        keyword: s / (1 + s) of the BM25 score s, 0.0 to 1.0.
+        final: the score that the order follows, as a share of the best there could be: it compares within one answer.
+    """
+
+    semantic: float | None = Field(default=None, ge=-1.001, le=1.001)
+    keyword: float | None = Field(default=None, ge=0.0, le=1.0)
+    final: float | None = Field(default=None, ge=0.0, le=1.0)
+
+    def reach(self, least: "MemoryScores") -> bool:
+        """Return whether each score is at least what another one names; one that is not known counts as 0.0."""
+        wanted = ((least.semantic, self.semantic), (least.keyword, self.keyword), (least.final, self.final))
+        return all(bound is None or (score or 0.0) >= bound for bound, score in wanted)
+
+
 class MemoryEntry(Frozen):
     """A memory as a backend returns it; it has a relevance score, 0.0 to 1.0, when it answers a text query.
 
     Attributes:
+        relevance_score: how far it answers the question; it compares between questions, and follows the order.
+        scores: what its place rests on. Left out when the entry is serialised, as ``covers_until`` is.
         covers_until: of a summary, which is dated as the oldest of what it replaced, the time of the newest. Told by
             the backend, and left out when the entry is serialised: older releases refuse a field that they do not know.
     """
@@ -261,6 +282,7 @@ class MemoryEntry(Frozen):
     updated_at: BoundedTime | None = None
     expires_at: BoundedTime | None = None
     relevance_score: float | None = Field(default=None, ge=0.0, le=1.0)
+    scores: MemoryScores | None = Field(default=None, exclude=True)
     covers_until: BoundedTime | None = Field(default=None, exclude=True)
 
     @property
@@ -284,6 +306,10 @@ class MemoryQuery(Frozen):
 
     Attributes:
         tags: all of them must be present.
+        min_relevance: the least relevance score of a memory that is returned.
+        min_scores: the least scores of a memory that is returned; one that is not known counts as 0.0.
+        min_evidence: the least evidence of the best memory, 0.0 to 1.0; below it nothing is returned. None leaves it to
+            the policy (``memory.retrieval.min_evidence``).
         since: inclusive.
         until: exclusive; must lie after since.
         limit: 1 to 1000.
@@ -294,6 +320,8 @@ class MemoryQuery(Frozen):
     categories: frozenset[MemoryCategory] | None = None
     tags: Tags = ()
     min_relevance: float = Field(default=0.0, ge=0.0, le=1.0)
+    min_scores: MemoryScores | None = None
+    min_evidence: float | None = Field(default=None, ge=0.0, le=1.0)
     limit: int = Field(default=10, ge=1, le=1000)
     since: BoundedTime | None = None
     until: BoundedTime | None = None

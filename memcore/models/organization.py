@@ -102,11 +102,16 @@ class OrgMemoryQuery(Frozen):
     """What to look for; without ``context`` the newest facts come first.
 
     The policy's ``max_retrieved_per_query`` may be less than the limit.
+
+    Attributes:
+        min_evidence: the least evidence of the best fact, 0.0 to 1.0; below it nothing is returned. None leaves it to
+            the policy (``memory.retrieval.min_evidence``).
     """
 
     context: NotBlankStr | None = None
     categories: frozenset[OrgFactCategory] | None = None
     limit: int = Field(default=5, ge=1, le=100)
+    min_evidence: float | None = Field(default=None, ge=0.0, le=1.0)
 
 
 class OperationLogEntry(Frozen):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from memcore import ids
+from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, best_evidence
 from memcore.backends.fusion import weighted
 from memcore.backends.protocol import ORGANISATION, FactStore
 from memcore.embedding.bm25 import Bm25Encoder
@@ -88,10 +89,14 @@ Categories = frozenset[OrgFactCategory] | None
 
 @dataclass(frozen=True, slots=True)
 class ScoredFact:
-    """The cosine of each version of a fact that is near a question, and the share of meaning in a rank, 0 to 1."""
+    """The cosine of each version of a fact that is near a question, and what goes with the embedder.
+
+    These are the share of meaning in a rank, 0 to 1, and the cosine of unrelated texts.
+    """
 
     cosines: Mapping[IndexedFact, float] = field(default_factory=dict)
     dense_weight: float = 0.0
+    noise: float = DEFAULT_NOISE
 
 
 _log = logging.getLogger(__name__)
@@ -126,10 +131,12 @@ class OrgSearch:
         skipped = max(0, offset - self._log.count(self._company, categories=categories))
         return (found + self.policies[skipped:])[:limit]
 
-    def ranked(self, context: str, categories: Categories, *, limit: int, near: ScoredFact) -> tuple[OrgFact, ...]:
+    def ranked(
+        self, context: str, categories: Categories, *, limit: int, near: ScoredFact, min_evidence: float
+    ) -> tuple[OrgFact, ...]:
         """Return the facts that have words of a context or lie near it, best first; an outdated version does not count.
 
-        With nothing near, a fact without any of the words is no match.
+        None where even the best has less evidence than that (memcore.backends.evidence).
         """
         terms = self._encoder.encode_query(context).indices[:_MAX_TERMS]
         worth = self._worth(terms) if terms else {}
@@ -148,7 +155,9 @@ class OrgSearch:
         scores = weighted(cosines, {fact.id: score for score, fact in hits}, dense_weight=near.dense_weight)
         # Sorting is stable: facts that are equally good by words stay newest first.
         best = sorted((key for key in facts if scores[key] > 0.0), key=scores.__getitem__, reverse=True)
-        return tuple(facts[key] for key in best[:limit])
+        judged = [Candidate(text=facts[key].content, cosine=cosines.get(key)) for key in best[:MOST_JUDGED]]
+        is_answer = best_evidence(context, judged, noise=near.noise) >= min_evidence
+        return tuple(facts[key] for key in best[:limit]) if is_answer else ()
 
     def _worth(self, terms: tuple[int, ...]) -> dict[int, float]:
         # Counted over all categories: a filter must not change which words are rare.
@@ -179,4 +188,4 @@ async def fact_similarity(facts: FactStore | None, context: str, categories: Cat
         return ScoredFact()
     shown = [(shown_by(hit.entry), hit.cosine) for hit in (*rankings.sparse, *rankings.dense)]
     cosines = {fact: cosine for fact, cosine in shown if fact is not None and cosine is not None}
-    return ScoredFact(cosines, facts.dense_weight)
+    return ScoredFact(cosines, facts.dense_weight, rankings.noise)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from memcore import ids
+from memcore.backends.evidence import DEFAULT_MIN_EVIDENCE
 from memcore.backends.protocol import MemoryBackend, facts_of
 from memcore.config.organization import OrgMemoryConfig
 from memcore.errors import (
@@ -51,12 +52,19 @@ class LedgerOrgMemory:
     """
 
     def __init__(
-        self, log: OrgLog, config: OrgMemoryConfig, *, company: str, backend: MemoryBackend | None = None
+        self,
+        log: OrgLog,
+        config: OrgMemoryConfig,
+        *,
+        company: str,
+        backend: MemoryBackend | None = None,
+        min_evidence: float = DEFAULT_MIN_EVIDENCE,
     ) -> None:
         self._facts = log
         self._config = config
         self._company = company
         self._backend = backend
+        self._min_evidence = min_evidence
         self._search = OrgSearch(log, config.core_policies, company=company)
         self._is_connected = False
 
@@ -94,8 +102,9 @@ class LedgerOrgMemory:
         """Return the facts that match, those of the configuration among them.
 
         With a context they are ranked by meaning and by its words (BM25, memcore.embedding.bm25), rare ones counting
-        more; where no vector store answers, by words alone, and a fact without any of them is no match. Without a
-        context the newest come first. Never more than the policy allows.
+        more; where no vector store answers, by words alone. No fact is a match where even the best has too little
+        evidence (``memory.retrieval.min_evidence``). Without a context the newest come first. Never more than the
+        policy allows.
         """
         limit = min(query.limit, self._config.extended_store.max_retrieved_per_query)
         context = query.context
@@ -103,7 +112,10 @@ class LedgerOrgMemory:
             return await self._do(lambda: self._search.newest(query.categories, limit=limit))
         self._require_connection()
         near = await fact_similarity(facts_of(self._backend), context, query.categories)
-        return await self._do(lambda: self._search.ranked(context, query.categories, limit=limit, near=near))
+        least = self._min_evidence if query.min_evidence is None else query.min_evidence
+        return await self._do(
+            lambda: self._search.ranked(context, query.categories, limit=limit, near=near, min_evidence=least)
+        )
 
     async def newest(
         self, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = MAX_PAGE, offset: int = 0

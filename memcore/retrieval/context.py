@@ -34,6 +34,7 @@ from memcore.retrieval.protocol import (
 )
 from memcore.retrieval.ranking import (
     Similarity,
+    answering,
     apply_diversity_penalty,
     covered,
     fuse_ranked_lists,
@@ -116,6 +117,8 @@ class ContextInjectionStrategy:
             raise MemoryConfigError("memory.retrieval.query_specific_rerank_enabled: needs a reranker")
         self._backend = backend
         self._config = config
+        #: At full evidence so great a share of the best reaches the least relevance (memcore.backends.evidence).
+        self._shares = config.model_copy(update={"min_relevance": config.min_relevance**2})
         #: Most memories of a prompt, and most candidates for it.
         self._slots = config.max_memories
         self._pool = self._slots * (config.candidate_pool_multiplier if config.diversity_penalty_enabled else 1)
@@ -229,21 +232,33 @@ class ContextInjectionStrategy:
         rankings = await self._sources.rankings(agent_id, query, hybrid=hybrid)
         if hybrid is not None and (rankings.sparse or rankings.shared_sparse or rankings.archived_dense):
             weight = hybrid.dense_weight if rankings.dense_weight is None else rankings.dense_weight
-            return self._fused_apart(rankings, dense_weight=weight)
+            return self._fused_apart(query_text, rankings, dense_weight=weight)
         own, shared = (tuple(hit.entry for hit in hits) for hits in (rankings.dense, rankings.shared_dense))
         if hybrid is not None:
             # No keyword hits: one list is left, and its similarities are the scores.
             own, shared = nearest(rankings.dense), nearest(rankings.shared_dense)
         every = len(own) + len(shared)
-        return rank_memories(own, config=self._config, now=self._clock(), shared_entries=shared, limit=every)
+        ranked = rank_memories(own, config=self._config, now=self._clock(), shared_entries=shared, limit=every)
+        if hybrid is None:
+            # The store that ranked them held them against the evidence that the policy asks for.
+            return ranked
+        return self._answering(query_text, ranked, ranked, rankings)
 
-    def _fused_apart(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
+    def _fused_apart(self, question: str, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         """Fuse the agent's own lists, with the archived ones and without the shared: these must not change scores."""
         own = self._fused(with_archived(rankings), dense_weight=dense_weight)
-        if not (rankings.shared_dense or rankings.shared_sparse):
-            return own
-        others = (each for each in self._fused(rankings, dense_weight=dense_weight) if each.is_shared)
-        return tuple(sorted((*own, *others), key=best_first))
+        has_shared = rankings.shared_dense or rankings.shared_sparse
+        return self._answering(
+            question, own, self._fused(rankings, dense_weight=dense_weight) if has_shared else (), rankings
+        )
+
+    def _answering(
+        self, question: str, own: Sequence[ScoredMemory], shared: Sequence[ScoredMemory], rankings: RankedLists
+    ) -> tuple[ScoredMemory, ...]:
+        """Return what may be shown of the agent's own in the one ranking and of shared knowledge in the other."""
+        apart = [each for each in own if not each.is_shared], [each for each in shared if each.is_shared]
+        parts = (answering(question, part, rankings, config=self._config) for part in apart)
+        return tuple(sorted((each for part in parts for each in part), key=best_first))
 
     def _fused(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         config = self._config
@@ -251,7 +266,7 @@ class ContextInjectionStrategy:
         if not every:
             return ()
         if config.fusion_strategy is FusionStrategy.WEIGHTED:
-            return fuse_weighted(rankings, config=config, dense_weight=dense_weight, now=self._clock())
+            return fuse_weighted(rankings, config=self._shares, dense_weight=dense_weight, now=self._clock())
         worded = (tuple(hit.entry for hit in hits) for hits in (rankings.sparse, rankings.shared_sparse))
         return fuse_ranked_lists(
             (nearest(rankings.dense), nearest(rankings.shared_dense), *worded),

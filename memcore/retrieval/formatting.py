@@ -61,7 +61,7 @@ def memory_block(memory: ScoredMemory) -> str:
     """Return a memory in its fence."""
     kind: str = category_in(memory.entry.namespace) if memory.is_fact else memory.entry.category
     origin = "organisation" if memory.is_fact else "shared" if memory.is_shared else "own"
-    attributes = {origin: f"{kind} {memory.combined_score:.2f}", "date": memory.entry.days}
+    attributes = {origin: f"{kind} {memory.shown_score:.2f}", "date": memory.entry.days}
     if memory.count > 1:
         attributes["count"] = str(memory.count)
     if memory.summary_id is not None:

@@ -50,7 +50,8 @@ class ScoredMemory(Frozen):
     """A memory on its way into a prompt; all scores are 0.0 to 1.0.
 
     Attributes:
-        relevance_score: ``linear`` and ``weighted``: with the personal boost; ``rrf``: the similarity, or 0.0.
+        relevance_score: ``linear``: with the personal boost; ``weighted``: the same, and it compares between questions;
+            ``rrf``: the similarity, or 0.0.
         recency_score: decay by age; 0.0 under ``rrf``, which knows ranks alone.
         combined_score: what the order follows.
         author: of a fact of the organisation, who wrote the text that stands now.
@@ -69,6 +70,11 @@ class ScoredMemory(Frozen):
     is_part: bool = False
     count: int = Field(default=1, ge=1)
     scoring_strategy: FusionStrategy | None = None
+
+    @property
+    def shown_score(self) -> float:
+        """The score that a prompt shows: the relevance, which compares between questions; ``rrf`` knows ranks alone."""
+        return self.combined_score if self.scoring_strategy is FusionStrategy.RRF else self.relevance_score
 
     @property
     def is_fact(self) -> bool:

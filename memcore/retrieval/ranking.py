@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from memcore.backends.evidence import MOST_JUDGED, Candidate, absolute, best_evidence
 from memcore.backends.fusion import RankedLists, weighted_rankings
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.memory import MemoryEntry
@@ -170,6 +171,38 @@ def fuse_weighted(
         for key, score in relevance.items()
     ]
     return _best_of(scored)
+
+
+def answering(
+    question: str, ranked: Sequence[ScoredMemory], rankings: RankedLists, *, config: MemoryRetrievalConfig
+) -> tuple[ScoredMemory, ...]:
+    """Return those of a ranking that may be shown; none where even the best has less than ``config.min_evidence``.
+
+    Under ``weighted`` scores are shares of the best. The relevance becomes one that compares between questions, and
+    ``config.min_relevance`` is held against the combined score on the same scale.
+    """
+    if not ranked:
+        return ()
+    near = _cosines(rankings)
+    judged = [Candidate.of(each.entry, near.get(each.entry.id)) for each in ranked[:MOST_JUDGED]]
+    evidence = best_evidence(question, judged, noise=rankings.noise)
+    if evidence < config.min_evidence:
+        return ()
+    return tuple(
+        each.model_copy(update={"relevance_score": absolute(each.relevance_score, evidence)})
+        if each.scoring_strategy is FusionStrategy.WEIGHTED
+        else each
+        for each in ranked
+        if each.scoring_strategy is not FusionStrategy.WEIGHTED
+        or absolute(each.combined_score, evidence) >= config.min_relevance
+    )
+
+
+def _cosines(rankings: RankedLists) -> dict[str, float]:
+    worded = (*rankings.sparse, *rankings.shared_sparse, *rankings.archived_sparse)
+    near = (*rankings.dense, *rankings.shared_dense, *rankings.archived_dense)
+    known = {hit.entry.id: hit.cosine for hit in worded if hit.cosine is not None}
+    return known | {hit.entry.id: hit.score if hit.cosine is None else hit.cosine for hit in near}
 
 
 def with_archived(rankings: RankedLists) -> RankedLists:

@@ -191,6 +191,7 @@ EFFECTS = {
             "recency_decay_rate": _retrieval(prompt, 0.5),
             "personal_boost": _retrieval(prompt, 0.5),
             "min_relevance": _retrieval(prompt, 0.9),
+            "min_evidence": _retrieval(prompt, 0.9),
             "max_memories": _retrieval(prompt, 1),
             "include_shared": _retrieval(prompt, value=False),
             "shared_fraction": _retrieval(prompt, 0.0, given={"max_memories": 4}),

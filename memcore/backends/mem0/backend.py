@@ -314,6 +314,7 @@ def plans(config: CompanyMemoryConfig) -> PlanOf:
             dense_weight=default_dense_weight(kind) if chosen is None else chosen,
             has_keywords=retrieval.sparse,
             has_words_of_dense=kind is not EmbedderKind.STATIC,
+            min_evidence=retrieval.min_evidence,
         )
 
     return plan_of

@@ -446,9 +446,9 @@ def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = No
     return [record for record in read if record is not None]
 
 
-def to_entry(found: Found, *, relevance: float | None = None) -> MemoryEntry | None:
-    """Return the entry of a point that a query found, with its relevance; None when it is no memory."""
-    record = _read(found.memory_id, found.payload, relevance=relevance)
+def to_entry(found: Found) -> MemoryEntry | None:
+    """Return the entry of a point that a query found; None when it is no memory."""
+    record = _read(found.memory_id, found.payload)
     return None if record is None else record.entry
 
 

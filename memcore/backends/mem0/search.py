@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 from qdrant_client.models import Condition, Direction, Filter, OrderBy, Record
 
+from memcore.backends.evidence import DEFAULT_MIN_EVIDENCE, MOST_JUDGED, Candidate, absolute, best_evidence
 from memcore.backends.fusion import Hit, RankedLists, best_first, weighted
 from memcore.backends.mem0.filters import (
     SearchScope,
@@ -26,8 +27,9 @@ from memcore.backends.mem0.points import ENTRY_KEYS, SPARSE, Found, Key, as_json
 from memcore.backends.mem0.writer import Indexing
 from memcore.backends.protocol import MAX_PAGE
 from memcore.embedding.bm25 import relevance_of
+from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
-from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, memory_ids
 from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
@@ -143,12 +145,14 @@ class SearchPlan:
         has_keywords: False finds nothing by keywords, whoever asks for them.
         has_words_of_dense: ask for the BM25 scores of what meaning found too: one more query of the same trip. It gains
             0.002 NDCG@10 with a transformer, and nothing with the static embedder (docs/benchmarks/2026-11.md).
+        min_evidence: what the best memory must reach where a query does not say it.
     """
 
     is_hybrid: bool = True
     dense_weight: float = 0.4
     has_keywords: bool = True
     has_words_of_dense: bool = False
+    min_evidence: float = DEFAULT_MIN_EVIDENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +209,7 @@ class Reader:
         self._space = indexing.identity.label
         self._plan = plan
         self._filtered_until: dict[str, datetime] = {}
+        self._noise: float | None = None
 
     def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         return self._indexing.vectors(entries) if entries else []
@@ -261,9 +266,9 @@ class Reader:
         return to_records(rows, space=self._space)
 
     def by_text(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
-        """Return the best entries first, or the newest when the query has no text.
+        """Return the best entries first, or the newest when the query has no text; none without enough evidence.
 
-        Relevance is the weighted score, or of vectors alone their similarity.
+        Relevance is the evidence of the best, less for what ranks behind it, or of vectors alone their similarity.
         """
         if query.text is None:
             narrowed = scope.narrowed(now=now)
@@ -275,12 +280,21 @@ class Reader:
         # is known without this list, is behind them in the sum too. Not so when its words count as well.
         dense = _least(query) if self._plan.is_hybrid and self._plan.has_words_of_dense else query.limit
         (found,) = self._asked([scope], question, now=now, dense=dense, sparse=_least(query))
-        near = found.similarities()
+        near, words = found.similarities(), found.bm25()
         if self._plan.is_hybrid:
-            relevance = weighted(near, found.bm25(), dense_weight=self._plan.dense_weight)
+            final = weighted(near, words, dense_weight=self._plan.dense_weight)
         else:
-            relevance = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
-        return _best(query, [*found.dense, *found.sparse], relevance)
+            final = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
+        answer = _Answer([*found.dense, *found.sparse], final)
+        evidence = answer.evidence(query.text, near, noise=self._noised())
+        if evidence < (self._plan.min_evidence if query.min_evidence is None else query.min_evidence):
+            return ()
+        relevance = {key: absolute(score, evidence) for key, score in final.items()} if self._plan.is_hybrid else final
+        scores = {
+            key: MemoryScores(semantic=near.get(key), keyword=_keyword(words.get(key)), final=score)
+            for key, score in final.items()
+        }
+        return answer.best(query, relevance, scores)
 
     def by_words(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
         """Return the best keyword hits first, none without a text; relevance is s / (1 + s) of the BM25 score s."""
@@ -289,7 +303,8 @@ class Reader:
         question = _Question(dense=None, sparse=self._words(query.text) if self._plan.has_keywords else None)
         (found,) = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
         relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
-        return _best(query, found.sparse, relevance)
+        scores = {key: MemoryScores(keyword=score, final=score) for key, score in relevance.items()}
+        return _Answer(found.sparse, relevance).best(query, relevance, scores)
 
     def rankings(
         self,
@@ -319,7 +334,14 @@ class Reader:
             archived_dense=archived_dense,
             archived_sparse=archived_sparse,
             dense_weight=self._plan.dense_weight,
+            noise=self._noised(),
         )
+
+    def _noised(self) -> float:
+        # With the first question: a process that only writes asks none.
+        if self._noise is None:
+            self._noise = noise_of(self._embedder)
+        return self._noise
 
     def _drop_abandoned(self, found: _Lists, agent_id: str, *, known: Collection[str], now: datetime) -> None:
         """Leave out the archived memories whose summary is not in the store any more, or has expired."""
@@ -464,16 +486,45 @@ def _hits(lists: _Lists) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
     return hits(lists.dense), hits(lists.sparse)
 
 
-def _best(query: MemoryQuery, points: Iterable[Found], relevance: Mapping[str, float]) -> tuple[MemoryEntry, ...]:
-    by_id = {one.memory_id: one for one in points}
-    found: list[MemoryEntry] = []
-    for key in sorted(by_id, key=relevance.__getitem__, reverse=True):
-        score = relevance[key]
-        # Reading a payload is dear, and most candidates are read for nothing; equals of the last one may still win.
-        is_full = len(found) >= query.limit and score < (found[-1].relevance_score or 0.0)
-        if is_full or score < query.min_relevance:
-            break
-        entry = to_entry(by_id[key], relevance=score)
-        if entry is not None:
-            found.append(entry)
-    return best_first(found, query.limit)
+class _Answer:
+    """What was found for a query, best first by a score; each payload is read once, and only when it is asked for."""
+
+    def __init__(self, points: Iterable[Found], final: Mapping[str, float]) -> None:
+        self._points = {one.memory_id: one for one in points}
+        self._read: dict[str, MemoryEntry | None] = {}
+        self._keys = sorted(self._points, key=final.__getitem__, reverse=True)
+
+    def evidence(self, question: str, near: Mapping[str, float], *, noise: float) -> float:
+        """Return the evidence of the best of the first memories."""
+        judged = [
+            Candidate.of(entry, near.get(key))
+            for key in self._keys[:MOST_JUDGED]
+            if (entry := self._entry(key)) is not None
+        ]
+        return best_evidence(question, judged, noise=noise)
+
+    def best(
+        self, query: MemoryQuery, relevance: Mapping[str, float], scores: Mapping[str, MemoryScores]
+    ) -> tuple[MemoryEntry, ...]:
+        """Return so many entries as the query asks for, with relevance and scores."""
+        found: list[MemoryEntry] = []
+        for key in self._keys:
+            # Reading a payload is dear, and most candidates are read for nothing; equals of the last one may still win.
+            is_full = len(found) >= query.limit and relevance[key] < (found[-1].relevance_score or 0.0)
+            if is_full or relevance[key] < query.min_relevance:
+                break
+            if query.min_scores is not None and not scores[key].reach(query.min_scores):
+                continue
+            if (entry := self._entry(key)) is not None:
+                more = {"relevance_score": relevance[key], "scores": scores[key]}
+                found.append(entry.model_copy(update=more))
+        return best_first(found, query.limit)
+
+    def _entry(self, key: str) -> MemoryEntry | None:
+        if key not in self._read:
+            self._read[key] = to_entry(self._points[key])
+        return self._read[key]
+
+
+def _keyword(score: float | None) -> float | None:
+    return None if score is None else relevance_of(max(0.0, score))

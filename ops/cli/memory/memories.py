@@ -23,6 +23,10 @@ CategoryOption = Annotated[str, typer.Option(help=f"One of {', '.join(MemoryCate
 Source = Annotated[str | None, typer.Option(help="Where it comes from.")]
 Tags = Annotated[list[str] | None, typer.Option(help="A label; may be given several times.")]
 Limit = Annotated[int, typer.Option(help="Most results, 1 to 1000.")]
+MinEvidence = Annotated[
+    float | None,
+    typer.Option(help="Least evidence of the best, 0 to 1; 0 shows the nearest. The policy's if left out."),
+]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Filters:
     since: Annotated[str | None, typer.Option(help="Created at or after this ISO time.")] = None
     until: Annotated[str | None, typer.Option(help="Created before this ISO time.")] = None
 
-    def query(self, text: str | None, limit: int) -> MemoryQuery:
+    def query(self, text: str | None, limit: int, min_evidence: float | None = None) -> MemoryQuery:
         """Return the query. Raises MemoryInputError, naming the field."""
         with naming_fields():
             return MemoryQuery.model_validate(
@@ -47,6 +51,7 @@ class Filters:
                     "since": moment("since", self.since),
                     "until": moment("until", self.until),
                     "limit": limit,
+                    "min_evidence": min_evidence,
                 }
             )
 
@@ -91,9 +96,10 @@ def search(
     filters: Filters,
     text: Annotated[str | None, typer.Argument(help="What to look for; without it, the newest.")] = None,
     limit: Limit = 10,
+    min_evidence: MinEvidence = None,
 ) -> None:
     """Search an agent's memories by meaning and by words, in this process, without the queue."""
-    query = filters.query(text, limit)
+    query = filters.query(text, limit, min_evidence)
     with command.backend() as (backend, runner):
         found = runner.run(backend.retrieve(agent_id, query))
     command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")
@@ -126,6 +132,7 @@ def entry_facts(entry: MemoryEntry) -> dict[str, Any]:
     """Return what people are shown of a memory that was found."""
     return {
         "score": entry.relevance_score,
+        "scores": None if entry.scores is None else entry.scores.model_dump(),
         "created_at": entry.created_at,
         "covers_until": entry.covers_until,
         "category": str(entry.category),

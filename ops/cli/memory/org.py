@@ -22,7 +22,7 @@ from memcore.models.organization import (
 )
 from memcore.org.service import LedgerOrgMemory
 from ops.cli.console import warn
-from ops.cli.memory.memories import Tags, moment, short
+from ops.cli.memory.memories import MinEvidence, Tags, moment, short
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("org", "The organisation's facts: list, search, show, write, retract, log.")
@@ -65,10 +65,11 @@ def search(
     text: Annotated[str, typer.Argument(help="What to look for.")],
     category: CategoryOption = None,
     limit: Annotated[int, typer.Option(help="Most facts, 1 to 100; the policy may allow less.")] = 5,
+    min_evidence: MinEvidence = None,
 ) -> None:
     """Search facts by meaning and words, best first, with those of the policy file, as an agent would."""
     with naming_fields():
-        query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit)
+        query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit, min_evidence=min_evidence)
     with _memory(command, by_meaning=True) as (memory, runner):
         rows = [_facts(fact) for fact in runner.run(memory.query(query))]
     command.show_rows((short(command, row) for row in rows), *_COLUMNS)
@@ -132,7 +133,7 @@ def log(
 
 @contextmanager
 def _memory(command: JsonCommand, *, by_meaning: bool = False) -> Iterator[tuple[LedgerOrgMemory, asyncio.Runner]]:
-    config = command.policy.org_memory
+    policy = command.policy
     with command.ledger() as ledger, ExitStack() as opened:
         backend, runner = None, None
         if by_meaning:
@@ -141,7 +142,13 @@ def _memory(command: JsonCommand, *, by_meaning: bool = False) -> Iterator[tuple
             except MemoryConnectionError as error:
                 warn(f"memtend: found by words alone: {error}")
         runner = runner or opened.enter_context(asyncio.Runner())
-        memory = LedgerOrgMemory(ledger.org, config, company=command.company, backend=backend)
+        memory = LedgerOrgMemory(
+            ledger.org,
+            policy.org_memory,
+            company=command.company,
+            backend=backend,
+            min_evidence=policy.memory.retrieval.min_evidence,
+        )
         runner.run(memory.connect())
         yield memory, runner
 

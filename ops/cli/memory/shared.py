@@ -7,7 +7,7 @@ import typer
 from memcore.errors import MemoryCapabilityError, MemoryNotFoundError
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryQuery
-from ops.cli.memory.memories import CategoryOption, Limit, Source, Tags, entry_facts, short, store_request
+from ops.cli.memory.memories import CategoryOption, Limit, MinEvidence, Source, Tags, entry_facts, short, store_request
 from ops.cli.session import Commands, JsonCommand
 
 if TYPE_CHECKING:
@@ -40,10 +40,11 @@ def search(
     exclude_agent: Annotated[str | None, typer.Option(help="Leave out what this agent published.")] = None,
     version: Annotated[int | None, typer.Option(help="As it was at this version of `shared list`.")] = None,
     limit: Limit = 10,
+    min_evidence: MinEvidence = None,
 ) -> None:
     """Search what agents published, by meaning and by words, and show who published it."""
     with naming_fields():
-        query = MemoryQuery(text=text, limit=limit)
+        query = MemoryQuery(text=text, limit=limit, min_evidence=min_evidence)
     with command.backend() as (backend, runner):
         found = runner.run(_shared(backend).search_shared(query, exclude_agent=exclude_agent, version=version))
     rows = (short(command, {"agent_id": entry.agent_id, **entry_facts(entry)}) for entry in found)

@@ -8,6 +8,7 @@ import pytest
 from support.hashing_embedder import HashingEmbedder
 from support.memories import NOW, StoppedClock, new_agent, record
 
+from memcore.backends.evidence import DEFAULT_NOISE
 from memcore.backends.fusion import Hit, HybridBackend, RankedLists, weighted_rankings
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
@@ -111,10 +112,15 @@ async def test_retrieve_is_the_weighted_sum_of_the_lists(
 
     # retrieve asks for a shorter list by meaning; what it leaves out could not have been among the best.
     fused = weighted_rankings(rankings, dense_weight=backend.dense_weight)
+    final = [entry.scores.final for entry in found if entry.scores]
+    assert final == pytest.approx(sorted(fused.values(), reverse=True)[:limit], abs=1e-6)
+    assert final == pytest.approx([fused[entry.id] for entry in found], abs=1e-6)
+    # The relevance follows the order, from the evidence of the best on.
+    best = found[0].relevance_score
+    assert best
     assert [entry.relevance_score for entry in found] == pytest.approx(
-        sorted(fused.values(), reverse=True)[:limit], abs=1e-6
+        [best * math.sqrt(each or 0.0) for each in final], abs=1e-6
     )
-    assert [entry.relevance_score for entry in found] == pytest.approx([fused[entry.id] for entry in found], abs=1e-6)
 
 
 async def test_filters_and_expiry_reach_every_list(place: Mem0Config, clock: StoppedClock) -> None:
@@ -144,5 +150,8 @@ async def test_a_question_without_text_or_meaning_has_no_lists(place: Mem0Config
     backend, agent = await filled(place, clock)
     assert not np.any(EMBEDDER.embed_query("?!"))
     for query in (MemoryQuery(), MemoryQuery(text="?!")):
-        assert replace(await backend.retrieve_rankings(agent, query), dense_weight=None) == RankedLists()
+        assert (
+            replace(await backend.retrieve_rankings(agent, query), dense_weight=None, noise=DEFAULT_NOISE)
+            == RankedLists()
+        )
     await backend.disconnect()

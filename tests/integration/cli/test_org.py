@@ -50,7 +50,7 @@ def test_the_sweep_lets_meaning_find_what_was_written(memtend: CommandLine) -> N
     fact_id = memtend.ok("org", "write", text, "--by", "Grace", "--json").value["id"]
 
     def is_found() -> bool:
-        facts = memtend.ok("org", "search", "doctor hygiene in hospital", "--json").value
+        facts = memtend.ok("org", "search", "doctor hygiene in hospital", "--min-evidence", "0", "--json").value
         return any(fact["id"] == fact_id for fact in facts)
 
     wait_until(is_found, what="the sweep shows the fact")

@@ -105,7 +105,7 @@ def _strategy(
     shared: SharedStore | Mem0Backend | None = None,
     fusion: FusionStrategy = FusionStrategy.WEIGHTED,
 ) -> ContextInjectionStrategy:
-    config = MemoryRetrievalConfig(fusion_strategy=fusion, min_relevance=0.0)
+    config = MemoryRetrievalConfig(fusion_strategy=fusion, min_relevance=0.0, min_evidence=0.0)
     return ContextInjectionStrategy(backend=backend, config=config, shared_store=shared, clock=lambda: NOW)
 
 

@@ -39,7 +39,7 @@ async def prompt(rankings: RankedLists, *, config: MemoryRetrievalConfig = CONFI
     strategy = ContextInjectionStrategy(
         backend=backend, config=config, shared_store=backend, use_recorder=uses, clock=lambda: NOW
     )
-    messages = await strategy.prepare_messages("ada", "when does the printer jam", 1_000)
+    messages = await strategy.prepare_messages("ada", "what of 2026?", 1_000)
     return messages[-1].content if messages else ""
 
 
@@ -157,7 +157,7 @@ async def test_a_backend_of_an_engines_own_is_not_asked_with_a_word_that_it_does
             return getattr(PlainBackend(), name)
 
     strategy = ContextInjectionStrategy(backend=Engine(), config=CONFIG, clock=lambda: NOW)  # type: ignore[arg-type]
-    messages = await strategy.prepare_messages("ada", "of what", 1_000)
+    messages = await strategy.prepare_messages("ada", "what of 2026?", 1_000)
     assert "of the engine" in messages[-1].content
 
 

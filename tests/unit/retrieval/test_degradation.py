@@ -53,7 +53,7 @@ def _strategy(
 
 
 async def _prepared(strategy: ContextInjectionStrategy) -> list[str]:
-    messages = await strategy.prepare_messages("ada", "what?", 500)
+    messages = await strategy.prepare_messages("ada", "what of 2026?", 500)
     return re.findall(r"<memory-entry [^<>]*>\n(.*)\n</memory-entry>", messages[-1].content) if messages else []
 
 
@@ -132,7 +132,7 @@ async def test_a_reranker_that_fails_keeps_the_order(caplog: pytest.LogCaptureFi
 
 async def test_a_filter_that_fails_lets_nothing_through_but_policies(caplog: pytest.LogCaptureFixture) -> None:
     strategy = _strategy(PlainBackend((_OWN,)), memory_filter=Broken(KeyError(_SECRET)), core_policies=("be kind",))
-    messages = await strategy.prepare_messages("ada", "what?", 500)
+    messages = await strategy.prepare_messages("ada", "what of 2026?", 500)
     assert len(messages) == 1
     assert "be kind" in messages[0].content
     assert _events(caplog) == [("filter", "ada", "KeyError")]
@@ -179,5 +179,5 @@ async def test_pythons_own_alarms_pass_from_every_part(fatal: type[Exception], t
             config = _LINEAR.model_copy(update={"query_specific_rerank_enabled": part == "reranker"})
             parts[part] = Broken(thrown)
     with pytest.raises(fatal) as caught:
-        await _strategy(backend, config, **parts).prepare_messages("ada", "what?", 500)
+        await _strategy(backend, config, **parts).prepare_messages("ada", "what of 2026?", 500)
     assert caught.value is error

@@ -52,7 +52,7 @@ async def shown(
     backend.answer = tuple(own)
     store = backend if config.fusion_strategy is not FusionStrategy.LINEAR else SharedStore(tuple(shared))
     strategy = ContextInjectionStrategy(backend=backend, config=config, shared_store=store, clock=lambda: NOW)
-    messages = await strategy.prepare_messages("ada", "what?", budget)
+    messages = await strategy.prepare_messages("ada", "what of 2026?", budget)
     return re.findall(r"<memory-entry (\w+)=[^<>]*>\n(.*)\n</memory-entry>", messages[-1].content) if messages else []
 
 
@@ -180,8 +180,9 @@ def test_what_others_publish_changes_neither_score_nor_order_of_ones_own(
         beside = RankedLists(
             dense=near(*own), sparse=hits(*own), shared_dense=near(*shared), shared_sparse=_loud(shared, 99)
         )
-        found = strategy._fused_apart(beside, dense_weight=0.4)
-        assert tuple(each for each in found if not each.is_shared) == strategy._fused_apart(alone, dense_weight=0.4)
+        found = strategy._fused_apart("of 2026?", beside, dense_weight=0.4)
+        mine = tuple(each for each in found if not each.is_shared)
+        assert mine == strategy._fused_apart("of 2026?", alone, dense_weight=0.4)
 
 
 def _fact(number: int, author: OrgFactAuthor) -> ScoredMemory:
@@ -233,7 +234,7 @@ async def test_policies_that_agents_wrote_lead_within_the_shared_part() -> None:
     own = tuple(entry(f"own{i:02}", f"own {i}", relevance=0.9) for i in range(20))
     strategy = ContextInjectionStrategy(backend=PlainBackend(own), config=_LINEAR, clock=lambda: NOW)
     strategy._organisation = Organisation(_Policies(30), clock=lambda: NOW)  # type: ignore[arg-type]  # a test's part
-    messages = await strategy.prepare_messages("ada", "what?", 10_000)
+    messages = await strategy.prepare_messages("ada", "what of 2026?", 10_000)
     origins = re.findall(r"<memory-entry (\w+)=", messages[-1].content)
     assert origins == ["organisation"] * 6 + ["own"] * 14
 
@@ -256,7 +257,7 @@ async def test_where_one_publisher_fills_the_answer_the_store_is_asked_once_more
     strategy = ContextInjectionStrategy(
         backend=backend, config=config.model_copy(update={"min_relevance": 0.0}), shared_store=backend
     )
-    messages = await strategy.prepare_messages("ada", "what?", 10_000)
+    messages = await strategy.prepare_messages("ada", "what of 2026?", 10_000)
     assert "honest note" in messages[-1].content
     assert messages[-1].content.count('by="mallory"') == 3
     assert backend.excluded == [frozenset({"mallory"})]
@@ -264,7 +265,7 @@ async def test_where_one_publisher_fills_the_answer_the_store_is_asked_once_more
     two = _publishers(2, 20)
     backend = Short(RankedLists(dense=near(*_OWN), shared_dense=near(*two), shared_sparse=_loud(two, 12.0)))
     strategy = ContextInjectionStrategy(backend=backend, config=config, shared_store=backend)
-    await strategy.prepare_messages("ada", "what?", 10_000)
+    await strategy.prepare_messages("ada", "what of 2026?", 10_000)
     assert backend.excluded == []
 
 

@@ -1,0 +1,116 @@
+"""Evidence: how far a memory can answer a question, on one scale for all questions.
+
+A ranking is relative: its first is the best that there is, however bad. Evidence is what thresholds are held against.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.sentences import part_sentences
+from memcore.models.memory import MemoryEntry
+
+#: Best evidence below which a question has no answer in a store, unless the policy says otherwise. At most 5 of 100
+#: questions about something else reach it (make bench-judgement).
+DEFAULT_MIN_EVIDENCE = 0.4
+
+#: Cosine up to which similarity is chance, where nobody measured it; the default embedder's, rounded.
+DEFAULT_NOISE = 0.4
+
+#: Memories that are judged, the first of a ranking: what is behind them has no better evidence.
+MOST_JUDGED = 20
+
+#: How much more a name or a number says about what a question is about than another word as rare.
+_NAMED = 3.0
+
+#: Words of a sentence that have to be found at most, and sentences of a question that are judged, the last ones: a turn
+#: of a conversation may be long, and no memory says all of it.
+_TELLING, _MOST_SENTENCES = 8, 50
+
+#: Memories among which a word's rarity is counted; those judged stand for all that have it.
+_AMONG = 100
+
+#: Longest text whose terms are kept, in characters.
+_KEPT_CHARS = 4_096
+
+_tokenizer = Tokenizer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A memory that a search found: its words, and its cosine where it is known."""
+
+    text: str
+    cosine: float | None = None
+
+    @classmethod
+    def of(cls, entry: MemoryEntry, cosine: float | None) -> "Candidate":
+        """Return an entry as a candidate: its day and its tags count as words of it."""
+        day = entry.created_at
+        labels = " ".join(entry.metadata.tags)
+        return cls(text=f"{day.day} {day:%B %Y} {labels} {entry.content}", cosine=cosine)
+
+
+def best_evidence(question: str, candidates: Sequence[Candidate], *, noise: float = DEFAULT_NOISE) -> float:
+    """Return the best evidence of the first candidates of a ranking, 0 to 1; 0.0 of none.
+
+    Evidence is the share of a sentence's telling words that one memory has, each by its rarity among the candidates and
+    names and numbers three times, or how far its cosine is above ``noise``: ``1 - (1 - words) * (1 - meaning)``.
+    A question of several sentences has the best evidence of any.
+    """
+    judged = candidates[:MOST_JUDGED]
+    sentences = [_weights(each) for each in [*part_sentences(question)][-_MOST_SENTENCES:]]
+    shares = _shares(sentences, [_terms_of(each.text) for each in judged])
+    best = 0.0
+    for each, words in zip(judged, shares, strict=True):
+        meaning = 0.0 if each.cosine is None or noise >= 1.0 else max(0.0, (each.cosine - noise) / (1.0 - noise))
+        best = max(best, 1.0 - (1.0 - words) * (1.0 - min(1.0, meaning)))
+    return best
+
+
+def _shares(sentences: Sequence[Mapping[str, float]], having: Sequence[frozenset[str]]) -> list[float]:
+    """Return the greatest share of any sentence's words that each memory has."""
+    shares = [0.0] * len(having)
+    for weights in sentences:
+        shared = [weights.keys() & terms for terms in having]
+        spread = Counter(term for terms in shared for term in terms)
+        worth = {
+            term: weight * math.log1p((_AMONG - spread[term] + 0.5) / (spread[term] + 0.5))
+            for term, weight in weights.items()
+        }
+        whole = sum(sorted(worth.values(), reverse=True)[:_TELLING])
+        if whole:
+            found = (min(1.0, sum(map(worth.__getitem__, terms)) / whole) for terms in shared)
+            shares = list(map(max, shares, found))
+    return shares
+
+
+def absolute(share: float, evidence: float) -> float:
+    """Return a relevance that compares between questions: the question's best evidence, less for what ranks behind.
+
+    ``share`` is the score in a ranking whose best may have 1. The order of a ranking stays as it is.
+    """
+    return evidence * math.sqrt(max(0.0, share))
+
+
+def _weights(question: str) -> dict[str, float]:
+    """Return the weight of each term of a question."""
+    weights = dict.fromkeys(_tokenizer.query_terms(question), 1.0)
+    # The first word of a sentence has a capital letter anyway.
+    for word in question.split()[1:]:
+        if word.lstrip("\"'([*_")[:1].isupper() or any(map(str.isdigit, word)):
+            weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), _NAMED))
+    return weights
+
+
+def _terms_of(text: str) -> frozenset[str]:
+    return _kept_terms(text) if len(text) <= _KEPT_CHARS else frozenset(_tokenizer.terms(text))
+
+
+@lru_cache(maxsize=2_048)
+def _kept_terms(text: str) -> frozenset[str]:
+    # What an agent asks in a row finds the same memories.
+    return frozenset(_tokenizer.terms(text))

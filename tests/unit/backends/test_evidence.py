@@ -1,0 +1,123 @@
+"""Evidence: what names, words, numbers and similarity say of a question, and what has none."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.scored_memories import entry
+
+from memcore.backends.evidence import (
+    DEFAULT_MIN_EVIDENCE,
+    MOST_JUDGED,
+    Candidate,
+    absolute,
+    best_evidence,
+)
+
+TEXTS = (
+    "The payment queue pages at 500 messages.",
+    "Maria gets a rash from peanuts.",
+    "Deployments happen on Tuesdays.",
+    "Der Vertrag mit Weber läuft im Oktober aus.",
+    "会議は金曜日の三時に始まります。",
+)
+STORE = tuple(Candidate(text=text, cosine=0.1) for text in TEXTS)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When does the payment queue page?",
+        "What does Maria react to with a rash?",
+        "When do deployments happen?",
+        "Wann endet der Vertrag mit Weber?",
+        "金曜日の会議は何時ですか",
+        "Thanks for the report on the printer. We will order toner next week. When do deployments happen?",
+        "PEANUTS",
+    ],
+)
+def test_a_question_about_what_is_there_has_evidence(question: str) -> None:
+    assert best_evidence(question, STORE) >= DEFAULT_MIN_EVIDENCE
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "quantum chromodynamics lattice",
+        "bananas and apples",
+        "Which database do we use?",
+        "What does Ines get from the pharmacy?",
+        "Which airline lost the suitcase of Peter in 2019?",
+        "Wie heißt der Hund von Frau Schmidt?",
+        "what is it?",
+        "?!",
+        "",
+    ],
+)
+def test_a_question_about_something_else_has_none(question: str) -> None:
+    assert best_evidence(question, STORE) < DEFAULT_MIN_EVIDENCE
+
+
+def test_nothing_found_is_no_evidence() -> None:
+    assert best_evidence("peanuts", ()) == 0.0
+
+
+def test_a_name_says_more_than_another_word() -> None:
+    same_rarity = [Candidate(text="Ines drinks tea"), Candidate(text="somebody likes coffee")]
+    assert best_evidence("does Ines like coffee", same_rarity[:1]) > best_evidence(
+        "does Ines like coffee", same_rarity[1:]
+    )
+    assert best_evidence("the code 4711", [Candidate(text="4711")]) > best_evidence(
+        "the code 4711", [Candidate(text="code")]
+    )
+
+
+def test_similarity_counts_from_chance_on() -> None:
+    def evidence(cosine: float | None, noise: float = 0.4) -> float:
+        return best_evidence("unsaid", [Candidate(text="other words", cosine=cosine)], noise=noise)
+
+    assert evidence(None) == evidence(-0.5) == evidence(0.4) == 0.0
+    assert evidence(0.7) == pytest.approx(0.5)
+    assert evidence(1.0) == pytest.approx(1.0)
+    # An embedder that finds everything alike says nothing.
+    assert evidence(1.0, noise=1.0) == 0.0
+
+
+def test_what_ranks_far_behind_is_not_judged() -> None:
+    behind = [Candidate(text="nothing of it")] * MOST_JUDGED
+    assert best_evidence("peanuts", [*behind, Candidate(text="peanuts")]) == 0.0
+
+
+def test_the_day_and_the_tags_of_a_memory_are_words_of_it() -> None:
+    memory = entry("a", "it went well", tags=("speaker:Ines",))
+    asked = f"What did Ines say on {memory.created_at.day} {memory.created_at:%B %Y}?"
+    assert best_evidence(asked, [Candidate.of(memory, None)]) >= DEFAULT_MIN_EVIDENCE
+
+
+words = st.lists(st.sampled_from(["maria", "peanuts", "queue", "tuesday", "500", "rash"]), max_size=6).map(" ".join)
+
+
+@given(
+    question=words | st.text(max_size=60),
+    texts=st.lists(words, max_size=6),
+    cosines=st.lists(st.none() | st.floats(-1, 1), min_size=6, max_size=6),
+)
+def test_evidence_is_a_share_and_more_memories_of_other_words_never_raise_it_above_one(
+    question: str, texts: list[str], cosines: list[float | None]
+) -> None:
+    found = [Candidate(text=text, cosine=cosine) for text, cosine in zip(texts, cosines, strict=False)]
+    assert 0.0 <= best_evidence(question, found) <= 1.0
+
+
+@given(shares=st.lists(st.floats(0, 1), max_size=20), evidence=st.floats(0.01, 1))
+def test_the_least_evidence_never_changes_the_order(shares: list[float], evidence: float) -> None:
+    ranked = sorted(shares, reverse=True)
+    scores = [absolute(share, evidence) for share in ranked]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0.0 <= score <= 1.0 for score in scores)
+
+
+def test_a_long_text_is_read_to_its_end() -> None:
+    long = " ".join(string.ascii_lowercase) * 200
+    assert best_evidence("peanuts", [Candidate(text=f"{long} peanuts")]) == pytest.approx(1.0)
