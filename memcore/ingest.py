@@ -6,7 +6,7 @@ then its agent is known to the scheduler.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, Self
 
@@ -15,7 +15,7 @@ from memcore.company import CompanyContext
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, missing_id
-from memcore.records import Lineage, MemoryRecord
+from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
 
@@ -112,9 +112,8 @@ class Ingestor:
             for item in wanted:
                 self.guard.check_now(item.agent_id, item.request.metadata.tags)
         sent = {item.id: item.sent_at for item in wanted}
-        tombstoned = await insert_unless_tombstoned(
-            self.backend, self.ledger.journal, [_record(item) for item in wanted], sent=sent
-        )
+        records = await self._numbered([_record(item) for item in wanted])
+        tombstoned = await insert_unless_tombstoned(self.backend, self.ledger.journal, records, sent=sent)
         self._register({item.agent_id for item in wanted})
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
@@ -134,6 +133,25 @@ class Ingestor:
             if missing is not None:
                 refused[item.id] = missing
         return frozenset(skipped), refused
+
+    async def _numbered(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return the records with their places in their sessions, from the number that each has stored on.
+
+        A place serves a search that looks what was said beside a memory, and no more: after a redelivery, or when two
+        workers store into one session at once, numbers may be left out or come twice.
+        """
+        sessions = {(each.entry.agent_id, each.lineage.session_id) for each in records if each.lineage.session_id}
+        following = {
+            session: await self.backend.count_where(Where(agent_id=session[0], session_id=session[1]))
+            for session in sorted(sessions)
+        }
+        numbered: dict[str, MemoryRecord] = {}
+        for each in sorted(records, key=lambda each: each.entry.created_at):
+            session = each.entry.agent_id, each.lineage.session_id
+            if session in following:
+                numbered[each.entry.id] = replace(each, extra={**each.extra, SEQUENCE_KEY: following[session]})
+                following[session] += 1
+        return [numbered.get(each.entry.id, each) for each in records]
 
     def _register(self, agent_ids: set[str]) -> None:
         outsiders = agent_ids - self._known

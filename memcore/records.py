@@ -24,6 +24,9 @@ LOSSLESS_KEY = "lossless_summary"
 #: The key of a lossy summary, dated as the oldest of what it replaced, under which stands the time of the newest.
 COVERS_UNTIL_KEY = "covers_until"
 
+#: Of a memory of a session, its place among those of the session: 0, 1 and so on, as they were stored.
+SEQUENCE_KEY = "sequence"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:

@@ -15,7 +15,7 @@ from memcore.models.memory import MemoryEntry
 
 #: Best evidence below which a question has no answer in a store, unless the policy says otherwise. At most 5 of 100
 #: questions about something else reach it (make bench-judgement).
-DEFAULT_MIN_EVIDENCE = 0.4
+DEFAULT_MIN_EVIDENCE = 0.45
 
 #: Cosine up to which similarity is chance, where nobody measured it; the default embedder's, rounded.
 DEFAULT_NOISE = 0.4
@@ -24,7 +24,7 @@ DEFAULT_NOISE = 0.4
 MOST_JUDGED = 20
 
 #: How much more a name or a number says about what a question is about than another word as rare.
-_NAMED = 3.0
+_NAMED = 5.0
 
 #: Words of a sentence that have to be found at most, and sentences of a question that are judged, the last ones: a turn
 #: of a conversation may be long, and no memory says all of it.
@@ -58,7 +58,7 @@ def best_evidence(question: str, candidates: Sequence[Candidate], *, noise: floa
     """Return the best evidence of the first candidates of a ranking, 0 to 1; 0.0 of none.
 
     Evidence is the share of a sentence's telling words that one memory has, each by its rarity among the candidates and
-    names and numbers three times, or how far its cosine is above ``noise``: ``1 - (1 - words) * (1 - meaning)``.
+    names and numbers five times, or how far its cosine is above ``noise``: ``1 - (1 - words) * (1 - meaning)``.
     A question of several sentences has the best evidence of any.
     """
     judged = candidates[:MOST_JUDGED]

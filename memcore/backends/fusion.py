@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from memcore.backends.evidence import DEFAULT_NOISE
+from memcore.backends.neighbours import Remark, among_neighbours
 from memcore.embedding.protocol import EmbedderKind
 from memcore.models.memory import MemoryEntry, MemoryQuery
 
@@ -22,6 +23,7 @@ class Hit:
         cosine: known of a sparse hit too, so that a fusion need not guess it; None when the question has no vector.
         bm25: of a dense hit too where the backend asks for it; None where it is not known.
         summary_id: of an archived memory, the summary in the store that replaced it.
+        remark: where it stands in its session; None where that is not known.
     """
 
     entry: MemoryEntry
@@ -29,6 +31,7 @@ class Hit:
     cosine: float | None = None
     bm25: float | None = None
     summary_id: str | None = None
+    remark: Remark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +94,11 @@ def default_dense_weight(kind: EmbedderKind) -> float:
     return _STATIC_WEIGHT if kind is EmbedderKind.STATIC else _TRANSFORMER_WEIGHT
 
 
-def weighted_rankings(rankings: RankedLists, *, dense_weight: float) -> dict[str, float]:
-    """Return the relevance of every memory in any of the lists, personal and shared on one scale; see ``weighted``."""
+def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: str = "") -> dict[str, float]:
+    """Return the relevance of every memory in any of the lists, personal and shared on one scale; see ``weighted``.
+
+    Neighbours and names count too (memcore.backends.neighbours).
+    """
     dense = {hit.entry.id: hit.score for hit in (*rankings.dense, *rankings.shared_dense)}
     sparse = {hit.entry.id: hit.score for hit in (*rankings.sparse, *rankings.shared_sparse)}
     for hit in (*rankings.dense, *rankings.shared_dense, *rankings.sparse, *rankings.shared_sparse):
@@ -100,7 +106,9 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float) -> dict[str
             dense.setdefault(hit.entry.id, hit.cosine)
         if hit.bm25 is not None:
             sparse.setdefault(hit.entry.id, hit.bm25)
-    return weighted(dense, sparse, dense_weight=dense_weight)
+    every = (*rankings.dense, *rankings.shared_dense, *rankings.sparse, *rankings.shared_sparse)
+    remarks = {hit.entry.id: hit.remark or Remark(text=hit.entry.content) for hit in every}
+    return among_neighbours(question, weighted(dense, sparse, dense_weight=dense_weight), remarks)
 
 
 def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_weight: float) -> dict[str, float]:

@@ -105,7 +105,7 @@ class MemoryRetrievalConfig(Frozen):
     recency_decay_rate: float = Field(default=0.01, ge=0.0)
     personal_boost: float = Field(default=0.1, ge=0.0, le=1.0)
     min_relevance: float = Field(default=0.3, ge=0.0, le=1.0)
-    min_evidence: float = Field(default=0.4, ge=0.0, le=1.0)
+    min_evidence: float = Field(default=0.45, ge=0.0, le=1.0)
     max_memories: int = Field(default=20, ge=1, le=100)
     include_shared: bool = True
     shared_fraction: float = Field(default=0.3, ge=0.0, le=1.0)

@@ -246,11 +246,10 @@ class ContextInjectionStrategy:
 
     def _fused_apart(self, question: str, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         """Fuse the agent's own lists, with the archived ones and without the shared: these must not change scores."""
-        own = self._fused(with_archived(rankings), dense_weight=dense_weight)
+        own = self._fused(question, with_archived(rankings), dense_weight=dense_weight)
         has_shared = rankings.shared_dense or rankings.shared_sparse
-        return self._answering(
-            question, own, self._fused(rankings, dense_weight=dense_weight) if has_shared else (), rankings
-        )
+        both = self._fused(question, rankings, dense_weight=dense_weight) if has_shared else ()
+        return self._answering(question, own, both, rankings)
 
     def _answering(
         self, question: str, own: Sequence[ScoredMemory], shared: Sequence[ScoredMemory], rankings: RankedLists
@@ -260,13 +259,15 @@ class ContextInjectionStrategy:
         parts = (answering(question, part, rankings, config=self._config) for part in apart)
         return tuple(sorted((each for part in parts for each in part), key=best_first))
 
-    def _fused(self, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
+    def _fused(self, question: str, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         config = self._config
         every = sum(map(len, (rankings.dense, rankings.sparse, rankings.shared_dense, rankings.shared_sparse)))
         if not every:
             return ()
         if config.fusion_strategy is FusionStrategy.WEIGHTED:
-            return fuse_weighted(rankings, config=self._shares, dense_weight=dense_weight, now=self._clock())
+            return fuse_weighted(
+                rankings, config=self._shares, dense_weight=dense_weight, now=self._clock(), question=question
+            )
         worded = (tuple(hit.entry for hit in hits) for hits in (rankings.sparse, rankings.shared_sparse))
         return fuse_ranked_lists(
             (nearest(rankings.dense), nearest(rankings.shared_dense), *worded),

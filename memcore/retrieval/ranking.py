@@ -143,7 +143,7 @@ def fuse_ranked_lists(
 
 
 def fuse_weighted(
-    rankings: RankedLists, *, config: MemoryRetrievalConfig, dense_weight: float, now: datetime
+    rankings: RankedLists, *, config: MemoryRetrievalConfig, dense_weight: float, now: datetime, question: str = ""
 ) -> tuple[ScoredMemory, ...]:
     """Return the memories that reach ``config.min_relevance``, best first.
 
@@ -156,7 +156,7 @@ def fuse_weighted(
     every = (*rankings.shared_sparse, *rankings.shared_dense, *rankings.sparse, *rankings.dense)
     entries = {hit.entry.id: hit.entry for hit in every}
     summary_of = {hit.entry.id: hit.summary_id for hit in every if hit.summary_id is not None}
-    relevance = beside_summary(weighted_rankings(rankings, dense_weight=dense_weight), summary_of)
+    relevance = beside_summary(weighted_rankings(rankings, dense_weight=dense_weight, question=question), summary_of)
     boost = config.personal_boost
     scored = [
         _with_recency(

@@ -11,7 +11,7 @@ from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
 #: The failure that several agents share, the agent that never met it, and what that one asks when it does.
 SHARED_FAILURE = "migration_lock"
 NEWCOMER = "archivist"
-ITS_QUESTION = "my migration of the old wiki fails, it waits for a lock: what now?"
+ITS_QUESTION = "my migration fails, it waits for a lock: what now?"
 
 #: How long a turn takes.
 _TURN = timedelta(minutes=4)

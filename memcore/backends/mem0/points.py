@@ -34,6 +34,7 @@ from qdrant_client.models import (
     VectorStructOutput,
 )
 
+from memcore.backends.neighbours import Remark
 from memcore.backends.protocol import BackendEvent
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryConfigError, MemoryInputError
@@ -48,7 +49,16 @@ from memcore.models.memory import (
     MemoryMetadata,
     within_range,
 )
-from memcore.records import COVERS_UNTIL_KEY, LESSON_FIELD, LESSON_KEY, ArchivedCopy, Lineage, MemoryRecord, Vectors
+from memcore.records import (
+    COVERS_UNTIL_KEY,
+    LESSON_FIELD,
+    LESSON_KEY,
+    SEQUENCE_KEY,
+    ArchivedCopy,
+    Lineage,
+    MemoryRecord,
+    Vectors,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -106,6 +116,7 @@ ENTRY_KEYS = tuple(
         *(Key.DATA, Key.AGENT_ID, Key.SHARED_BY, Key.CREATED_AT, Key.UPDATED_AT, Key.EXPIRES_AT, Key.EXPIRES_TS),
         *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
         *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER, COVERS_UNTIL_KEY),
+        *(Key.SESSION_ID, SEQUENCE_KEY),
     )
 )
 
@@ -444,6 +455,19 @@ def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = No
     """
     read = (_read(str(one.id), one.payload or {}, vectors=_vectors(one.vector, space=space)) for one in points)
     return [record for record in read if record is not None]
+
+
+def to_remark(found: Found, *, agent_id: str = "") -> Remark:
+    """Return a point of one agent's that a query found as its neighbours see it."""
+    payload = found.payload
+    text, sequence = payload.get(Key.DATA), payload.get(SEQUENCE_KEY)
+    return Remark(
+        text=text if isinstance(text, str) else "",
+        agent_id=agent_id,
+        session_id=payload.get(Key.SESSION_ID),
+        sequence=sequence if isinstance(sequence, int) else None,
+        source=payload.get(Key.SOURCE),
+    )
 
 
 def to_entry(found: Found) -> MemoryEntry | None:

@@ -23,8 +23,9 @@ from memcore.backends.mem0.filters import (
     owned,
     with_ids,
 )
-from memcore.backends.mem0.points import ENTRY_KEYS, SPARSE, Found, Key, as_json, ask, to_entry, to_records
+from memcore.backends.mem0.points import ENTRY_KEYS, SPARSE, Found, Key, as_json, ask, to_entry, to_records, to_remark
 from memcore.backends.mem0.writer import Indexing
+from memcore.backends.neighbours import among_neighbours
 from memcore.backends.protocol import MAX_PAGE
 from memcore.embedding.bm25 import relevance_of
 from memcore.embedding.calibration import noise_of
@@ -276,13 +277,14 @@ class Reader:
             rows, _ = pager.page(None, query.limit)
             return tuple(record.entry for record in to_records(rows))
         question = self._question(query.text, has_sparse=self._plan.is_hybrid)
-        # No more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose similarity
-        # is known without this list, is behind them in the sum too. Not so when its words count as well.
-        dense = _least(query) if self._plan.is_hybrid and self._plan.has_words_of_dense else query.limit
+        # Of vectors alone no more than are wanted; in a sum, what is behind these may have neighbours that are not.
+        dense = _least(query) if self._plan.is_hybrid else query.limit
         (found,) = self._asked([scope], question, now=now, dense=dense, sparse=_least(query))
         near, words = found.similarities(), found.bm25()
         if self._plan.is_hybrid:
+            remarks = {one.memory_id: to_remark(one) for one in (*found.dense, *found.sparse)}
             final = weighted(near, words, dense_weight=self._plan.dense_weight)
+            final = among_neighbours(query.text, final, remarks)
         else:
             final = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
         answer = _Answer([*found.dense, *found.sparse], final)
@@ -468,6 +470,7 @@ def _hits(lists: _Lists) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
     # Many stand in both lists, and reading a payload is dear.
     read = {one.memory_id: one for one in (*lists.dense, *lists.sparse)}
     entries = {key: entry for key, one in read.items() if (entry := to_entry(one)) is not None}
+    remarks = {key: to_remark(read[key], agent_id=entry.agent_id) for key, entry in entries.items()}
     cosines, words = lists.similarities(), lists.bm25()
 
     def hits(points: Iterable[Found]) -> tuple[Hit, ...]:
@@ -478,6 +481,7 @@ def _hits(lists: _Lists) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
                 cosine=cosines.get(one.memory_id),
                 bm25=words.get(one.memory_id),
                 summary_id=one.payload.get(Key.ARCHIVED_UNDER),
+                remark=remarks[one.memory_id],
             )
             for one in points
             if one.memory_id in entries

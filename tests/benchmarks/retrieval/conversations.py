@@ -39,6 +39,11 @@ class Turn:
     at: datetime
 
     @property
+    def session_id(self) -> str:
+        """The session in which it was said."""
+        return self.name.partition(":")[0]
+
+    @property
     def stored_text(self) -> str:
         """The text that an engine stores, with day and speaker in it."""
         return f"[{self.day}] {self.speaker}: {self.text}"

@@ -57,6 +57,7 @@ def load(stack: BenchStack, corpus: Sequence[Conversation]) -> float:
                 content=turn.stored_text,
                 metadata=MemoryMetadata(source=turn.name),
                 created_at=turn.at,
+                session_id=turn.session_id,
             )
             for each in corpus
             for turn in each.turns
@@ -112,7 +113,8 @@ def ask_all(
         try:
             for each in corpus:
                 for question in each.questions:
-                    query = MemoryQuery(text=question.text, limit=DEPTH)
+                    # The ranking itself: what least evidence costs is measured with the prompts.
+                    query = MemoryQuery(text=question.text, limit=DEPTH, min_evidence=0.0)
                     for name, ask in methods.items():
                         cpu, begun = _cpu(store), time.perf_counter()
                         found = runner.run(ask(each.agent_id, query))

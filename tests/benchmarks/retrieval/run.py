@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     quality: list[Target] = []
     with open_home(policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n") as stack:
         if corpus:
-            quality = [*_quality(stack, corpus, embedder, console), prompts(stack, corpus, console)]
+            quality = [*_quality(stack, corpus, embedder, console), *prompts(stack, corpus, console)]
             if not options.quick:
                 _variants(stack, corpus, embedder, console)
         else:

@@ -28,7 +28,7 @@ def embedder() -> Embedder:
 
 
 async def found(memory: LedgerOrgMemory, context: str, **more: object) -> list[str]:
-    query = OrgMemoryQuery.model_validate({"context": context, **more})
+    query = OrgMemoryQuery.model_validate({"context": context, "min_evidence": 0.0, **more})
     return [fact.content for fact in await memory.query(query)]
 
 

@@ -25,7 +25,7 @@ memory.retrieval.relevance_weight 0.95
 memory.retrieval.recency_weight 0.05
 memory.retrieval.recency_decay_rate 0.01
 memory.retrieval.personal_boost 0.1
-memory.retrieval.min_evidence 0.4
+memory.retrieval.min_evidence 0.45
 memory.retrieval.min_relevance 0.3
 memory.retrieval.max_memories 20
 memory.retrieval.include_shared True

@@ -1,0 +1,81 @@
+"""Neighbours: what was said beside a memory in its session, by whom, and at what length, moves its place in an answer.
+
+The weights are round, and measured over the candidates of a search (docs/benchmarks/2026-11.md).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.sentences import part_label
+
+#: Share of the score of the memory before and of the one after in the same session.
+_BESIDE = 0.1
+
+#: Share of the score of the memory before, where that asks a question: this one may answer it.
+_ANSWER = 0.3
+
+#: Factor of a memory whose speaker or source the question names.
+_NAMED = 1.2
+
+#: What a text gains by its length, at most, and the bytes from which on it has all of that: a word alone says little.
+_LONG, _LONG_BYTES = 0.2, 240
+
+#: What a question ends with, and what may stand behind it.
+_QUESTION_MARKS, _CLOSING = ("?", "\uff1f", "\u061f"), " \t\n\"'\u201d\u2019)]*_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """A candidate's text, where it stands in its session, and its source; None where that is not known.
+
+    Sessions of two agents (``agent_id``) may have one name.
+    """
+
+    text: str
+    agent_id: str = ""
+    session_id: str | None = None
+    sequence: int | None = None
+    source: str | None = None
+
+
+def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mapping[str, Remark]) -> dict[str, float]:
+    """Return the scores with what neighbours, names and lengths add; the best stays as good as the best was.
+
+    ``remarks`` has each key of the scores.
+    """
+    places = {
+        (remark.agent_id, remark.session_id, remark.sequence): key
+        for key, remark in remarks.items()
+        if key in scores and remark.session_id is not None and remark.sequence is not None
+    }
+    asked = frozenset(Tokenizer.words(question))
+    found: dict[str, float] = {}
+    for key, score in scores.items():
+        remark = remarks[key]
+        raised = score
+        if remark.session_id is not None and remark.sequence is not None:
+            before = places.get((remark.agent_id, remark.session_id, remark.sequence - 1))
+            after = places.get((remark.agent_id, remark.session_id, remark.sequence + 1))
+            if after is not None:
+                raised += _BESIDE * scores[after]
+            if before is not None:
+                raised += (_BESIDE + _ANSWER * _asks(remarks[before].text)) * scores[before]
+        if _is_named(remark, asked):
+            raised *= _NAMED
+        found[key] = raised * (1.0 + _LONG * min(1.0, len(remark.text.encode()) / _LONG_BYTES))
+    best = max(found.values(), default=0.0)
+    if best <= 0.0:
+        return dict(scores)
+    scale = max(scores.values()) / best
+    return {key: score * scale for key, score in found.items()}
+
+
+def _asks(text: str) -> bool:
+    return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)
+
+
+def _is_named(remark: Remark, asked: frozenset[str]) -> bool:
+    label, _ = part_label(remark.text.partition("\n")[0])
+    names = (Tokenizer.words(label.who), Tokenizer.words(remark.source or ""))
+    return any(words and asked.issuperset(words) for words in names)
