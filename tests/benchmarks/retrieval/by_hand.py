@@ -4,11 +4,13 @@ Shared with the product: the embedder, and which words a text has. Everything el
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks.retrieval.conversations import Turn
 from benchmarks.retrieval.quality import DEPTH
 from numpy.typing import NDArray
 
@@ -20,6 +22,9 @@ _K1, _B, _AVERAGE, _CANDIDATES = 0.5, 0.4, 64.0, 50
 
 #: RRF's constant.
 _RRF_K = 60
+
+#: Shares of what stands beside a turn, and of a question before it; factors of a named speaker, and of a long text.
+_BESIDE, _ANSWER, _NAMED, _LONG, _LONG_BYTES = 0.1, 0.3, 1.2, 0.2, 240
 
 _Numbers = NDArray[np.float64]
 
@@ -41,11 +46,13 @@ class ByHand:
     """Rank one agent's texts.
 
     Args:
-        texts: the agent's.
+        turns: the agent's, in order.
         embedder: the one under measurement.
     """
 
-    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
+    def __init__(self, turns: Sequence[Turn], embedder: Embedder) -> None:
+        self._turns = turns
+        texts = [turn.stored_text for turn in turns]
         self._own = Words.of(texts)
         self._vectors = embedder.embed_documents(texts).astype(np.float64)
 
@@ -75,6 +82,7 @@ class ByHand:
             bm25 = words[at] / words[worded[0]] if worded and (has_all_words or at in worded) else 0.0
             share = dense_weight if worded else 1.0
             fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
+        fused = self._in_context(question, fused)
         ranks = np.zeros(len(cosines))
         for ranked in (near, worded):
             ranks[ranked] += 1.0 / (_RRF_K + 1 + np.arange(len(ranked)))
@@ -84,6 +92,22 @@ class ByHand:
             "rrf": _first(ranks, DEPTH),
             "weighted": _first(fused, DEPTH),
         }
+
+    def _in_context(self, question: str, fused: _Numbers) -> _Numbers:
+        """Add what was said before and after, and weigh speakers and lengths; what is no candidate adds nothing."""
+        there, known = np.isfinite(fused), np.where(np.isfinite(fused), fused, 0.0)
+        names = re.findall(r"\w+", question.lower())
+        found = fused.copy()
+        for at in np.flatnonzero(there):
+            turn = self._turns[at]
+            for other in (at - 1, at + 1):
+                if 0 <= other < len(self._turns) and self._turns[other].session_id == turn.session_id:
+                    share = _BESIDE + (_ANSWER if other < at and self._turns[other].stored_text.endswith("?") else 0.0)
+                    found[at] += share * known[other]
+            if set(re.findall(r"\w+", turn.speaker.lower())) <= set(names):
+                found[at] *= _NAMED
+            found[at] *= 1.0 + _LONG * min(1.0, len(turn.stored_text.encode()) / _LONG_BYTES)
+        return found
 
     def _bm25(self, question: str, rarity_of: Words) -> _Numbers:
         scores, number = np.zeros(len(self._own.counts)), len(rarity_of.counts)

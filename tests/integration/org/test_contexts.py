@@ -33,7 +33,7 @@ async def test_a_strategy_made_from_the_policy_leads_with_policies_and_shows_fac
     await backend.store("ada", mine)
     strategy = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=clock)
 
-    first, _, memories = await strategy.prepare_messages("ada", "printer paper", 500)
+    first, _, memories = await strategy.prepare_messages("ada", "printer", 500)
     assert first.content.splitlines()[1:] == ["- Be kind.", "- Never log customer data"]
     assert '<memory-entry organisation="convention' in memories.content
     assert "blue paper" in memories.content
@@ -44,7 +44,7 @@ async def test_a_strategy_made_from_the_policy_leads_with_policies_and_shows_fac
     ledger.org.publish(company, fact_id, request("The printer wants red paper"), author=GRACE)
     await memory.retract((await memory.list_policies())[0].id, author=GRACE)
     clock.advance(KEPT)
-    first, _, memories = await strategy.prepare_messages("ada", "printer paper", 500)
+    first, _, memories = await strategy.prepare_messages("ada", "printer", 500)
     assert first.content.splitlines()[1:] == ["- Be kind."]
     assert "paper" not in memories.content
     assert "on Mondays" in memories.content
@@ -75,7 +75,7 @@ async def test_without_shared_knowledge_prompts_still_hold_what_the_organisation
     await alone.connect()
     try:
         made = ContextInjectionStrategy.from_policy(policy, backend=alone, clock=clock)
-        first, *_, memories = await made.prepare_messages("ada", "printer paper", 500)
+        first, *_, memories = await made.prepare_messages("ada", "printer", 500)
         assert "- Never log customer data" in first.content
         assert "blue paper" in memories.content
         assert "says Bob" not in memories.content

@@ -97,7 +97,7 @@ def test_a_list_of_nothing_above_zero_counts_as_empty() -> None:
 
 
 def test_rankings_are_fused_on_one_scale_with_the_known_similarities() -> None:
-    own, worded, theirs = (record("ada", text).entry for text in ("own", "worded", "theirs"))
+    own, worded, theirs = (record("ada", text).entry for text in ("my own", "worded", "theirs"))
     rankings = RankedLists(
         dense=(Hit(entry=own, score=0.4, cosine=0.4, bm25=1.0),),
         sparse=(Hit(entry=worded, score=10.0, cosine=0.2),),

@@ -1,0 +1,83 @@
+"""What stands beside a memory in its session, who said it and how long it is, in its score."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memcore.backends.neighbours import Remark, among_neighbours
+
+
+def remark(text: str, sequence: int | None = None, *, session_id: str | None = "s", agent_id: str = "") -> Remark:
+    # All of one length, so that the length moves nothing.
+    return Remark(text=text.rjust(300), session_id=session_id, sequence=sequence, agent_id=agent_id)
+
+
+def order(question: str, scores: dict[str, float], remarks: dict[str, Remark]) -> list[str]:
+    found = among_neighbours(question, scores, remarks)
+    return sorted(found, key=found.__getitem__, reverse=True)
+
+
+def test_what_stands_beside_a_good_memory_is_raised() -> None:
+    scores = {"best": 1.0, "alone": 0.5, "before": 0.45, "after": 0.44}
+    remarks = {
+        "best": remark("best", 7),
+        "alone": remark("alone", 3),
+        "before": remark("before", 6),
+        "after": remark("after", 8),
+    }
+    assert order("what", scores, remarks) == ["best", "before", "after", "alone"]
+
+
+@pytest.mark.parametrize("mark", ["?", '?"', "\uff1f", "\u061f "])
+def test_an_answer_inherits_from_the_question_before_it(mark: str) -> None:
+    scores = {"question": 1.0, "other": 0.5, "answer": 0.2}
+    remarks = {"question": remark(f"Where is it{mark}", 1), "answer": remark("In Riga.", 2), "other": remark("x", 9)}
+    assert order("where", scores, remarks) == ["question", "answer", "other"]
+    assert order("where", scores, {**remarks, "question": remark("It is there.", 1)}) == ["question", "other", "answer"]
+
+
+def test_other_sessions_agents_and_memories_without_a_place_are_no_neighbours() -> None:
+    scores = {"best": 1.0, "next": 0.4}
+    for other in (
+        remark("next", 8, session_id="t"),
+        remark("next", 8, agent_id="bob"),
+        remark("next", 9),
+        remark("next", None),
+        remark("next", 8, session_id=None),
+    ):
+        assert among_neighbours("q", scores, {"best": remark("best", 7), "next": other}) == pytest.approx(scores)
+
+
+def test_a_named_speaker_or_source_counts() -> None:
+    scores = {"a": 0.5, "b": 0.45, "c": 0.44}
+    remarks = {
+        "a": Remark(text="[8 May 2023] Ben: we sailed to the island again"),
+        "b": Remark(text="[8 May 2023] Ada: we walked to the castle again"),
+        "c": Remark(text="they all went to a cinema in the city that day", source="diary"),
+    }
+    assert order("where did Ada go", scores, remarks) == ["b", "a", "c"]
+    assert order("what does the diary say", scores, remarks) == ["c", "a", "b"]
+    assert order("where", scores, remarks) == ["a", "b", "c"]
+
+
+def test_of_two_that_match_alike_the_longer_says_more() -> None:
+    scores = {"short": 0.5, "long": 0.49}
+    assert order("q", scores, {"short": Remark(text="yes"), "long": Remark(text="yes, " * 60)}) == ["long", "short"]
+
+
+keys = st.sampled_from("abcdef")
+
+
+@given(
+    scores=st.dictionaries(keys, st.floats(0.0, 1.0), max_size=6),
+    places=st.dictionaries(keys, st.integers(0, 5)),
+    question=st.text(max_size=20),
+)
+def test_the_best_stays_as_good_and_no_memory_comes_or_goes(
+    scores: dict[str, float], places: dict[str, int], question: str
+) -> None:
+    remarks = {key: remark(key, places.get(key)) for key in scores}
+    found = among_neighbours(question, scores, remarks)
+    assert found.keys() == scores.keys()
+    assert max(found.values(), default=0.0) == pytest.approx(max(scores.values(), default=0.0))
+    assert all(0.0 <= score <= 1.0 + 1e-9 for score in found.values())
