@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from memcore.client.envelopes import build_payload
+from memcore.client.envelopes import Scope, build_payload
 from memcore.jobs import StoreItem
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 from support.memories import NOW
@@ -17,6 +17,7 @@ def item(
     created_at: datetime | None = None,
     tags: tuple[str, ...] = (),
     expires_in: timedelta | None = None,
+    session_id: str | None = None,
 ) -> StoreItem:
     """Return the item of one memory."""
     request = MemoryStoreRequest(
@@ -25,4 +26,11 @@ def item(
         metadata=MemoryMetadata(tags=tags),
         expires_at=sent_at + expires_in if expires_in else None,
     )
-    return build_payload(agent_id, request, company=company, sent_at=sent_at, created_at=created_at)
+    return build_payload(
+        agent_id,
+        request,
+        company=company,
+        scope=Scope(session_id=session_id),
+        sent_at=sent_at,
+        created_at=created_at,
+    )

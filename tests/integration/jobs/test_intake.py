@@ -17,7 +17,7 @@ from memcore.ledger.journal import JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
-from memcore.records import MemoryRecord, Where
+from memcore.records import SEQUENCE_KEY, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
 
@@ -66,6 +66,24 @@ def remove(ledger: Ledger, items: Sequence[StoreItem]) -> None:
             reason="retention", incoming=(), incoming_kind="created", outgoing=records,
         )
     )  # fmt: skip
+
+
+async def test_memories_of_a_session_are_numbered_as_they_were_made(
+    ingestor: Ingestor, backend: InMemoryBackend
+) -> None:
+    def said(text: str, minute: int, *, agent_id: str = "ada", session_id: str = "s") -> StoreItem:
+        return item(text, agent_id=agent_id, created_at=NOW + timedelta(minutes=minute), session_id=session_id)
+
+    await ingestor.write([said("second", 2), said("first", 1), item("of none"), said("theirs", 5, agent_id="bob")])
+    await ingestor.write([said("third", 3), said("elsewhere", 4, session_id="t")])
+    # A redelivery changes nothing.
+    await ingestor.write([said("first", 1)])
+    found = {
+        record.entry.content: record.extra.get(SEQUENCE_KEY)
+        for agent_id in ("ada", "bob")
+        for record in (await backend.scan(Where(agent_id=agent_id))).records
+    }
+    assert found == {"first": 0, "second": 1, "third": 2, "elsewhere": 0, "of none": None, "theirs": 0}
 
 
 async def test_a_batch_of_several_agents_is_stored_and_its_agents_are_known(
