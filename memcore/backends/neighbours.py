@@ -5,6 +5,7 @@ The weights are round, and measured over the candidates of a search (docs/benchm
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_label
@@ -20,6 +21,9 @@ _NAMED = 1.2
 
 #: What a text gains by its length, at most, and the bytes from which on it has all of that: a word alone says little.
 _LONG, _LONG_BYTES = 0.2, 240
+
+#: Where a speaker's name ends at the latest, in characters.
+_HEAD_CHARS = 80
 
 #: What a question ends with, and what may stand behind it.
 _QUESTION_MARKS, _CLOSING = ("?", "\uff1f", "\u061f"), " \t\n\"'\u201d\u2019)]*_"
@@ -76,6 +80,19 @@ def _asks(text: str) -> bool:
 
 
 def _is_named(remark: Remark, asked: frozenset[str]) -> bool:
-    label, _ = part_label(remark.text.partition("\n")[0])
-    names = (Tokenizer.words(label.who), Tokenizer.words(remark.source or ""))
+    end = remark.text.find(":", 0, _HEAD_CHARS) + 1
+    names = (_speaker(remark.text[:end]) if end else frozenset[str](), _words(remark.source) if remark.source else ())
     return any(words and asked.issuperset(words) for words in names)
+
+
+@lru_cache(maxsize=4_096)
+def _speaker(head: str) -> frozenset[str]:
+    """Return the words of the speaker's name in the label that a text begins with; none without a label."""
+    # A label stands before a text; remarks of one speaker and one day have the same.
+    label, _ = part_label(f"{head} text")
+    return frozenset(Tokenizer.words(label.who))
+
+
+@lru_cache(maxsize=4_096)
+def _words(source: str) -> frozenset[str]:
+    return frozenset(Tokenizer.words(source))
