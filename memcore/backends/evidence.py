@@ -63,7 +63,7 @@ def best_evidence(question: str, candidates: Sequence[Candidate], *, noise: floa
     """
     judged = candidates[:MOST_JUDGED]
     sentences = [_weights(each) for each in [*part_sentences(question)][-_MOST_SENTENCES:]]
-    shares = _shares(sentences, [_terms_of(each.text) for each in judged])
+    shares = _shares(sentences, [terms_of(each.text) for each in judged])
     best = 0.0
     for each, words in zip(judged, shares, strict=True):
         meaning = 0.0 if each.cosine is None or noise >= 1.0 else max(0.0, (each.cosine - noise) / (1.0 - noise))
@@ -106,7 +106,13 @@ def _weights(question: str) -> dict[str, float]:
     return weights
 
 
-def _terms_of(text: str) -> frozenset[str]:
+def question_terms(question: str) -> frozenset[str]:
+    """Return the terms of a question, each once."""
+    return frozenset(_tokenizer.query_terms(question))
+
+
+def terms_of(text: str) -> frozenset[str]:
+    """Return the terms of a memory's text, each once; those of short texts are kept a while."""
     return _kept_terms(text) if len(text) <= _KEPT_CHARS else frozenset(_tokenizer.terms(text))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from memcore.backends.current import newer_first
 from memcore.backends.evidence import DEFAULT_NOISE
 from memcore.backends.neighbours import Remark, among_neighbours
 from memcore.embedding.protocol import EmbedderKind
@@ -97,7 +98,7 @@ def default_dense_weight(kind: EmbedderKind) -> float:
 def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: str = "") -> dict[str, float]:
     """Return the relevance of every memory in any of the lists, personal and shared on one scale; see ``weighted``.
 
-    Neighbours and names count too (memcore.backends.neighbours).
+    Neighbours and names count too (memcore.backends.neighbours), and the newer of two that say nearly the same.
     """
     dense = {hit.entry.id: hit.score for hit in (*rankings.dense, *rankings.shared_dense)}
     sparse = {hit.entry.id: hit.score for hit in (*rankings.sparse, *rankings.shared_sparse)}
@@ -108,7 +109,8 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
             sparse.setdefault(hit.entry.id, hit.bm25)
     every = (*rankings.dense, *rankings.shared_dense, *rankings.sparse, *rankings.shared_sparse)
     remarks = {hit.entry.id: hit.remark or Remark(text=hit.entry.content) for hit in every}
-    return among_neighbours(question, weighted(dense, sparse, dense_weight=dense_weight), remarks)
+    scores = among_neighbours(question, weighted(dense, sparse, dense_weight=dense_weight), remarks)
+    return newer_first(question, scores, {hit.entry.id: (hit.entry.content, hit.entry.created_at) for hit in every})
 
 
 def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_weight: float) -> dict[str, float]:

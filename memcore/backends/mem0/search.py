@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 from qdrant_client.models import Condition, Direction, Filter, OrderBy, Record
 
+from memcore.backends.current import newer_first
 from memcore.backends.evidence import DEFAULT_MIN_EVIDENCE, MOST_JUDGED, Candidate, absolute, best_evidence
 from memcore.backends.fusion import Hit, RankedLists, best_first, weighted
 from memcore.backends.mem0.filters import (
@@ -288,6 +289,8 @@ class Reader:
         else:
             final = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
         answer = _Answer([*found.dense, *found.sparse], final)
+        if self._plan.is_hybrid:
+            final = answer.put_newer_first(query.text)
         evidence = answer.evidence(query.text, near, noise=self._noised())
         if evidence < (self._plan.min_evidence if query.min_evidence is None else query.min_evidence):
             return ()
@@ -495,8 +498,18 @@ class _Answer:
 
     def __init__(self, points: Iterable[Found], final: Mapping[str, float]) -> None:
         self._points = {one.memory_id: one for one in points}
+        self._final = final
         self._read: dict[str, MemoryEntry | None] = {}
         self._keys = sorted(self._points, key=final.__getitem__, reverse=True)
+
+    def put_newer_first(self, question: str) -> Mapping[str, float]:
+        """Return the scores, in which no outdated memory is before the one that replaced it."""
+        judged = {key: entry for key in self._keys[:MOST_JUDGED] if (entry := self._entry(key)) is not None}
+        scores = {key: self._final[key] for key in judged}
+        raised = newer_first(question, scores, {key: (each.content, each.created_at) for key, each in judged.items()})
+        self._final = {**self._final, **raised}
+        self._keys.sort(key=self._final.__getitem__, reverse=True)
+        return self._final
 
     def evidence(self, question: str, near: Mapping[str, float], *, noise: float) -> float:
         """Return the evidence of the best of the first memories."""
