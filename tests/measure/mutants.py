@@ -52,6 +52,11 @@ TESTS = {
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
     ),
+    "evidence": (
+        "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
+        "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
+        "tests/integration/backends/test_rankings.py",
+    ),
     "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
     "attempts": (f"{LEDGER}/test_attempt.py", "tests/unit/tasks/test_synthesize.py"),
@@ -76,6 +81,24 @@ def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    *_of(
+        "evidence",
+        ("judged = candidates[:MOST_JUDGED]", "judged = candidates"),
+        (
+            "weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), _NAMED))",
+            "weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), 1.0))",
+        ),
+        ("return evidence * math.sqrt(max(0.0, share))", "return math.sqrt(max(0.0, share))"),
+        ("return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)", "return True"),
+        ("return any(words and asked.issuperset(words) for words in names)", "return any(names)"),
+        (
+            "is_newer = memories[newer][1] > memories[older][1] and scores[newer] >= _NEAR * scores[older]",
+            "is_newer = memories[newer][1] > memories[older][1]",
+        ),
+        ("if said := terms & asked:", "if said := asked:"),
+        ("following[session] += 1", "following[session] += 0"),
+        ("for each in sorted(records, key=lambda each: each.entry.created_at):", "for each in records:"),
+    ),
     *_of(
         "proposals",
         (

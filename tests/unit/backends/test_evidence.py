@@ -121,3 +121,8 @@ def test_the_least_evidence_never_changes_the_order(shares: list[float], evidenc
 def test_a_long_text_is_read_to_its_end() -> None:
     long = " ".join(string.ascii_lowercase) * 200
     assert best_evidence("peanuts", [Candidate(text=f"{long} peanuts")]) == pytest.approx(1.0)
+
+
+def test_the_relevance_of_the_best_is_its_evidence() -> None:
+    assert absolute(1.0, 0.5) == 0.5
+    assert absolute(0.25, 0.5) == 0.25
