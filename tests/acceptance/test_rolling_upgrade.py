@@ -24,6 +24,7 @@ from support.running_stack import wait_until
 from support.store_servers import store_server
 from support.stored import history_events, jobs_in_hand, jobs_waiting, memory_ids
 from support.stub_llm_process import stub_llm
+from support.thorough import also_thorough
 from support.valkey_servers import valkey_server
 
 from memcore import MemoryClient
@@ -137,7 +138,8 @@ class Installation:
         return is_open is None and not jobs_waiting(self.new.settings) and not jobs_in_hand(self.new.settings)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+# Several hosts, which alone are upgraded one by one, need PostgreSQL.
+@pytest.fixture(params=[*also_thorough("sqlite"), pytest.param("postgresql", marks=pytest.mark.service)])
 def installation(request: pytest.FixtureRequest, tmp_path: Path, last_release: Path) -> Generator[Installation]:
     """An installation of the last release, which has memories and runs, with nothing of this one but an engine."""
     with ExitStack() as stack:

@@ -107,7 +107,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each figure (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2_000, help="no-op jobs that each queue does in one turn")
-    parser.add_argument("--items", type=int, default=2_000, help="work items claimed and finished in one turn")
+    parser.add_argument("--items", type=int, default=10_000, help="work items claimed and finished in one turn")
     parser.add_argument("--turns", type=int, default=3, help="turns of each queue and run (default: %(default)s)")
     parser.add_argument("--bulk", type=int, default=4_096, help="memories in one bulk measurement")
     parser.add_argument("--single", type=int, default=600, help="memories stored one at a time")

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import monotonic
 
@@ -398,13 +399,18 @@ def say(line: str) -> None:
 
 def places(root: Path, line: str) -> list[tuple[Path, int]]:
     """Return the files of the product that have the line, and where."""
-    return [
-        (path, number)
-        for folder in PRODUCT_FOLDERS
-        for path in sorted((root / folder).rglob("*.py"))
-        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines())
-        if text.strip() == line
-    ]
+    return _lines(root).get(line, [])
+
+
+@cache
+def _lines(root: Path) -> dict[str, list[tuple[Path, int]]]:
+    """Return the places of every line of the product as it was when the first was asked for."""
+    found: dict[str, list[tuple[Path, int]]] = {}
+    for folder in PRODUCT_FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            for number, text in enumerate(path.read_text(encoding="utf-8").splitlines()):
+                found.setdefault(text.strip(), []).append((path, number))
+    return found
 
 
 def fails(root: Path, tests: Sequence[str]) -> bool:

@@ -24,7 +24,9 @@ _READS = frozenset(
         "journal.protected_by_undo", "journal.removals", "journal.tombstoned", "journal.totals",
         "journal.undoable", "lineage.exchanges", "log.history", "runs.get", "skills.get",
         "companies.paused", "syntheses.of_run", "uses.of", "backend.document_vectors", "backend.query_vectors",
-        "consolidation_groups.judged", "consolidation_groups.of_run", "journal.removed_by_run",
+        "consolidation_groups.judged", "consolidation_groups.of_run", "journal.removed_by_run", "agents.why_paused",
+        "answers.get", "archive.find", "archive.replaced_by", "backend.indexed_archived", "lineage.archived",
+        "consolidation_groups.gate_counts", "runs.is_settled", "runs.last_done", "syntheses.get",
     )
 )  # fmt: skip
 

@@ -22,6 +22,7 @@ class StoreAddress:
 
     url: str
     api_key: str
+    data: Path
     pid: int
     process: subprocess.Popen[str]
 
@@ -48,7 +49,7 @@ def start_store(path: Path, *, api_key: str | None = None, port: int = 0) -> Sto
         stop(process)
         raise RuntimeError(f"the store server did not start: exit code {process.returncode}")
     fields = dict(field.split("=", 1) for field in ready.split()[1:])
-    return StoreAddress(url=fields["url"], api_key=key, pid=process.pid, process=process)
+    return StoreAddress(url=fields["url"], api_key=key, data=path / "data", pid=process.pid, process=process)
 
 
 def stop(process: subprocess.Popen[str]) -> int:

@@ -2,6 +2,7 @@
 
 import http.client
 import platform
+import re
 import shutil
 import socket
 import sys
@@ -101,6 +102,11 @@ def _quoted(path: Path) -> str:
     return f'"{escaped}"'
 
 
+def _unambiguous(path: Path) -> str:
+    """Return the path as the broker's argument: of one with a wildcard, a pattern that no other path fits."""
+    return re.sub(r"[\\*?\[]", r"\\\g<0>", str(path)) if re.search(r"[*?\[]", str(path)) else str(path)
+
+
 #: Timeout of one check, in seconds.
 _POLL_INTERVAL_SECONDS = 1.0
 
@@ -153,7 +159,7 @@ def infrastructure(home: Path, addresses: ListenAddresses, *, with_store: bool =
     """Return the broker and, if the stack has its own, the store server: what must answer before all else starts."""
     broker = ServiceSpec(
         name="broker",
-        argv=(str(broker_binary()), str(write_broker_config(home, addresses))),
+        argv=(str(broker_binary()), _unambiguous(write_broker_config(home, addresses))),
         is_ready=broker_answers(addresses.broker_port, addresses.broker_password),
     )
     if not with_store:

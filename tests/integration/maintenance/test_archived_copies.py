@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.fault_injection import Crash, Faults, crash_points, each_kind
+from support.fault_injection import AT_CALLS, Crash, Faults, crash_points, stall_points
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.backends.deletion import Deletion
@@ -78,7 +78,7 @@ async def test_a_crash_at_any_call_leaves_every_original_in_the_store_or_the_ind
     assert "backend.index_archived" in counted.calls
 
     for point in crash_points(counted.calls):
-        for is_after in (False, True):
+        for is_after in AT_CALLS:
             go_back()
             faults, run = Faults(point, is_after=is_after), world.plan_run()
             with pytest.raises(Crash):
@@ -101,7 +101,7 @@ async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(
     after = await indexed(world)
 
     for undone in (False, True):
-        for point in each_kind(counted.calls, range(2, len(counted.calls))):
+        for point in stall_points(counted.calls):
             go_back()
             run = world.plan_run()
 

@@ -73,7 +73,7 @@ def test_a_bulk_load_keeps_its_share_however_busy_the_engines_are(share: float, 
     fair_queues = FairQueues(bulk_share=share)
     written: Counter[QueueClass] = Counter()
     longest = waiting = laid = 0
-    while written.total() < 50_000:
+    while written.total() < 10_000:
         while laid * 64 < written["bulk"] + 1_024:
             fair_queues.enqueue(pending_write("import", count=64), "bulk")
             laid += 1
