@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy import Connection, delete, func, select, update
 
 from memcore import ids
-from memcore.ledger.database import Records, Row, equals
+from memcore.ledger.database import Records, Row, equals, rows_with
 from memcore.ledger.rows import RecordRow, decode, encode
 from memcore.ledger.tables import consolidation_groups
 from memcore.models.archival import ArchivalMode
@@ -100,15 +100,24 @@ class ConsolidationGroups(Records[ConsolidationGroup]):
             last: int = connection.execute(
                 select(func.coalesce(func.max(consolidation_groups.c.place), 0)).where(run)
             ).scalar_one()
+            own_key = consolidation_groups.c.group_key
+            keys = [group.group_key for group in groups]
+            known = rows_with(connection, select(own_key).where(run), own_key, keys)
+            noted = {row["group_key"] for row in known}
+            added: dict[str, Row] = {}
             for group in groups:
+                key = group.group_key
                 values: Row = {**group.model_dump(include=columns), "source_ids": list(group.source_ids)}
                 values |= {name: str(values[name]) for name in ("category", "state")}
                 values["mode"] = group.mode and str(group.mode)
-                its = run & (consolidation_groups.c.group_key == group.group_key)
-                if not connection.execute(update(consolidation_groups).where(its).values(values)).rowcount:
-                    last += 1
-                    values |= {"group_key": group.group_key, "place": last, "created_at": now}
-                    connection.execute(consolidation_groups.insert().values(values))
+                if key in noted:
+                    connection.execute(update(consolidation_groups).where(run & (own_key == key)).values(values))
+                else:
+                    place = added[key]["place"] if key in added else last + len(added) + 1
+                    added[key] = values | {"group_key": key, "place": place, "created_at": now}
+            # All at once: a long run notes hundreds, and to build a statement costs more than to write its row.
+            if added:
+                connection.execute(consolidation_groups.insert(), list(added.values()))
 
     def of_run(self, company: str, run_id: str, *, state: GroupState | None = None) -> tuple[ConsolidationGroup, ...]:
         """Return the run's groups in their order; with a state only those."""
