@@ -111,11 +111,14 @@ class GateConfig(Frozen):
         enabled: whether summaries are judged; ``dedupe`` loses nothing, so it never is.
         max_loss: the share of a group's answered questions that its summary may lose; a group that loses more stays.
         prompt_tokens: the tokens of the agent's prompts that are for memories.
+        ask_model: whether the model that writes a summary is asked for questions on its originals too. Their texts are
+            sent once more, so nearly twice the tokens are read.
     """
 
     enabled: bool = True
     max_loss: float = Field(default=0.02, ge=0.0, le=1.0)
     prompt_tokens: int = Field(default=1000, ge=50)
+    ask_model: bool = False
 
 
 class LLMConsolidationConfig(Frozen):

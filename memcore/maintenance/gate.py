@@ -1,21 +1,31 @@
 """The gate: a lossy summary replaces memories only if a prompt still answers what they answered.
 
 Probes are questions on the words that tell an original from the agent's other memories: names, numbers, dates, rare
-words. Each is asked of a shadow of the agent's memories, with and without the replacement, through the product's own
-ranking and packing.
+words; and those that a model asked for, where the policy says so. Each is asked of a shadow of the agent's memories,
+with and without the replacement, through the product's own ranking and packing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import cast
 
 from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_backend_of
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Tokenizer
-from memcore.embedding.sentences import part_rows, part_sentences
+from memcore.errors import AnswerMissingError
+from memcore.maintenance.consolidation.llm import AnswerSource
+from memcore.maintenance.probes import (
+    LATER_FROM,
+    MOST_LATER,
+    MOST_PROBES,
+    Probe,
+    asks_model,
+    probe_question,
+    probes_in,
+    probes_of,
+)
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.records import ArchivedCopy, MemoryRecord
@@ -23,24 +33,7 @@ from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
-#: Most probes of a group, and of each group after so many: more would cost over a fifth of a long run's time.
-MOST_PROBES, MOST_LATER, LATER_FROM = 2, 1, 20
-
-#: Fewer words than this make no question with an answer.
-_LEAST_WORDS = 2
-
-#: How much more telling than its rarity a name, a number or a date is.
-_NAMED = 2.0
-
 _tokenizer = Tokenizer()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """A question, and the term that answers it."""
-
-    question: str
-    answer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,58 +59,6 @@ class Verdict:
     is_refused: bool
 
 
-def probes_of(
-    texts: Sequence[str], summary: str, *, rarity: Callable[[str], float], most: int = MOST_PROBES
-) -> tuple[Probe, ...]:
-    """Return at most so many probes; the same for the same texts.
-
-    They ask about sentences that the summary does not say word for word, or about all where it says all: what it keeps
-    is seldom lost. They are spread evenly.
-    """
-    every = [
-        (f"{label.when} {label.who} {sentence}", sentence in summary)
-        for text in texts
-        for label, rest in part_rows(text)
-        for sentence in part_sentences(rest)
-    ]
-    passages = [text for text, is_kept in every if not is_kept] or [text for text, _ in every]
-    bounds = [number * len(passages) // most for number in range(most + 1)]
-    found: dict[Probe, None] = {}
-    for start, stop in pairwise(bounds):
-        # From the middle on: the first passage of a text is its most usual one.
-        middle = (start + stop) // 2
-        probes = (_probe(each, rarity) for each in (*passages[middle:stop], *passages[start:middle]))
-        if probe := next(filter(None, probes), None):
-            found[probe] = None
-    return tuple(found)
-
-
-def _probe(passage: str, rarity: Callable[[str], float]) -> Probe | None:
-    words = _telling_words(passage, rarity)
-    if len(words) < _LEAST_WORDS:
-        return None
-    # People ask with usual words for the telling one. With all rare words in the question anything is found.
-    answer, *others = words
-    asked = others[1:3] or others
-    return Probe(question=" ".join(word for _, _, word in sorted(asked)), answer=answer[1])
-
-
-def _telling_words(passage: str, rarity: Callable[[str], float]) -> list[tuple[int, str, str]]:
-    """Return the place, term and form of each word, the most telling first; each term once."""
-    found: dict[str, tuple[float, int, str]] = {}
-    starts_sentence = True
-    for token in passage.split():
-        is_name = not starts_sentence and token.lstrip("\"'([*_")[:1].isupper()
-        for word in _tokenizer.words(token):
-            for term in _tokenizer.terms(word):
-                weight = rarity(word) * (_NAMED if is_name or any(map(str.isdigit, word)) else 1.0)
-                if term not in found:
-                    found[term] = (-weight, len(found), word)
-        starts_sentence = token.endswith((":", "]"))
-    ranked = sorted((weight, place, term, word) for term, (weight, place, word) in found.items())
-    return [(place, term, word) for _, place, term, word in ranked]
-
-
 @lru_cache(maxsize=4_096)
 def _terms(text: str) -> frozenset[str]:
     # The memories of a prompt are mostly those of the prompt before.
@@ -136,11 +77,22 @@ class Gate:
 
     A group of which a prompt could not be made as usual is refused: nobody knows what it would lose.
     Only a backend that makes vectors can be shadowed; on another one nothing is judged.
+
+    Args:
+        answers: a model's probes, where they have been asked for; None where no model is.
     """
 
-    def __init__(self, snapshot: AgentSnapshot, config: GateConfig, retrieval: MemoryRetrievalConfig) -> None:
+    def __init__(
+        self,
+        snapshot: AgentSnapshot,
+        config: GateConfig,
+        retrieval: MemoryRetrievalConfig,
+        *,
+        answers: AnswerSource | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._config = config
+        self._answers = answers if asks_model(snapshot.policy) else None
         # A store without an index of archived memories finds none in a prompt.
         has_archive = archive_index_of(snapshot.backend) is not None
         self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive})
@@ -176,7 +128,8 @@ class Gate:
             shadow.restore(source_ids)
         texts = [source.entry.content for source in sources]
         most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
-        probes = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
+        drawn = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
+        probes = tuple(dict.fromkeys((*await self._asked_for(sources), *drawn)))
         self._judged += 1
         await shadow.ask([probe.question for probe in probes])
         found, has_failed = await self._found(probes, prompts)
@@ -193,6 +146,16 @@ class Gate:
             shadow.restore(source_ids if fallback_id is None else [fallback_id])
             shadow.hide(source_ids if fallback_id is not None else [])
         return Verdict(summary=replace(summary, vectors=vectors), figures=figures, is_refused=is_refused)
+
+    async def _asked_for(self, sources: Sequence[MemoryRecord]) -> tuple[Probe, ...]:
+        """Return a model's probes; none where it was not asked about these memories, or its answer is of no use."""
+        if self._answers is None:
+            return ()
+        try:
+            reply = await self._answers.ask(probe_question(sources, self._snapshot.policy))
+        except AnswerMissingError:
+            return ()
+        return probes_in(reply.text or "", sources)
 
     async def _found(self, probes: Sequence[Probe], prompts: ContextInjectionStrategy) -> tuple[list[Probe], bool]:
         """Return the probes that a prompt answers, and whether a part of any prompt failed."""

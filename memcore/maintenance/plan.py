@@ -11,10 +11,9 @@ from memcore.config.maintenance import ConsolidationApply
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
-from memcore.maintenance.consolidation.step import TokenCap, groups_by_filter, written_from
+from memcore.maintenance.consolidation.step import TokenCap, groups_by_filter, shown_tokens, written_from
 from memcore.maintenance.consolidation.strategy import (
     ConsolidationStrategy,
-    SummaryCandidate,
     SummaryDraft,
     SummaryGroup,
     summary_record,
@@ -22,6 +21,7 @@ from memcore.maintenance.consolidation.strategy import (
 )
 from memcore.maintenance.enforcement import MemoryScorer, lowest
 from memcore.maintenance.gate import Gate, Verdict
+from memcore.maintenance.probes import asks_model
 from memcore.maintenance.retention import find_pruned
 from memcore.maintenance.rules import AgentSnapshot, find_ended_scopes, is_old
 from memcore.models.base import Frozen
@@ -300,8 +300,10 @@ async def with_details(
                 )
             except AnswerMissingError:
                 draft, is_written = SummaryDraft(content=_UNWRITTEN), False
-                if not cap.takes(sum(SummaryCandidate.of(source).tokens for source in sources)):
+                if not cap.takes(shown_tokens(sources, snapshot.policy)):
                     answers.asked = asked
+                elif asks_model(snapshot.policy):
+                    answers.asked += 1
             if draft is None:
                 continue
             summary = summary_record(sources, draft, company=snapshot.company, strategy=strategy.name, replaced=found)

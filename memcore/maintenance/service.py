@@ -244,7 +244,12 @@ class MaintenanceService:
             most = self._most(run, RunStep.CONSOLIDATION)
             syntheses = self.ledger.syntheses if self.has_model else None
             wait = await apply_consolidation(
-                store, strategy, syntheses, cache(partial(self._gate, store.snapshot)), most=most, proposes=proposes
+                store,
+                strategy,
+                syntheses,
+                cache(partial(self._gate, store.snapshot, run)),
+                most=most,
+                proposes=proposes,
             )
             if wait is not None:
                 return _wait(run, attempt, wait.reason, wait.until)
@@ -376,8 +381,10 @@ class MaintenanceService:
         except MemoryConfigError as error:
             return None, str(error)
 
-    def _gate(self, snapshot: AgentSnapshot) -> Gate:
-        return Gate(snapshot, self.policy.gate, self.retrieval)
+    def _gate(self, snapshot: AgentSnapshot, run: Run | None = None) -> Gate:
+        """Return the gate of a run, with a model's probes, or of a plan, which asks no model."""
+        answers = CachedAnswers(self.ledger.answers, run) if self.has_model and run is not None else None
+        return Gate(snapshot, self.policy.gate, self.retrieval, answers=answers)
 
     def _counts(self, run: Run) -> dict[str, int]:
         counts = run_counts(self.ledger.journal, run)

@@ -498,11 +498,11 @@ class _Answer:
 
     def __init__(self, points: Iterable[Found], final: Mapping[str, float]) -> None:
         self._points = {one.memory_id: one for one in points}
-        self._final = final
+        self._final = dict(final)
         self._read: dict[str, MemoryEntry | None] = {}
         self._keys = sorted(self._points, key=final.__getitem__, reverse=True)
 
-    def put_newer_first(self, question: str) -> Mapping[str, float]:
+    def put_newer_first(self, question: str) -> dict[str, float]:
         """Return the scores, in which no outdated memory is before the one that replaced it."""
         judged = {key: entry for key in self._keys[:MOST_JUDGED] if (entry := self._entry(key)) is not None}
         scores = {key: self._final[key] for key in judged}

@@ -34,7 +34,9 @@ from memcore.maintenance.consolidation.factory import ConsolidationDeps, Strateg
 from memcore.maintenance.consolidation.llm import Question, RecentTrajectories, Reply
 from memcore.maintenance.consolidation.step import LEAST_SOURCES, written_from
 from memcore.maintenance.events import MaintenanceEvent
+from memcore.maintenance.probes import asks_model, probe_question
 from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.memory import FALLBACK_TAG
 
 
 class CachedAnswers:
@@ -282,10 +284,11 @@ class SynthesisService:
     async def _ask(self, run: Run, part: Synthesis, model: Model, *, is_patient: bool) -> None:
         ids = [*part.source_ids, *([part.kept_id] if part.kept_id else [])]
         found = {record.entry.id: record for record in await self.backend.get_many(part.agent_id, ids)}
+        answers = AnsweringModel(self.ledger.answers, run, model, is_patient=is_patient, renewal=self.renewal)
         strategy = self.build_strategy(
             ConsolidationDeps(
                 policy=self.policy,
-                answers=AnsweringModel(self.ledger.answers, run, model, is_patient=is_patient, renewal=self.renewal),
+                answers=answers,
                 trajectories=RecentTrajectories(self.backend, self.policy.llm or LLMConsolidationConfig()),
             )
         )
@@ -295,7 +298,10 @@ class SynthesisService:
         sources = written_from(there, strategy, self.ledger.archive, company=self.company)
         if len(sources) < LEAST_SOURCES:
             return
-        await strategy.write(sources, kept=found.get(part.kept_id or ""))
+        draft = await strategy.write(sources, kept=found.get(part.kept_id or ""))
+        if draft is not None and asks_model(self.policy) and FALLBACK_TAG not in draft.tags:
+            # What has no summary of the model's is judged by the words of the memories alone.
+            await answers.ask(probe_question(sources, self.policy))
         _log.info(
             MaintenanceEvent.MODEL_SYNTHESIZED,
             extra={"agent_id": run.agent_id, "run_id": run.run_id, "place": part.place, "sources": len(sources)},

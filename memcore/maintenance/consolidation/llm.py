@@ -100,8 +100,12 @@ def merge_messages(
     if trajectories:
         system += [untrusted_content_directive(TRAJECTORY_TAG), _CONTEXT]
         system += [wrap_untrusted(TRAJECTORY_TAG, text) for text in trajectories]
-    entries = (_entry(source, max_entry_chars) for source in sources)
-    return prompt("\n\n".join(system), "\n".join(entries))
+    return prompt("\n\n".join(system), entries_prompt(sources, max_entry_chars))
+
+
+def entries_prompt(sources: Sequence[MemoryRecord], max_entry_chars: int) -> str:
+    """Return memories, each in its fence and cut, as the data of a prompt."""
+    return "\n".join(_entry(source, max_entry_chars) for source in sources)
 
 
 def shorten_messages(source: MemoryRecord, *, max_tokens: int, max_entry_chars: int) -> tuple[ChatMessage, ...]:

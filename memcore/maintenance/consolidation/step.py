@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from memcore import ids
 from memcore.backends.protocol import pages
-from memcore.config.maintenance import ASKING_STRATEGIES, ConsolidationStrategyType
+from memcore.config.maintenance import ASKING_STRATEGIES, ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import AnswerMissingError, ProviderError
 from memcore.ledger.archive import Archive
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
@@ -25,6 +25,7 @@ from memcore.maintenance.consolidation.strategy import (
 )
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.gate import Gate
+from memcore.maintenance.probes import asks_model
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval, carry_uses
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
@@ -437,7 +438,7 @@ def _removal(
             draft = await write_draft(strategy, sources, kept=kept, is_fallback=is_fallback)
         except AnswerMissingError:
             part.unanswered = tuple(record.entry.id for record in found)
-            part.tokens = sum(SummaryCandidate.of(source).tokens for source in sources)
+            part.tokens = shown_tokens(sources, snapshot.policy)
             return None
         if draft is None:
             return None
@@ -470,6 +471,12 @@ def _removal(
 
     # Archived always: a summary loses words, the archive does not.
     return PlannedRemoval(ids=part.ids, replace=written, archive_as=lambda _: part.mode)
+
+
+def shown_tokens(sources: Sequence[MemoryRecord], policy: ConsolidationConfig) -> int:
+    """Return about how many tokens of memories a model is shown that writes their summary, and asks for probes."""
+    tokens = sum(SummaryCandidate.of(source).tokens for source in sources)
+    return 2 * tokens if asks_model(policy) else tokens
 
 
 def _pending(parts: Sequence[Synthesis], *, now: datetime) -> PendingAnswers | None:

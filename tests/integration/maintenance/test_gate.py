@@ -26,7 +26,8 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryDraft,
     summary_record,
 )
-from memcore.maintenance.gate import MOST_PROBES, Gate
+from memcore.maintenance.gate import Gate
+from memcore.maintenance.probes import MOST_PROBES
 from memcore.maintenance.service import MaintenanceService
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.models.memory import MemoryQuery

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.embedding.bm25 import Tokenizer, Vocabulary
-from memcore.maintenance.gate import MOST_PROBES, GateFigures, Probe, answers, probes_of
+from memcore.maintenance.gate import GateFigures, answers
+from memcore.maintenance.probes import MOST_PROBES, Probe, probes_of
 
 PLAIN = [
     "The team talks about the plan.",
