@@ -97,7 +97,7 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def medoids(lessons: Sequence[Lesson], *, most: int) -> list[LessonText]:
-    """Return the lessons that most agree with all, weighted by their own confidence, the best first.
+    """Return the lesson that most agrees with all, weighted by its own confidence, then the next that act like it.
 
     Agreement is the mean over all lessons, itself among them, of the words of condition and action that both have. Of
     equals the one with the least id comes first, so that the order of the lessons cannot matter.
@@ -111,7 +111,11 @@ def medoids(lessons: Sequence[Lesson], *, most: int) -> list[LessonText]:
         agreement = round(sum(_agreement(words[lesson_id], each) for each in words.values()) / len(words), 9)
         return -agreement * text.confidence, lesson_id
 
-    return [text for _, text in sorted(read, key=standing)[:most]]
+    ranked = [text for _, text in sorted(read, key=standing)]
+    first = tokens(ranked[0].action) if ranked else frozenset()
+    # A lesson with other advice may be replayed well, and be wrong: fewer agents came to it.
+    alike = [text for text in ranked[1:] if jaccard(tokens(text.action), first) >= SAME_ACTION]
+    return [*ranked[:1], *alike][:most]
 
 
 def _agreement(one: tuple[frozenset[str], frozenset[str]], other: tuple[frozenset[str], frozenset[str]]) -> float:

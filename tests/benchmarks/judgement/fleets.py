@@ -119,8 +119,10 @@ class World:
         ago = timedelta(days=DAYS - day) - timedelta(seconds=self._number)
         talk = " ".join(self.chance.sample(_TALK, 6))
         turns = tuple(Turn(tools=(tool,)) for tool in tools)
-        typed = {"task_type": kind} if self.types_are_given else {}
-        self.fleet.execute(name, agent, ago=ago, task_title=title, task_description=talk, turns=turns, **typed, **more)
+        typed: dict[str, Any] = {"task_type": kind} if self.types_are_given else {}
+        self.fleet.execute(
+            name, agent, ago=ago, task_title=title, task_description=talk, turns=turns, **{**typed, **more}
+        )
         return name
 
     def teach(self, name: str, agent: str, text: LessonText, *, helps: bool) -> None:
@@ -162,8 +164,10 @@ def _fill(world: World) -> None:  # noqa: C901  # the month in the order of its 
     hard, better = kinds[-1], kinds[-2]
     noise = chance.uniform(0.03, 0.08)
     outage = frozenset({chance.randrange(DAYS - 1)})
-    usual = {kind: [(a, kind, b) for a, b in (chance.sample(_STEPS, 2) for _ in range(3))] for kind in kinds}
-    best = ("look", better, "match", "check")
+    usual: dict[str, list[tuple[str, ...]]] = {
+        kind: [(a, kind, b) for a, b in (chance.sample(_STEPS, 2) for _ in range(3))] for kind in kinds
+    }
+    best: tuple[str, ...] = ("look", better, "match", "check")
     shown: dict[str, set[str]] = {}
     weights = [1 / (place + 2) for place in range(len(world.agents))]
     for _ in range(chance.randint(900, 1_500)):
