@@ -25,7 +25,7 @@ REPORTS := build/tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-finetune up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-nights bench-retrieval chaos clean measure test-finetune
+.PHONY: help setup demo demo-finetune up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -101,6 +101,9 @@ bench-retrieval: $(VENV)/.dev  ## Measure what is found (LoCoMo from MEMTEND_LOC
 
 bench-consolidation: $(VENV)/.dev  ## Measure what a maintenance run leaves of what agents need (LoCoMo from MEMTEND_LOCOMO_DIR).
 	$(BIN)/python tests/benchmarks/consolidation/run.py
+
+bench-judgement: $(VENV)/.dev  ## Measure decisions whose truth is known: what the skill evolver proposes.
+	$(BIN)/python tests/benchmarks/judgement/run.py
 
 bench-nights: $(VENV)/.dev  ## Measure what thirty nights leave of what an agent knows, for every strategy (LoCoMo, too).
 	$(BIN)/python tests/benchmarks/nights/run.py

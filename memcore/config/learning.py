@@ -28,8 +28,8 @@ class EvolverConfig(Frozen):
 
     Attributes:
         enabled: whether the evolver runs on the consolidation schedule.
-        min_confidence_for_org_promotion: the least confidence of a proposal.
-        min_agents_seen_pattern: the fewest distinct agents that must have shown a pattern.
+        min_confidence_for_org_promotion: the least confidence of a proposal; a lower bound, from evidence.
+        min_agents_seen_pattern: the fewest distinct agents, all added by a person, that must have shown a pattern.
         max_proposals_per_cycle: the most proposals of one run.
         max_org_entries: the most skills of the organisation.
         requires_human_approval: always true; no other value is accepted.

@@ -72,6 +72,8 @@ class Agent(Frozen):
     Attributes:
         interval: None when it follows the company's.
         next_due_at: None when it is never due, or when the next tick will plan it.
+        registered_at: when it was added, or stored its first memory.
+        added_at: when a person added it, or set something of it; None when nobody has.
     """
 
     company: str
@@ -86,6 +88,7 @@ class Agent(Frozen):
     paused: bool = False
     next_due_at: BoundedTime | None = None
     registered_at: BoundedTime
+    added_at: BoundedTime | None = None
     last_run_at: BoundedTime | None = None
 
 
@@ -263,7 +266,7 @@ class Agents(CompanyRecords[Agent]):
         with self._database.write() as connection:
             insert_one(connection, agents, row)
             query = update(agents).where(self._is(agent.company, agent.agent_id))
-            query = query.values(given or {"role": agents.c.role})
+            query = query.values(given | {"added_at": func.coalesce(agents.c.added_at, now)})
             return record_of(Agent, connection.execute(query.returning(agents)).mappings().one())
 
     def levels(self, company: str, agent_ids: Iterable[str]) -> dict[str, MemoryLevel]:

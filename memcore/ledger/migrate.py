@@ -59,6 +59,7 @@ def _upgrade(url: str, *, tree: str) -> None:
     # ConfigParser reads % as the start of a reference.
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("version_locations", str(_MIGRATIONS / tree).replace("%", "%%"))
+    config.set_main_option("recursive_version_locations", "true")
     config.set_main_option("path_separator", "newline")
     try:
         with database.write() as connection:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    exists,
     literal_column,
 )
 from sqlalchemy.schema import SchemaItem
@@ -61,6 +62,8 @@ agents = _table(
     Column("paused", Boolean, nullable=False),
     *_optional(UtcDateTime, "next_due_at", "last_run_at"),
     Column("registered_at", UtcDateTime, nullable=False),
+    # None while no person has added it: then an engine alone vouches for it.
+    Column("added_at", UtcDateTime),
 )
 
 #: Agents that a tick may take because they have an interval of their own.
@@ -327,6 +330,15 @@ trajectories = _table(
     Index("trajectories_of_chain", "company", "tools_key", "ended_at"),
 )
 
+
+def _of_added(table: Table) -> ColumnElement[bool]:
+    is_agent = (agents.c.company == table.c.company) & (agents.c.agent_id == table.c.agent_id)
+    return exists().where(is_agent, agents.c.added_at.is_not(None))
+
+
+#: Of an agent that a person added. An engine may invent agents, which register themselves by storing.
+OF_ADDED_AGENT = _of_added(trajectories)
+
 #: The lesson of each task from which one may be drawn: asked for once, and what became of it.
 lessons = _table(
     "lessons",
@@ -379,6 +391,9 @@ skill_applications = _table(
     Column("applied_at", UtcDateTime, nullable=False),
     Index("skill_applications_oldest", "company", "applied_at"),
 )
+
+#: By an agent that a person added.
+BY_ADDED_AGENT = _of_added(skill_applications)
 
 #: The evolver's cycles: what each was to look at, and its report.
 skill_cycles = _table(

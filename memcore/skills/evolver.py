@@ -145,7 +145,7 @@ def _proposal(cycle: Cycle, backtest: BacktestResult, supersedes: list[Supersede
     candidate, pattern = backtest.candidate, backtest.candidate.pattern
     shows = "failures of one kind" if pattern.kind is PatternKind.FAILURE else "successes with the same tools"
     return promotion(
-        candidate.lesson.model_copy(update={"confidence": candidate.confidence}),
+        candidate.lesson.model_copy(update={"confidence": backtest.confidence}),
         title=f"A skill from {pattern.occurrences} {shows}, of {pattern.agents} agents ({candidate.pattern_id[:8]})",
         pattern_id=candidate.pattern_id,
         cycle_id=cycle.cycle_id,
@@ -153,10 +153,11 @@ def _proposal(cycle: Cycle, backtest: BacktestResult, supersedes: list[Supersede
         figures={
             "agents": pattern.agents,
             "occurrences": pattern.occurrences,
-            "confidence": round(candidate.confidence, 4),
+            "confidence": round(backtest.confidence, 4),
             "precision": round(backtest.precision, 4),
             "recall": round(backtest.recall, 4),
             "agents_covered": len(backtest.agents),
+            "votes": round(candidate.votes, 4),
             "lesson_confidence": round(candidate.lesson.confidence, 4),
         },
     )

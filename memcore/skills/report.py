@@ -53,6 +53,8 @@ class EvolverReport(Frozen):
     """The counts of a cycle: each pattern found is in exactly one of those from ``proposals_emitted`` on.
 
     Attributes:
+        trajectories_analyzed: executions of agents that a person added.
+        trajectories_unregistered: executions of all other agents, which are not looked at.
         supersessions: skills whose place the proposals would take.
         proposals_emitted: filed by this cycle, also by an attempt at it that died.
         skipped_below_agent_threshold: shown by too few agents.
@@ -68,6 +70,7 @@ class EvolverReport(Frozen):
     window_start: BoundedTime
     window_end: BoundedTime
     trajectories_analyzed: int = Field(default=0, ge=0)
+    trajectories_unregistered: int = Field(default=0, ge=0)
     patterns_found: int = Field(default=0, ge=0)
     supersessions: int = Field(default=0, ge=0)
     proposals_emitted: int = Field(default=0, ge=0)

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -17,7 +17,8 @@ from memcore.ledger.organization.approvals import Approvals
 from memcore.models.approval import Approval, ApprovalState
 from memcore.models.base import Frozen
 from memcore.procedural.records import LessonText
-from memcore.skills.candidates import SkillCandidate, terms
+from memcore.skills.candidates import BacktestResult, SkillCandidate, terms
+from memcore.skills.evidence import applied
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
 
 #: Conditions that share so much are about the same case, and actions that share so much agree (Jaccard of tokens).
@@ -95,11 +96,11 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(every) if every else 0.0
 
 
-def medoid(lessons: Sequence[Lesson]) -> LessonText | None:
-    """Return the lesson that most agrees with all, weighted by its own confidence; None when none can be read.
+def medoids(lessons: Sequence[Lesson], *, most: int) -> list[LessonText]:
+    """Return the lesson that most agrees with all, weighted by its own confidence, then the next that act like it.
 
     Agreement is the mean over all lessons, itself among them, of the words of condition and action that both have. Of
-    equals the one with the least id is taken, so that the order of the lessons cannot matter.
+    equals the one with the least id comes first, so that the order of the lessons cannot matter.
     """
     read = [(lesson.lesson_id, text) for lesson in lessons if (text := _text(lesson)) is not None]
     words = {lesson_id: (terms(text.condition), terms(text.action)) for lesson_id, text in read}
@@ -110,7 +111,11 @@ def medoid(lessons: Sequence[Lesson]) -> LessonText | None:
         agreement = round(sum(_agreement(words[lesson_id], each) for each in words.values()) / len(words), 9)
         return -agreement * text.confidence, lesson_id
 
-    return min(read, key=standing)[1] if read else None
+    ranked = [text for _, text in sorted(read, key=standing)]
+    first = tokens(ranked[0].action) if ranked else frozenset()
+    # A lesson with other advice may be replayed well, and be wrong: fewer agents came to it.
+    alike = [text for text in ranked[1:] if jaccard(tokens(text.action), first) >= SAME_ACTION]
+    return [*ranked[:1], *alike][:most]
 
 
 def _agreement(one: tuple[frozenset[str], frozenset[str]], other: tuple[frozenset[str], frozenset[str]]) -> float:
@@ -124,15 +129,15 @@ def _text(lesson: Lesson) -> LessonText | None:
         return None
 
 
-#: How much surer a pattern must become before its own skill is proposed anew: else each window would move it.
-LEAST_GAIN = 0.05
+#: Share of the doubt in a pattern's own skill that a better text may leave: else each window would move it.
+LEFT_DOUBT = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
 class CandidateStanding:
     """A candidate's relation to the published skills and proposals: ids of what contradicts it, and it would replace.
 
-    It is settled when the pattern's own skill is published, and is no worse, a repeat when another one says the same.
+    It is settled when the pattern's own skill is published and hardly worse, a repeat when another one says the same.
     """
 
     candidate: SkillCandidate
@@ -146,7 +151,8 @@ class CandidateStanding:
         """Compare the candidate with a skill."""
         verdict = self.reading.verdict(reading)
         if skill.pattern_id == self.candidate.pattern_id:
-            is_better = verdict is Verdict.FULL and self.reading.confidence - reading.confidence >= LEAST_GAIN
+            is_surer = 1.0 - self.reading.confidence <= LEFT_DOUBT * (1.0 - reading.confidence)
+            is_better = verdict is Verdict.FULL and is_surer
             if not is_better or _says(text) == _says(self.candidate.lesson):
                 self.is_settled = True
                 return
@@ -185,22 +191,41 @@ class PendingCandidates:
         return any(reading.repeats(each) or reading.verdict(each) is Verdict.FULL for each in self._readings.values())
 
 
-def standings_of(candidates: Sequence[SkillCandidate], skills: Skills, *, company: str) -> list[CandidateStanding]:
-    """Compare each candidate with each published skill; the skills are read once."""
+def standings_of(
+    backtests: Sequence[BacktestResult], skills: Skills, *, company: str, since: datetime, own: Mapping[str, float]
+) -> list[CandidateStanding]:
+    """Compare each candidate with each published skill; the skills are read once.
+
+    A skill of a candidate's pattern is as sure as ``own`` says by its id; any other as it was when it was approved,
+    and less where it failed agents since then.
+    """
     found = [
-        CandidateStanding(candidate=each, reading=ParsedClaim.of(each.lesson, confidence=each.confidence))
-        for each in candidates
+        CandidateStanding(
+            candidate=each.candidate, reading=ParsedClaim.of(each.candidate.lesson, confidence=each.confidence)
+        )
+        for each in backtests
     ]
     for skill in skills.stream(company) if found else ():
-        try:
-            text = LessonText.model_validate_json(skill.text)
-        except ValidationError:
+        text = text_of(skill)
+        if text is None:
             continue
-        # The row's confidence is the skill's, whatever its text was made with.
-        reading = ParsedClaim.of(text, confidence=skill.confidence)
+        sure = own.get(skill.skill_id)
+        if sure is None:
+            # The row's confidence is the skill's, whatever its text was made with.
+            votes = skills.votes(company, [skill.skill_id], since=since)
+            sure = applied(skill.confidence, min(0.0, votes.get(skill.skill_id, 0.0)))
+        reading = ParsedClaim.of(text, confidence=sure)
         for each in found:
             each.meet(skill, text, reading)
     return found
+
+
+def text_of(skill: Skill) -> LessonText | None:
+    """Return a skill's text; None when it is of a form that this release cannot read."""
+    try:
+        return LessonText.model_validate_json(skill.text)
+    except ValidationError:
+        return None
 
 
 def waiting(approvals: Approvals, *, company: str, now: datetime) -> PendingCandidates:

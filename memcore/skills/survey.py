@@ -1,8 +1,9 @@
 """Mines a cycle's window: earlier proposals of each pattern, the candidates, and the counts of the rest."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
@@ -20,7 +21,7 @@ from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
 from memcore.skills.candidates import BacktestResult, SkillCandidate, backtest_candidate
 from memcore.skills.publication import ORG_PROMOTION
 from memcore.skills.report import CycleStage
-from memcore.skills.supersession import CandidateStanding, PendingCandidates, medoid, standings_of, waiting
+from memcore.skills.supersession import CandidateStanding, PendingCandidates, medoids, standings_of, text_of, waiting
 
 
 def approval_id_of(company: str, pattern_id: str, number: int) -> str:
@@ -31,7 +32,10 @@ def approval_id_of(company: str, pattern_id: str, number: int) -> str:
 #: Lessons among which one is chosen, each of another agent.
 MAX_LESSONS = 32
 
-#: Candidates tried on the past in one cycle, the surest; the rest is left to the next one.
+#: Texts tried of each pattern, those that agree most with all of its lessons.
+MAX_TEXTS = 3
+
+#: Patterns tried on the past in one cycle, those of most agents.
 MAX_BACKTESTS = 256
 
 
@@ -62,14 +66,24 @@ class PatternMining:
         """Return a cycle's findings, and report the progress."""
         found = Findings()
         on_progress(CycleStage.SEARCHING, None)
-        candidates = self._candidates(cycle, found)
+        texts = self._candidates(cycle, found)
+        candidates = [each for of_pattern in texts for each in of_pattern]
+        own = self._own_skills(candidates, cycle)
         stream = partial(
-            self._ledger.trajectories.stream, self._company, since=cycle.window_start, until=cycle.window_end
+            self._ledger.trajectories.stream_added, self._company, since=cycle.window_start, until=cycle.window_end
         )
-        backtests = backtest_candidate(candidates, _watched(stream, found.counts["trajectories_analyzed"], on_progress))
-        passed = sorted(filter(self._is_proven, backtests), key=lambda backtest: backtest.candidate.rank)
-        found.counts["skipped_by_replay"] = len(backtests) - len(passed)
-        standing = standings_of([backtest.candidate for backtest in passed], self._ledger.skills, company=self._company)
+        watched = _watched(stream, found.counts["trajectories_analyzed"], on_progress)
+        # A pattern's own skill is tried on the same executions as the text that may take its place.
+        results = backtest_candidate([*candidates, *own.values()], watched)
+        tried = iter(results)
+        backtests = [self._best([next(tried) for _ in of_pattern]) for of_pattern in texts]
+        sure = dict(zip(own, (each.confidence for each in results[len(candidates) :]), strict=True))
+        proven = [each for each in backtests if self._is_proven(each)]
+        least = self._config.min_confidence_for_org_promotion
+        passed = sorted((each for each in proven if each.confidence >= least), key=lambda backtest: backtest.rank)
+        found.counts["skipped_by_replay"] = len(backtests) - len(proven)
+        found.counts["skipped_low_confidence"] = len(proven) - len(passed)
+        standing = standings_of(passed, self._ledger.skills, company=self._company, since=cycle.window_start, own=sure)
         found.waiting = waiting(self._ledger.approvals, company=self._company, now=self._clock())
         # After what waits was read: another worker at this cycle may have filed since the candidates were listed.
         docket = zip(passed, standing, strict=True)
@@ -77,45 +91,70 @@ class PatternMining:
         found.standing = self._ledger.skills.count(self._company)
         return found
 
-    def _candidates(self, cycle: Cycle, found: Findings) -> list[SkillCandidate]:
+    def _candidates(self, cycle: Cycle, found: Findings) -> list[list[SkillCandidate]]:
         config, counts = self._config, found.counts
         window = Window(
             since=cycle.window_start,
             until=cycle.window_end,
             min_agents=config.min_agents_seen_pattern,
-            min_confidence=config.min_confidence_for_org_promotion,
         )
         tally = self._ledger.patterns.tally(self._company, window)
-        counts["trajectories_analyzed"] = self._ledger.trajectories.count(
-            self._company, since=cycle.window_start, until=cycle.window_end
-        )
+        executions, of_window = self._ledger.trajectories, {"since": cycle.window_start, "until": cycle.window_end}
+        counts["trajectories_analyzed"] = executions.count_added(self._company, **of_window)
+        every = executions.count(self._company, **of_window)
+        counts["trajectories_unregistered"] = max(0, every - counts["trajectories_analyzed"])
         counts["patterns_found"] = tally.found
         counts["skipped_below_agent_threshold"] = tally.found - tally.shared
-        counts["skipped_low_confidence"] = tally.shared - tally.sure
-        candidates: list[SkillCandidate] = []
+        candidates: list[list[SkillCandidate]] = []
         looked_at = 0
-        for pattern in self._ledger.patterns.surest(self._company, window):
+        for pattern in self._ledger.patterns.shared(self._company, window):
             if len(candidates) == MAX_BACKTESTS:
                 break
             looked_at += 1
-            candidate = self._candidate(pattern, cycle, found)
-            if candidate is not None:
-                candidates.append(candidate)
+            of_pattern = self._of_pattern(pattern, cycle, found)
+            if of_pattern:
+                candidates.append(of_pattern)
         # Executions may have arrived since they were counted.
-        counts["postponed"] = max(0, tally.sure - looked_at)
+        counts["postponed"] = max(0, tally.shared - looked_at)
         return candidates
 
-    def _candidate(self, pattern: Pattern, cycle: Cycle, found: Findings) -> SkillCandidate | None:
+    def _of_pattern(self, pattern: Pattern, cycle: Cycle, found: Findings) -> list[SkillCandidate]:
         pattern_id = ids.pattern_id(company=self._company, kind=str(pattern.kind), key=pattern.key)
         filing = self._next_filing(pattern_id, cycle_id=cycle.cycle_id)
         if isinstance(filing, Approval):
             _noted(filing, cycle, found)
-            return None
-        lesson = medoid(self._lessons(pattern, cycle))
-        if lesson is None:
+            return []
+        lessons = self._lessons(pattern, cycle)
+        texts = medoids(lessons, most=MAX_TEXTS)
+        if not texts:
             found.counts["skipped_without_lesson"] += 1
-            return None
-        return SkillCandidate(pattern_id=pattern_id, approval_id=filing, pattern=pattern, lesson=lesson)
+            return []
+        votes = self._votes([each.memory_id for each in lessons if each.memory_id is not None], cycle)
+        return [
+            SkillCandidate(
+                pattern_id=pattern_id,
+                approval_id=filing,
+                pattern=pattern,
+                lesson=text,
+                votes=math.fsum(votes.values()),
+            )
+            for text in texts
+        ]
+
+    def _own_skills(self, candidates: Sequence[SkillCandidate], cycle: Cycle) -> dict[str, SkillCandidate]:
+        """Return the active skills of the candidates' patterns by id, as candidates, with votes of their own."""
+        patterns = {each.pattern_id: each for each in candidates}
+        found: dict[str, SkillCandidate] = {}
+        for skill in self._ledger.skills.stream(self._company) if candidates else ():
+            candidate, text = patterns.get(skill.pattern_id), text_of(skill)
+            if candidate is not None and text is not None:
+                # Helping does not protect it from a better text; failing weakens it.
+                votes = min(0.0, self._votes([skill.skill_id], cycle).get(skill.skill_id, 0.0))
+                found[skill.skill_id] = replace(candidate, lesson=text, votes=votes)
+        return found
+
+    def _votes(self, skill_ids: Sequence[str], cycle: Cycle) -> dict[str, float]:
+        return self._ledger.skills.votes(self._company, skill_ids, since=cycle.window_start)
 
     def _next_filing(self, pattern_id: str, *, cycle_id: str) -> str | Approval:
         """Return the id under which a pattern may be proposed next, or the proposal that prevents it.
@@ -159,6 +198,11 @@ class PatternMining:
         window = {"since": cycle.window_start, "until": cycle.window_end}
         of_pattern = self._ledger.lessons.of_pattern
         return of_pattern(self._company, pattern.kind, pattern.key, **window, limit=MAX_LESSONS)
+
+    def _best(self, tried: Sequence[BacktestResult]) -> BacktestResult:
+        """Return the first text of a pattern that the past proves and that is sure enough, or else the first one."""
+        least = self._config.min_confidence_for_org_promotion
+        return next((each for each in tried if self._is_proven(each) and each.confidence >= least), tried[0])
 
     def _is_proven(self, backtest: BacktestResult) -> bool:
         config = self._config

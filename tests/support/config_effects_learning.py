@@ -94,6 +94,7 @@ def evolution(place: Place, policy: Policy) -> object:
     """What a scheduled cycle of the evolver proposes, and what is left of old trajectories afterwards."""
     with context_fixture(place, policy, model=Teacher()) as made:
         fleet = Fleet(made.ledger, made.clock)  # type: ignore[arg-type]  # another clock of the tests
+        fleet.work()
         for agents, word, ago in (("abcd", "alpha", 1), ("abcd", "beta", 1), ("ab", "gamma", 1), ("abcd", "delta", 45)):
             text = lesson(condition=f"{word}{word} happens", action=f"{word} {word}s")
             task = {"task_title": f"{word}{word} happens", "task_description": word, "ago": timedelta(days=ago)}
@@ -124,6 +125,7 @@ def skills_approved(place: Place, policy: Policy) -> object:
     """How many proposed skills can be approved, and until when a proposal waits."""
     with context_fixture(place, policy) as made:
         fleet = Fleet(made.ledger, made.clock)  # type: ignore[arg-type]  # as above
+        fleet.work()
         service = SkillApprovals.configured(
             place.settings(), policy, made.ledger, backend=made.backend, clock=made.clock
         )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.models.execution import ExecutionTrace, TerminationReason, Turn
@@ -12,6 +13,9 @@ from support.lessons import lesson
 
 #: Agents that show each of them.
 AGENTS = 4
+
+#: Other tasks of each of these agents.
+USUAL = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +65,21 @@ def many_failures(name: str, number: int) -> tuple[SharedFailure, ...]:
 
 
 def share_failures(ledger: Ledger, company: str, *, at: datetime, failures: Sequence[SharedFailure] = FAILURES) -> None:
-    """Put the failures and their lessons into the ledger, a second apart, the last one a second before that time."""
+    """Put the failures and their lessons into the ledger, a second apart, the last one a second before that time.
+
+    Added agents do other tasks well meanwhile: what is usual, with which failures are compared.
+    """
+    for number in range(AGENTS * USUAL):
+        agent_id, trace_id = f"agent-{number % AGENTS}", f"usual-{number}-{at.isoformat()}"
+        ledger.agents.put(AgentSpec(company=company, agent_id=agent_id))
+        usual = ExecutionTrace(
+            task_id=f"usual-{number}",
+            task_title="Walk the dogs",
+            task_type="usual duty",
+            termination_reason=TerminationReason.COMPLETED,
+            ended_at=at - timedelta(seconds=number + 1),
+        )
+        ledger.trajectories.append(company, Trajectory.of(usual, trace_id=trace_id, agent_id=agent_id))
     for failure in failures:
         drawn = lesson(
             discovery=f"How to mend a {failure.category}.", condition=failure.condition, action=failure.action

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from memcore import ids
 from memcore.config.learning import EvolverConfig
+from memcore.jobs import ApplicationOutcome, AppliedPayload
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.learning.skills import Skill, SkillState
@@ -27,15 +29,18 @@ DISK = "The nightly import stops: no space left on device"
 #: What a chain is made of.
 CHAIN = ("search_invoices", "write_refund")
 
+#: The agents of what is usual, one letter for each execution.
+BACKGROUND = "abcdefgh" * 6
+
 CONFIG = EvolverConfig(enabled=True)
 
 
 #: All that the evolver may call of the ledger.
 READS = {
-    "patterns": {"tally", "surest"},
-    "trajectories": {"stream", "count"},
+    "patterns": {"tally", "shared"},
+    "trajectories": {"stream_added", "count", "count_added"},
     "lessons": {"of_pattern"},
-    "skills": {"stream", "count"},
+    "skills": {"stream", "count", "votes"},
     "approvals": {"get", "page"},
     "shared_log": {"history"},
 }
@@ -57,9 +62,11 @@ class ReadOnlyLedger:
 class Fleet:
     """Agents of one company, their ledger, and evolvers over it."""
 
-    def __init__(self, ledger: Ledger, clock: StoppedClock) -> None:
+    def __init__(self, ledger: Ledger, clock: StoppedClock, *, adds_agents: bool = True) -> None:
         self.ledger = ledger
         self.clock = clock
+        #: Agents that a person need not add any more; None where only the test adds agents.
+        self._added: set[str] | None = set() if adds_agents else None
         self.service = service_of(ledger.approvals)
 
     def execute(
@@ -73,6 +80,9 @@ class Fleet:
         **more: Any,
     ) -> None:
         """An execution, a failure where it has a category, and what the agent learned from it."""
+        if self._added is not None and agent_id not in self._added:
+            self.ledger.agents.put(AgentSpec(company=COMPANY, agent_id=agent_id))
+            self._added.add(agent_id)
         reason = TerminationReason.COMPLETED if category is None else TerminationReason.ERROR
         one = trajectory(trace_id, agent_id=agent_id, termination_reason=reason, error_category=category, **more)
         one = one.model_copy(update={"ended_at": self.clock() - ago})
@@ -104,6 +114,10 @@ class Fleet:
         for number, agent in enumerate(agents):
             self.execute(f"{name}-{agent}-{number}", agent, text=text, turns=turns, **{"task_title": "Talk", **more})
 
+    def work(self) -> None:
+        """Let eight agents do other tasks well: what is usual, with which failures are compared."""
+        self.succeed(BACKGROUND, "work", task_title="Walk the dogs", task_type="walk")
+
     def stand(self, text: LessonText, *, pattern_id: str = "other", skill_id: str = "skill") -> str:
         """Add an active skill that was approved."""
         now = self.clock()
@@ -121,6 +135,18 @@ class Fleet:
             ),
         )
         return skill_id
+
+    def apply(self, skill_id: str, agent: str, outcome: ApplicationOutcome) -> None:
+        """Count that an agent applied a skill, or a lesson of its own, once."""
+        payload = AppliedPayload(
+            company=COMPANY,
+            agent_id=agent,
+            application_id=f"{skill_id} {agent}",
+            skill_id=skill_id,
+            outcome=outcome,
+            applied_at=self.clock(),
+        )
+        assert self.ledger.skills.apply(payload, skill_id=skill_id)
 
     def cycle(self, cycle_id: str = "cycle") -> Cycle:
         now = self.clock()

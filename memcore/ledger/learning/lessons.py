@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, func, select, update
 from memcore.jobs import LessonPayload
 from memcore.ledger.database import Row, checked_key, equals, id_chunks, insert_one, record_of
 from memcore.ledger.learning.patterns import PatternKind
-from memcore.ledger.tables import UNPROPAGATED, lessons, trajectories
+from memcore.ledger.tables import OF_ADDED_AGENT, UNPROPAGATED, lessons, trajectories
 from memcore.ledger.work_items import Work, WorkKey, WorkRecord, add_items, new_item
 from memcore.models.memory import BoundedTime
 
@@ -124,7 +124,10 @@ class Lessons(Work[Lesson]):
     def of_pattern(
         self, company: str, kind: PatternKind, key: str, *, since: datetime, until: datetime, limit: int
     ) -> tuple[Lesson, ...]:
-        """Return the surest lesson of each agent on the executions of a pattern, the surest first, then by id."""
+        """Return the surest lesson of each agent that a person added on a pattern's executions.
+
+        The surest comes first, then the order is by id.
+        """
         category = key if kind is PatternKind.FAILURE else None
         which = equals(trajectories, company=company, error_category=category)
         if kind is PatternKind.SUCCESS:
@@ -135,7 +138,7 @@ class Lessons(Work[Lesson]):
             select(lessons.c.lesson_id, lessons.c.confidence, place)
             .join(trajectories, _SAME)
             .where(which, trajectories.c.ended_at >= since, trajectories.c.ended_at < until)
-            .where(lessons.c.body.is_not(None))
+            .where(lessons.c.body.is_not(None), OF_ADDED_AGENT)
             .subquery("placed")
         )
         # The texts are read of those alone that are returned.

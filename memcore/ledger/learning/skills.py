@@ -1,18 +1,19 @@
 """Skills that a person approved, and how often agents applied them and their own lessons."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Connection, delete, exists, not_, select, update
+from sqlalchemy import Connection, case, delete, exists, func, not_, select, update
 
 from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
 from memcore.ledger.database import CompanyRecords, count_rows, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.organization.shared_log import lock_shared_head
-from memcore.ledger.tables import approvals, skill_applications, skill_counts, skills
+from memcore.ledger.tables import BY_ADDED_AGENT, approvals, skill_applications, skill_counts, skills
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
@@ -164,6 +165,20 @@ class Skills(CompanyRecords[Skill]):
         query = select(skill_counts).where(skill_counts.c.company == company)
         rows = self._database.rows_with(query, skill_counts.c.skill_id, skill_ids)
         return {row["skill_id"]: record_of(Applications, row) for row in rows}
+
+    def votes(self, company: str, skill_ids: Collection[str], *, since: datetime) -> dict[str, float]:
+        """Return for each of these that was applied since then the sum of its agents' votes.
+
+        Each agent that a person added votes once, from -1, it failed each time, to 1, it helped each time.
+        """
+        table = skill_applications.c
+        vote = func.avg(case((table.outcome == "success", 1.0), else_=-1.0)).label("vote")
+        each = select(table.skill_id, vote).where(table.company == company, table.applied_at >= since, BY_ADDED_AGENT)
+        votes = each.group_by(table.skill_id, table.agent_id)
+        found: dict[str, list[float]] = {}
+        for row in self._database.rows_with(votes, table.skill_id, skill_ids):
+            found.setdefault(row["skill_id"], []).append(float(row["vote"]))
+        return {skill_id: math.fsum(cast) for skill_id, cast in found.items()}
 
     def expire_applications(self, company: str, *, before: datetime) -> int:
         """Forget single applications before then, which stay counted, and return how many there were."""

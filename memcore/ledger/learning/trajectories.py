@@ -11,7 +11,7 @@ from memcore import ids
 from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one, record_of
 from memcore.ledger.learning.lessons import open_lesson
 from memcore.ledger.rows import pack, unpack
-from memcore.ledger.tables import trajectories
+from memcore.ledger.tables import OF_ADDED_AGENT, trajectories
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
 from memcore.models.memory import BoundedTime, NotBlankText, StoredKey
@@ -115,14 +115,26 @@ class Trajectories(CompanyRecords[Trajectory]):
         self, company: str, *, agent_id: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> Iterator[Trajectory]:
         """Yield those of a window, newest first; no more than a page is held, and no transaction stays open."""
+        return self._stream(_window(company, agent_id, since, until))
+
+    def stream_added(self, company: str, *, since: datetime, until: datetime) -> Iterator[Trajectory]:
+        """Yield those of agents that a person added, as :meth:`stream` does."""
+        return self._stream(_window(company, None, since, until) & OF_ADDED_AGENT)
+
+    def _stream(self, which: ColumnElement[bool]) -> Iterator[Trajectory]:
         last: Trajectory | None = None
-        while page := self.page(company, agent_id=agent_id, since=since, until=until, before=last):
+        while page := self._page(select(trajectories).where(which), before=last, limit=MAX_PAGE):
             yield from page
             last = page[-1]
 
     def count(self, company: str, *, since: datetime | None = None, until: datetime | None = None) -> int:
         """Return how many a window has."""
         return self._database.count(trajectories, _window(company, None, since, until))
+
+    def count_added(self, company: str, *, since: datetime, until: datetime) -> int:
+        """Return how many of a window are of agents that a person added."""
+        which = _window(company, None, since, until) & OF_ADDED_AGENT
+        return self._database.count(trajectories, which)
 
     def quality_rank(self, company: str, agent_id: str, quality: float, *, since: datetime) -> tuple[int, int]:
         """Return how many of an agent's successes since then have at most this quality, and how many have one."""

@@ -57,7 +57,7 @@ TERMS = Bm25Encoder().encode_query("tea").indices
 EXPERIENCE = experience("e-1", agent_id=AGENT)
 TRAJECTORY = trajectory("e-1", agent_id=AGENT, quality=8.0, turns=(Turn(tools=("shell", "shell")),))
 FIRST = DAWN - timedelta(days=400)
-EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1, min_confidence=0.0)
+EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1)
 QUESTION, PART = f"question of {COMPANY}", f"night of {COMPANY}.0"
 COMPRESSION = ids.compression_id(company=COMPANY, agent_id=AGENT)
 CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
@@ -377,11 +377,17 @@ VIEWS: dict[str, Call] = {
     "experiences.page": lambda ledger, _, c: ledger.experiences.page(c, AGENT),
     "experiences.raw": lambda ledger, _, c: ledger.experiences.raw(c, AGENT),
     "trajectories.count": lambda ledger, _, c: ledger.trajectories.count(c),
+    "trajectories.count_added": lambda ledger, _, c: ledger.trajectories.count_added(
+        c, since=EVER.since, until=EVER.until
+    ),
+    "trajectories.stream_added": lambda ledger, _, c: list(
+        ledger.trajectories.stream_added(c, since=EVER.since, until=EVER.until)
+    ),
     "trajectories.get": lambda ledger, _, c: ledger.trajectories.get(c, TRAJECTORY.id),
     "trajectories.page": lambda ledger, _, c: ledger.trajectories.page(c),
     "trajectories.stream": lambda ledger, _, c: list(ledger.trajectories.stream(c, agent_id=AGENT)),
     "trajectories.quality_rank": lambda ledger, _, c: ledger.trajectories.quality_rank(c, AGENT, 9.0, since=FIRST),
-    "patterns.surest": lambda ledger, _, c: list(ledger.patterns.surest(c, EVER)),
+    "patterns.shared": lambda ledger, _, c: list(ledger.patterns.shared(c, EVER)),
     "patterns.tally": lambda ledger, _, c: ledger.patterns.tally(c, EVER),
     "lessons.get": lambda ledger, _, c: ledger.lessons.get(c, TRAJECTORY.id),
     "lessons.of_pattern": lambda ledger, clock, c: ledger.lessons.of_pattern(
@@ -402,6 +408,7 @@ VIEWS: dict[str, Call] = {
         c, UsageBy.AGENT, since=clock().date() - timedelta(days=9), until=clock().date() + timedelta(days=9)
     ),
     "skills.applications": lambda ledger, _, c: ledger.skills.applications(c, [MEMORY]),
+    "skills.votes": lambda ledger, _, c: ledger.skills.votes(c, [MEMORY], since=FIRST),
     "skills.count": lambda ledger, _, c: ledger.skills.count(c),
     "skills.get": lambda ledger, _, c: ledger.skills.get(c, "old"),
     "skills.page": lambda ledger, _, c: ledger.skills.page(c),

@@ -24,4 +24,6 @@ def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
 
 @pytest.fixture
 def fleet(ledger: Ledger, clock: StoppedClock) -> Fleet:
-    return Fleet(ledger, clock)
+    made = Fleet(ledger, clock)
+    made.work()
+    return made

@@ -6,7 +6,7 @@ import pytest
 from support.ledger_records import COMPANY, StoppedClock, make_fact
 from support.lessons import ANSWER, lesson
 from support.proposals import ADA
-from support.skill_cycles import CONFIG, Fleet, accounted
+from support.skill_cycles import BACKGROUND, CONFIG, DISK, Fleet, accounted
 
 from memcore.config.learning import ApprovalsConfig
 from memcore.errors import MemoryConnectionError
@@ -45,6 +45,7 @@ async def test_what_a_person_rejected_is_left_alone_for_a_window(fleet: Fleet, c
     assert (await fleet.run("second")).proposals_emitted == 0
     assert len(fleet.proposed()) == 1
     clock.advance(timedelta(seconds=1))
+    fleet.succeed(BACKGROUND, "later", task_title="Walk the dogs", task_type="walk")
     for agent in "abcd":
         fleet.execute(f"later-{agent}", agent, category="disk", text=lesson(), task_title=ANSWER["condition"])
     assert (await fleet.run("third")).proposals_emitted == 1
@@ -75,13 +76,16 @@ async def test_what_is_approved_and_on_its_way_is_not_proposed_again(fleet: Flee
 
 async def test_what_was_approved_is_proposed_again_only_as_its_better(fleet: Fleet) -> None:
     fleet.fail()
-    fleet.succeed("a", "well", task_type="disk")
-    await fleet.run("first")
+    fleet.succeed("abcde", "well", task_type="disk", task_title=DISK)
+    config = {"min_confidence_for_org_promotion": 0.5, "min_precision": 0.4}
+    await fleet.run("first", **config)
     executed(fleet, approved(fleet))
-    assert (await fleet.run("second")).skipped_known == 1
+    assert (await fleet.run("second", **config)).skipped_known == 1
     better = lesson(condition=f"{ANSWER['condition']} It is full.", confidence=1.0)
     fleet.fail("efghijklmnop", text=better)
-    report = await fleet.run("third")
+    for agent in "abc":
+        fleet.apply(fleet.ledger.skills.page(COMPANY)[0].skill_id, agent, "failure")
+    report = await fleet.run("third", **config)
     assert (report.proposals_emitted, report.supersessions) == (1, 1)
     (old,) = fleet.ledger.skills.page(COMPANY)
     log = fleet.ledger.shared_log
@@ -97,6 +101,7 @@ async def test_what_was_taken_back_is_left_alone_for_a_window(fleet: Fleet, cloc
     fleet.ledger.skills.retire(COMPANY, fleet.ledger.skills.page(COMPANY)[0].skill_id)
     assert (await fleet.run("second")).skipped_known == 1
     clock.advance(WINDOW)
+    fleet.succeed(BACKGROUND, "later", task_title="Walk the dogs", task_type="walk")
     for agent in "abcd":
         fleet.execute(f"later-{agent}", agent, category="disk", text=lesson(), task_title=ANSWER["condition"])
     assert (await fleet.run("third")).proposals_emitted == 1
@@ -131,7 +136,9 @@ async def test_a_cycle_that_dies_and_comes_again_files_nothing_twice_and_reports
         for name, went_well in ((word, "a"), (f"{word}-again", "ab"[:number])):
             fleet.fail("abcd", name, text=text, task_title=word)
             fleet.succeed(went_well, f"well-{name}", task_type=name)
-    config = CONFIG.model_copy(update={"max_proposals_per_cycle": 3, "min_precision": 0.3})
+    config = CONFIG.model_copy(
+        update={"max_proposals_per_cycle": 3, "min_precision": 0.3, "min_confidence_for_org_promotion": 0.5}
+    )
     dying = SkillEvolver(fleet.ledger, Dying(fleet, left, is_late=is_late), config, company=COMPANY, clock=fleet.clock)
     with pytest.raises(MemoryConnectionError):
         await dying.run(fleet.cycle())

@@ -46,6 +46,7 @@ def outcome(folder: Path, template: Path, made: list[tuple[str, dict[str, Any]]]
     clock = StoppedClock()
     with closing(Ledger.open(copied_urls(template, folder), clock=clock)) as ledger:
         fleet = Fleet(ledger, clock)
+        fleet.work()
         for name, each in made:
             fleet.execute(name, **each)
         report = asyncio.run(fleet.run(**CONFIG))

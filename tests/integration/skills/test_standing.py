@@ -12,7 +12,6 @@ from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Superseded
 from memcore.procedural.records import LessonText
 from memcore.skills.report import MAX_LISTED, Conflict, SkillEvent
-from memcore.skills.supersession import LEAST_GAIN
 
 OTHERWISE = "Leave everything alone and wake the person on call."
 
@@ -115,7 +114,7 @@ async def test_what_a_proposal_of_an_earlier_cycle_says_waits_until_somebody_dec
 
 
 class TestOwnSkill:
-    """The pattern's own skill stands."""
+    """The pattern's own skill stands; both texts are tried on the same executions."""
 
     BETTER = lesson(condition=f"{ANSWER['condition']} It is full.", action=f"{ANSWER['action']} Slowly.")
 
@@ -124,17 +123,30 @@ class TestOwnSkill:
         fleet.stand(weaker(), pattern_id=pattern_of("disk"), skill_id=published(fleet, "own"))
         assert (await fleet.run()).skipped_known == 1
 
-    async def test_a_better_text_that_is_surer_takes_its_place(self, fleet: Fleet) -> None:
-        fleet.fail(text=self.BETTER)
-        fleet.stand(weaker(), pattern_id=pattern_of("disk"), skill_id=published(fleet, "own"))
+    async def test_a_better_text_takes_the_place_of_a_skill_that_helps(self, fleet: Fleet) -> None:
+        # The old one names a part of the case: it says nothing of failures without a device, which have no type either.
+        sure = lesson(condition="device", action=ANSWER["action"], confidence=0.99)
+        own = fleet.stand(sure, pattern_id=pattern_of("disk"), skill_id=published(fleet, "own"))
+        text = lesson(condition="No space left on the device or on the disk")
+        fleet.fail("abcdefgh", text=text, task_type=None, task_title="No space left on the disk")
+        fleet.fail("ij", text=text, task_type=None, task_title="device")
+        for agent in "abcdefgh":
+            fleet.apply(own, agent, "success")
         report = await fleet.run()
         assert (report.proposals_emitted, report.supersessions) == (1, 1)
 
     async def test_a_better_text_that_is_hardly_surer_is_left(self, fleet: Fleet) -> None:
         fleet.fail(text=self.BETTER)
-        own = weaker(confidence=1.0 - LEAST_GAIN / 2)
-        fleet.stand(own, pattern_id=pattern_of("disk"), skill_id=published(fleet, "own"))
+        fleet.stand(weaker(), pattern_id=pattern_of("disk"), skill_id=published(fleet, "own"))
         assert (await fleet.run()).skipped_known == 1
+
+    async def test_a_skill_that_fails_those_who_apply_it_gives_way_to_another_text(self, fleet: Fleet) -> None:
+        fleet.fail(text=self.BETTER)
+        own = fleet.stand(weaker(), pattern_id=pattern_of("disk"), skill_id=published(fleet, "own"))
+        for agent in "ab":
+            fleet.apply(own, agent, "failure")
+        report = await fleet.run()
+        assert (report.proposals_emitted, report.supersessions) == (1, 1)
 
     async def test_another_word_for_it_is_no_contradiction(self, fleet: Fleet) -> None:
         fleet.fail()

@@ -6,7 +6,7 @@ from support.lessons import lesson
 from support.memories import DAWN
 
 from memcore.ledger.learning.lessons import Lesson
-from memcore.skills.supersession import medoid
+from memcore.skills.supersession import medoids
 
 
 def drawn(name: str, condition: str, action: str = "delete exports", confidence: float = 0.8) -> Lesson:
@@ -15,8 +15,7 @@ def drawn(name: str, condition: str, action: str = "delete exports", confidence:
 
 
 def chosen(*lessons: Lesson) -> str | None:
-    text = medoid(lessons)
-    return None if text is None else text.discovery
+    return next((text.discovery for text in medoids(lessons, most=1)), None)
 
 
 def test_the_lesson_in_the_middle_is_taken() -> None:

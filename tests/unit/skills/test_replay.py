@@ -22,7 +22,7 @@ def candidate(
     return SkillCandidate(
         pattern_id=condition,
         approval_id=condition,
-        pattern=Pattern(kind=kind, key=key, occurrences=seen, agents=3, exposure=10),
+        pattern=Pattern(kind=kind, key=key, occurrences=seen, agents=3),
         lesson=lesson(condition=condition),
     )
 
@@ -113,7 +113,8 @@ def test_a_success_helped_where_it_went_well_with_the_same_chain() -> None:
         met("A refund", turns=(Turn(tools=("write", "search")),)),
     ]
     (backtest,) = backtest_candidate([one], lambda: iter(past))
-    assert (backtest.fits, backtest.helped) == (3, 1)
+    # The other chain is another way of working: it says nothing about this one.
+    assert (backtest.fits, backtest.helped) == (2, 1)
 
 
 def test_all_candidates_are_tried_in_two_readings_and_none_in_no_reading() -> None:

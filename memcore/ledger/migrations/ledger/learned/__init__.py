@@ -1,0 +1,1 @@
+"""Revisions of what skills are learned from."""

@@ -1,0 +1,141 @@
+"""How sure it is that a skill would help: bounds on shares, lift over what is usual, outcomes of applications.
+
+A share that was counted is no fact about the next time; a bound says how low, or how high, it may really be. The bounds
+are of E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the American
+Statistical Association 22 (1927). The attributable share is that of O. S. Miettinen, "Proportion of disease caused or
+prevented by a given exposure, trait or intervention", American Journal of Epidemiology 99 (1974).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memcore.ledger.learning.patterns import PatternKind
+from memcore.ledger.learning.trajectories import Trajectory
+
+#: Normal quantile of a bound that holds 95 times in 100.
+_QUANTILE = 1.645
+
+#: Executions of one agent that count, of those that show a pattern: no agent alone makes it sure.
+AGENT_COUNTS = 3
+
+#: How much likelier an agent whom a lesson always helps makes it, in odds, that the lesson helps.
+_VOTE = 3.0
+
+
+def lower_bound(hits: float, of: float) -> float:
+    """Return the least that a share may really be, 0 to 1: 0.0 without a case."""
+    return _wilson(hits, of, -1.0)
+
+
+def upper_bound(hits: float, of: float) -> float:
+    """Return the most that a share may really be, 0 to 1: 1.0 without a case."""
+    return _wilson(hits, of, 1.0)
+
+
+def _wilson(hits: float, of: float, side: float) -> float:
+    if of <= 0.0:
+        return max(0.0, side)
+    share, square = min(1.0, hits / of), _QUANTILE**2
+    centre = share + square / (2 * of)
+    width = _QUANTILE * math.sqrt(share * (1 - share) / of + square / (4 * of * of))
+    return min(1.0, max(0.0, (centre + side * width) / (1 + square / of)))
+
+
+def attributable(hits: Mapping[str, int], executions: int, *, usual_hits: int, usual: int) -> float:
+    """Return the least share of a case's failures that the case itself makes: 1 - 1 / lift, 0.0 without lift.
+
+    The lift is the case's rate of failures over the usual one, of the rest. ``hits`` are the case's failures by agent.
+    """
+    rate = lower_bound(sum(min(each, AGENT_COUNTS) for each in hits.values()), executions)
+    return max(0.0, 1.0 - upper_bound(usual_hits, usual) / rate) if rate > 0.0 else 0.0
+
+
+def success_share(hits: Mapping[str, int], executions: Mapping[str, int], *, usual_hits: int, usual: int) -> float:
+    """Return the least share of a chain's executions that succeed; 0.0 unless it surely beats the usual share.
+
+    ``hits`` and ``executions`` are the chain's, by agent.
+    """
+    scales = [(each, min(1.0, AGENT_COUNTS / number)) for each, number in sorted(executions.items())]
+    succeeded = math.fsum(hits.get(each, 0) * scale for each, scale in scales)
+    share = lower_bound(succeeded, math.fsum(executions[each] * scale for each, scale in scales))
+    return share if share > upper_bound(usual_hits, usual) else 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Usual:
+    """All executions of a window, by task type, and those of them that succeeded."""
+
+    executions: Counter[str | None] = field(default_factory=Counter)
+    successes: Counter[str | None] = field(default_factory=Counter)
+
+    def note(self, trajectory: Trajectory) -> None:
+        """Count an execution."""
+        self.executions[trajectory.task_type] += 1
+        self.successes[trajectory.task_type] += trajectory.error_category is None
+
+
+@dataclass(slots=True, kw_only=True)
+class Evidence:
+    """What speaks for a pattern: executions that could have shown it, and those that did.
+
+    Of failures, a case is a task type, or what the condition fits of the task and the tools: known before a failure.
+
+    Attributes:
+        shown: executions that show the pattern, by task type and agent.
+        tried: of a chain, executions with it, by task type and agent.
+        met: executions that the condition fits, without those of the chain; and those of them with the pattern.
+    """
+
+    kind: PatternKind
+    shown: dict[str | None, Counter[str]] = field(default_factory=dict)
+    tried: dict[str | None, Counter[str]] = field(default_factory=dict)
+    met: Counter[str | None] = field(default_factory=Counter)
+    met_hits: Counter[str] = field(default_factory=Counter)
+    met_successes: Counter[str | None] = field(default_factory=Counter)
+
+    def note(self, trajectory: Trajectory, *, is_shown: bool, is_tried: bool, is_met: bool) -> None:
+        """Count an execution that shows the pattern, has its chain, or that the condition fits."""
+        kind, agent_id = trajectory.task_type, trajectory.agent_id
+        if is_shown:
+            self.shown.setdefault(kind, Counter())[agent_id] += 1
+        if is_tried:
+            self.tried.setdefault(kind, Counter())[agent_id] += 1
+        elif is_met:
+            self.met[kind] += 1
+            self.met_hits[agent_id] += is_shown
+            self.met_successes[kind] += trajectory.error_category is None
+
+    def confidence(self, usual: Usual) -> float:
+        """Return how sure it is, 0 to 1, before anything was applied."""
+        return self._of_failures(usual) if self.kind is PatternKind.FAILURE else self._of_successes(usual)
+
+    def _of_failures(self, usual: Usual) -> float:
+        every, everyone = usual.executions.total(), sum(each.total() for each in self.shown.values())
+        cases = [(self.met_hits, self.met.total())]
+        cases += [(hits, usual.executions[kind]) for kind, hits in self.shown.items() if kind is not None]
+        return max(
+            attributable(hits, of, usual_hits=max(0, everyone - hits.total()), usual=every - of) for hits, of in cases
+        )
+
+    def _of_successes(self, usual: Usual) -> float:
+        # Other ways of doing the same: in executions without a type, the condition says what the same is.
+        of, succeeded = self.met[None], self.met_successes[None]
+        for kind, tried in self.tried.items():
+            if kind is not None:
+                of += usual.executions[kind] - tried.total()
+                succeeded += usual.successes[kind] - self.shown.get(kind, Counter()).total()
+        tried, shown = (sum(each.values(), Counter()) for each in (self.tried, self.shown))
+        return success_share(shown, tried, usual_hits=succeeded, usual=of)
+
+
+def applied(confidence: float, votes: float) -> float:
+    """Return a confidence after applications, by Bayes' rule: each agent votes from -1, it failed, to 1, it helped.
+
+    What has no lift has no confidence that votes could raise.
+    """
+    if not votes or confidence <= 0.0 or confidence >= 1.0:
+        return confidence
+    odds = math.log(confidence / (1 - confidence)) + votes * math.log(_VOTE)
+    return 1 / (1 + math.exp(-odds)) if odds > 0 else math.exp(odds) / (1 + math.exp(odds))

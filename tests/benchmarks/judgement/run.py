@@ -1,0 +1,31 @@
+"""``make bench-judgement``: what memtend decides about memories, held against cases of which the truth is known."""
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.judgement.fleets import fleets  # noqa: E402
+from benchmarks.report import show  # noqa: E402
+
+#: Each measures one kind of decision.
+SECTIONS = {"fleets": fleets}
+
+
+def main(names: list[str]) -> int:
+    """Measure the named sections, or all, and print each figure beside its target."""
+    figures, targets = list[Figure](), list[Target]()
+    for name in names or SECTIONS:
+        measured = SECTIONS[name]()
+        figures += measured[0]
+        targets += measured[1]
+    show(figures, targets, {"python": platform.python_version(), "cores": os.cpu_count()})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

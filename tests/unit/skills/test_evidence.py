@@ -1,0 +1,96 @@
+"""Bounds on shares, lift, and what applications make of them: more evidence never speaks against itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memcore.skills.evidence import AGENT_COUNTS, applied, attributable, lower_bound, success_share, upper_bound
+
+CASES = st.integers(0, 200).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of)))
+SHARES = st.floats(0.01, 0.99)
+VOTES = st.floats(-20.0, 20.0)
+AGENTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), min_size=1)
+
+
+def test_bounds_are_wilsons() -> None:
+    # By hand, with z = 1.645: (p + z2/2n -+ z sqrt(p(1-p)/n + z2/4n2)) / (1 + z2/n).
+    assert lower_bound(8, 10) == pytest.approx(0.5408, abs=1e-4)
+    assert upper_bound(8, 10) == pytest.approx(0.9314, abs=1e-4)
+    assert (lower_bound(0, 0), upper_bound(0, 0)) == (0.0, 1.0)
+    assert lower_bound(4, 4) == pytest.approx(4 / (4 + 1.645**2))
+
+
+@given(case=CASES)
+def test_a_share_lies_between_its_bounds_and_more_hits_raise_both(case: tuple[int, int]) -> None:
+    hits, of = case
+    assert 0.0 <= lower_bound(hits, of) <= upper_bound(hits, of) <= 1.0
+    if of:
+        assert lower_bound(hits, of) <= hits / of + 1e-9
+        assert upper_bound(hits, of) >= hits / of - 1e-9
+    assert lower_bound(hits + 1, of + 1) >= lower_bound(hits, of) - 1e-12
+    assert upper_bound(hits, of + 1) <= upper_bound(hits, of) + 1e-12
+
+
+@given(case=CASES, times=st.integers(1, 9))
+def test_the_same_share_of_more_cases_is_surer(case: tuple[int, int], times: int) -> None:
+    hits, of = case
+    assert lower_bound(times * hits, times * of) >= lower_bound(hits, of) - 1e-12
+
+
+@given(hits=AGENTS, more=st.integers(0, 99), rest=CASES, agent=st.sampled_from("abcdefg"))
+def test_one_failure_more_of_the_case_never_makes_it_less_sure_nor_one_elsewhere_surer(
+    hits: dict[str, int], more: int, rest: tuple[int, int], agent: str
+) -> None:
+    of = sum(hits.values()) + more
+    before = attributable(hits, of, usual_hits=rest[0], usual=rest[1])
+    if hits.get(agent, 0) < AGENT_COUNTS:
+        added = {**hits, agent: hits.get(agent, 0) + 1}
+        assert attributable(added, of + 1, usual_hits=rest[0], usual=rest[1]) >= before - 1e-12
+    assert attributable(hits, of, usual_hits=rest[0] + 1, usual=rest[1] + 1) <= before + 1e-12
+
+
+def test_what_fails_as_often_elsewhere_has_no_confidence_and_a_loud_agent_makes_none() -> None:
+    assert attributable({"a": 3, "b": 3, "c": 3}, 90, usual_hits=90, usual=900) == 0.0
+    quiet = attributable({"a": 1, "b": 1, "c": 3}, 1_000, usual_hits=0, usual=1_000)
+    assert attributable({"a": 1, "b": 1, "c": 900}, 1_000, usual_hits=0, usual=1_000) == quiet < 0.8
+
+
+def test_a_kind_of_work_without_anything_to_compare_with_has_no_confidence() -> None:
+    assert attributable({"a": 3, "b": 3, "c": 3}, 9, usual_hits=0, usual=0) == 0.0
+    assert success_share({"a": 9, "b": 9}, {"a": 9, "b": 9}, usual_hits=0, usual=0) == 0.0
+
+
+def test_a_chain_must_surely_beat_the_other_ways() -> None:
+    agents = dict.fromkeys("abcdef", 3)
+    assert success_share(agents, agents, usual_hits=40, usual=80) == lower_bound(18, 18)
+    assert success_share(agents, agents, usual_hits=80, usual=80) == 0.0
+    # Thirty times by one agent are as sure as three times.
+    loud = {**agents, "a": 30}
+    assert success_share(loud, loud, usual_hits=40, usual=80) == lower_bound(18, 18)
+
+
+@given(tried=AGENTS, data=st.data(), rest=CASES)
+def test_one_success_more_never_makes_a_chain_less_sure(
+    tried: dict[str, int], data: st.DataObject, rest: tuple[int, int]
+) -> None:
+    hits = {each: data.draw(st.integers(0, number)) for each, number in tried.items()}
+    agent = data.draw(st.sampled_from(sorted(tried)))
+    before = success_share(hits, tried, usual_hits=rest[0], usual=rest[1])
+    more = ({**hits, agent: hits[agent] + 1}, {**tried, agent: tried[agent] + 1})
+    assert success_share(*more, usual_hits=rest[0], usual=rest[1]) >= before - 1e-12
+
+
+@given(confidence=SHARES, votes=VOTES, more=st.floats(0.0, 5.0))
+def test_a_success_never_lowers_confidence_and_a_failure_never_raises_it(
+    confidence: float, votes: float, more: float
+) -> None:
+    assert 0.0 <= applied(confidence, votes) <= 1.0
+    assert applied(confidence, votes + more) >= applied(confidence, votes) - 1e-12
+    assert applied(confidence, 0.0) == confidence
+
+
+def test_an_agent_that_is_always_helped_makes_it_three_times_as_likely() -> None:
+    assert applied(0.5, 1.0) == pytest.approx(0.75)
+    assert applied(0.5, -1.0) == pytest.approx(0.25)
+    # What has no lift is no pattern, whatever is said of it.
+    assert applied(0.0, 20.0) == 0.0
