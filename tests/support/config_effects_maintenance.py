@@ -316,6 +316,7 @@ EFFECTS = {
         enabled=Effect(judged_run, value=False, given=_NO_ZOOM),
         max_loss=Effect(judged_run, 1.0, _NO_ZOOM),
         prompt_tokens=Effect(judged_run, 50, _NO_ZOOM),
+        ask_model=Effect(maintenance_run, value=True, given=_LLM),
     ),
     **_under(
         "memory.consolidation.condense",

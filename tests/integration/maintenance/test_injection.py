@@ -15,7 +15,13 @@ from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import AGENT, COMPANY, FILLER, SUMMARISED, MaintenanceFixture, comparable, memory
 from support.thorough import THOROUGH, also_thorough, sized
 
-from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, RetentionConfig
+from memcore.config.maintenance import (
+    ArchivalConfig,
+    ConsolidationConfig,
+    DualModeConfig,
+    GateConfig,
+    RetentionConfig,
+)
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Deferred, Done, Outcome
 from memcore.ledger.attempt import LEASE_LENGTH
@@ -47,6 +53,7 @@ def policy(strategy: str) -> ConsolidationConfig:
         max_memories_per_agent=6,
         group_max_entries=3,
         max_removed_fraction=1.0,
+        gate=GateConfig(ask_model=strategy == "llm"),
         archival=ArchivalConfig(
             enabled=True,
             age_threshold_days=30,
@@ -118,7 +125,7 @@ class FaultFreeResult:
         assert world.run(run.run_id).counts["enforced"] > 0
         assert isinstance(world.model, FakeSummarizer)
         fault_free = cls(world, faults, await left(world, strategy), world.model.keys)
-        assert len(fault_free.questions) == {"dual_mode": 6, "llm": 3}.get(strategy, 0)
+        assert len(fault_free.questions) == {"dual_mode": 6, "llm": 6}.get(strategy, 0)
         return fault_free
 
     def points(self, *, with_ledger: bool) -> list[int]:

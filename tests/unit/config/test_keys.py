@@ -111,6 +111,7 @@ memory.consolidation.max_removed_floor 20
 memory.consolidation.first_runs_fraction 0.1
 memory.consolidation.journal_days 7
 memory.consolidation.restored_hold_days 1
+memory.consolidation.gate.ask_model False
 memory.consolidation.gate.enabled True
 memory.consolidation.gate.max_loss 0.02
 memory.consolidation.gate.prompt_tokens 1000
