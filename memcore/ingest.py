@@ -140,14 +140,16 @@ class Ingestor:
         A place serves a search that looks what was said beside a memory, and no more: after a redelivery, or when two
         workers store into one session at once, numbers may be left out or come twice.
         """
-        sessions = {(each.entry.agent_id, each.lineage.session_id) for each in records if each.lineage.session_id}
+        sessions = {
+            (each.entry.agent_id, session_id) for each in records if (session_id := each.lineage.session_id) is not None
+        }
         following = {
             session: await self.backend.count_where(Where(agent_id=session[0], session_id=session[1]))
             for session in sorted(sessions)
         }
         numbered: dict[str, MemoryRecord] = {}
         for each in sorted(records, key=lambda each: each.entry.created_at):
-            session = each.entry.agent_id, each.lineage.session_id
+            session = each.entry.agent_id, each.lineage.session_id or ""
             if session in following:
                 numbered[each.entry.id] = replace(each, extra={**each.extra, SEQUENCE_KEY: following[session]})
                 following[session] += 1

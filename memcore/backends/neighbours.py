@@ -6,9 +6,11 @@ The weights are round, and measured over the candidates of a search (docs/benchm
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_label
+from memcore.records import SEQUENCE_KEY, MemoryRecord
 
 #: Share of the score of the memory before and of the one after in the same session.
 _BESIDE = 0.1
@@ -41,6 +43,18 @@ class Remark:
     session_id: str | None = None
     sequence: int | None = None
     source: str | None = None
+
+    @classmethod
+    def of(cls, record: MemoryRecord) -> Self:
+        """Return a record as its neighbours see it."""
+        entry, sequence = record.entry, record.extra.get(SEQUENCE_KEY)
+        return cls(
+            text=entry.content,
+            agent_id=entry.agent_id,
+            session_id=record.lineage.session_id,
+            sequence=sequence if isinstance(sequence, int) else None,
+            source=entry.metadata.source,
+        )
 
 
 def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mapping[str, Remark]) -> dict[str, float]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memcore.backends.fusion import Hit, RankedLists
+from memcore.backends.neighbours import Remark
 from memcore.backends.protocol import VectorBackend
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.models.memory import MemoryEntry, MemoryQuery
@@ -34,6 +35,7 @@ class ShadowMemories:
         self._backend = backend
         self._encoder = Bm25Encoder()
         self._entries: list[MemoryEntry] = []
+        self._remarks: list[Remark] = []
         self._places: dict[str, int] = {}
         self._summary_ids: dict[int, str] = {}
         self._dense = np.zeros((0, 0), dtype=np.float32)
@@ -67,7 +69,7 @@ class ShadowMemories:
         vectors = {entry.id: one for entry, one in zip(bare, made, strict=True)}
         self._grow(len(fresh), [record.vectors or vectors[record.entry.id] for record in fresh])
         for record in fresh:
-            self._append(record.entry, record.vectors or vectors[record.entry.id])
+            self._append(record, record.vectors or vectors[record.entry.id])
         return made
 
     def __contains__(self, record: MemoryRecord) -> bool:
@@ -97,6 +99,7 @@ class ShadowMemories:
     def drop_last(self) -> None:
         """Remove the memory that was added last."""
         entry = self._entries.pop()
+        self._remarks.pop()
         self._own[self._places.pop(entry.id)] = False
         for index in self._last_terms:
             self._rows[index].pop()
@@ -180,6 +183,7 @@ class ShadowMemories:
                 cosine=float(near[place]),
                 bm25=float(worded[place]),
                 summary_id=self._summary_ids.get(place),
+                remark=self._remarks[place],
             )
             for place in places
         )
@@ -204,9 +208,10 @@ class ShadowMemories:
         self._own = np.concatenate([self._own, np.zeros(room, dtype=np.bool_)])
         self._archived = np.concatenate([self._archived, np.zeros(room, dtype=np.bool_)])
 
-    def _append(self, entry: MemoryEntry, vectors: Vectors) -> None:
-        place = len(self._entries)
+    def _append(self, record: MemoryRecord, vectors: Vectors) -> None:
+        place, entry = len(self._entries), record.entry
         self._entries.append(entry)
+        self._remarks.append(Remark.of(record))
         self._places[entry.id] = place
         self._dense[place] = vectors.dense
         self._own[place], self._archived[place] = True, False

@@ -78,10 +78,10 @@ def current() -> tuple[list[Figure], list[Target]]:
         strategy = ContextInjectionStrategy.from_policy(policy_of(stack.settings), backend=backend, clock=lambda: START)
         targets = list[Target]()
         for name, pairs in (("of one wording", same_words), ("in other words", reworded)):
-            first = [runner.run(_is_newer_first(backend, pair)) for pair in pairs]
+            ahead = [runner.run(_is_newer_first(backend, pair)) for pair in pairs]
             dated = [runner.run(_are_both_dated(strategy, pair)) for pair in pairs]
             targets += [
-                _target(f"{len(pairs)} changes {name}: the newer first, %", first, _NEWER_FIRST),
+                _target(f"{len(pairs)} changes {name}: the newer first, %", ahead, _NEWER_FIRST),
                 _target(f"{len(pairs)} changes {name}: both with dates in a prompt, %", dated, _BOTH_DATED),
             ]
         wrong = [

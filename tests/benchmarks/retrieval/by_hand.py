@@ -98,7 +98,7 @@ class ByHand:
         there, known = np.isfinite(fused), np.where(np.isfinite(fused), fused, 0.0)
         names = re.findall(r"\w+", question.lower())
         found = fused.copy()
-        for at in np.flatnonzero(there):
+        for at in np.flatnonzero(there).tolist():
             turn = self._turns[at]
             for other in (at - 1, at + 1):
                 if 0 <= other < len(self._turns) and self._turns[other].session_id == turn.session_id:
