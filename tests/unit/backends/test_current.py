@@ -50,3 +50,13 @@ def test_of_three_values_the_newest_is_as_good_as_the_best() -> None:
     )
     found = newer_first("Where does Ada sit?", {"first": 1.0, "second": 0.95, "third": 0.91}, memories)
     assert found == {"first": 1.0, "second": 1.0, "third": 1.0}
+
+
+def test_names_that_share_a_part_are_not_one_subject() -> None:
+    memories = said(
+        wanted=("walrus_3 fails: 1. read it 2. end it 3. call it again.", 60),
+        other=("walrus_45 fails: 1. read it 2. end it 3. call it again.", 2),
+        longer=("walrus_30 fails: 1. read it 2. end it 3. call it again.", 1),
+    )
+    scores = {"wanted": 1.0, "other": 0.95, "longer": 0.94}
+    assert newer_first('Why does "walrus_3" fail?', scores, memories) == {**scores, "longer": 0.95}
