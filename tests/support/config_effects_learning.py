@@ -256,7 +256,7 @@ EFFECTS = {
     **_under(
         "memory.procedural.evolver",
         enabled=Effect(evolution, value=True),
-        min_confidence_for_org_promotion=Effect(evolution, 0.5, EVOLVER),
+        min_confidence_for_org_promotion=Effect(evolution, 0.99, EVOLVER),
         min_agents_seen_pattern=Effect(evolution, 2, EVOLVER),
         max_proposals_per_cycle=Effect(
             evolution, 1, {**EVOLVER, "memory.procedural.evolver.min_confidence_for_org_promotion": 0.5}

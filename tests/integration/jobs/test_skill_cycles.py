@@ -15,7 +15,7 @@ from support.fault_injection import AT_CALLS, Crash, Faults
 from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY, StoppedClock, copied_urls
 from support.running_stack import wait_until
-from support.shared_failures import FAILURES, share_failures
+from support.shared_failures import AGENTS, FAILURES, USUAL, share_failures
 
 from memcore import ids
 from memcore.approvals import ApprovalService, EffectRegistry
@@ -61,7 +61,7 @@ def check(ledger: Ledger, cycle_id: str, where: str = "") -> None:
     assert cycle is not None, where
     assert cycle.report is not None, where
     assert cycle.report["proposals_emitted"] == len(FAILURES), where
-    assert cycle.report["trajectories_analyzed"] == 4 * len(FAILURES), where
+    assert cycle.report["trajectories_analyzed"] == AGENTS * (len(FAILURES) + USUAL), where
     filed = Counter(each.proposal.details["pattern_id"] for each in ledger.approvals.page(COMPANY))
     assert sorted(filed.values()) == [1] * len(FAILURES), where
 

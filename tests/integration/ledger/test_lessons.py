@@ -11,6 +11,7 @@ from support.ledger_records import COMPANY, StoppedClock, finish_lesson, open_le
 from support.memories import DAWN
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkState
@@ -109,9 +110,12 @@ def test_what_was_stored_is_passed_on_once(ledger: Ledger, clock: StoppedClock) 
 def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_its_window(
     ledger: Ledger, clock: StoppedClock
 ) -> None:
+    for agent_id in ("ada", "bob", "eve"):
+        ledger.agents.put(AgentSpec(company=COMPANY, agent_id=agent_id))
     failed: dict[str, Any] = {"termination_reason": TerminationReason.ERROR, "error_category": "disk"}
     tools: dict[str, Any] = {"turns": (Turn(tools=("search", "write")),)}
     tasks = {
+        "invented": trajectory("invented", agent_id="mallory", **failed),
         "sure": trajectory("sure", **failed),
         "unsure": trajectory("unsure", agent_id="bob", **failed),
         "less": trajectory("less", agent_id="bob", **failed),
@@ -121,7 +125,17 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
         "good": trajectory("good", **tools),
         "bad": trajectory("bad", agent_id="eve", **tools, **failed),
     }
-    sure = {"sure": 0.9, "unsure": 0.6, "less": 0.5, "bad": 0.7, "late": 0.95, "other": 0.9, "good": 0.8, "mute": None}
+    sure = {
+        "invented": 0.99,
+        "sure": 0.9,
+        "unsure": 0.6,
+        "less": 0.5,
+        "bad": 0.7,
+        "late": 0.95,
+        "other": 0.9,
+        "good": 0.8,
+        "mute": None,
+    }
     for name, made in tasks.items():
         ledger.trajectories.append(COMPANY, made, lesson_at=clock())
         text = None if name == "mute" else "{}"
