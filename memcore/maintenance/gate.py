@@ -95,7 +95,9 @@ class Gate:
         self._answers = answers if asks_model(snapshot.policy) else None
         # A store without an index of archived memories finds none in a prompt.
         has_archive = archive_index_of(snapshot.backend) is not None
-        self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive})
+        # Nor is anything held back: a drawn question may have little evidence, and a group would stay by chance.
+        least = {"min_evidence": 0.0, "min_relevance": 0.0}
+        self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive, **least})
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._shadow: ShadowMemories | None = None
         self._prompts: ContextInjectionStrategy | None = None

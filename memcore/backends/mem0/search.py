@@ -278,8 +278,9 @@ class Reader:
             rows, _ = pager.page(None, query.limit)
             return tuple(record.entry for record in to_records(rows))
         question = self._question(query.text, has_sparse=self._plan.is_hybrid)
-        # Of vectors alone no more than are wanted; in a sum, what is behind these may have neighbours that are not.
-        dense = _least(query) if self._plan.is_hybrid else query.limit
+        # Nearly no more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose
+        # similarity is known without this list, is behind them in the sum too. Not so when its words count as well.
+        dense = _least(query) if self._plan.has_words_of_dense else max(query.limit, MOST_JUDGED)
         (found,) = self._asked([scope], question, now=now, dense=dense, sparse=_least(query))
         near, words = found.similarities(), found.bm25()
         if self._plan.is_hybrid:
