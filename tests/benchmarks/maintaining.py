@@ -166,7 +166,7 @@ class MaintenanceRuns:
             for name, seen, policy in (("merging", without, _CONDENSE), ("gated", gated, _GATED)):
                 self._fill(f"{name}-{turn}", size, days_old=30, mark=f"merging {turn}")
                 done = self._maintenance_run(f"{name}-{turn}", seen, policy=policy)
-                assert done.facts["consolidated"] > 0.9 * size
+                assert done.facts["consolidated"] > 0.85 * size  # the gate refuses some
         return without, gated
 
     def repeating(self, size: int) -> RunSamples:
