@@ -35,6 +35,7 @@ from support.skill_cycles import CONFIG, Fleet  # noqa: E402
 from memcore import ids  # noqa: E402
 from memcore.config.urls import LedgerUrls  # noqa: E402
 from memcore.jobs import LessonPayload  # noqa: E402
+from memcore.ledger.agents import AgentSpec  # noqa: E402
 from memcore.ledger.database import Database  # noqa: E402
 from memcore.ledger.learning.skills import SkillState  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
@@ -105,6 +106,9 @@ def _cycle(folder: Path, name: str, size: int, *, seed: int) -> dict[str, Any]:
     home.mkdir()
     urls = sqlite_urls(home)
     migrate(urls)
+    with closing(Ledger.open(urls)) as ledger:
+        for number in range(AGENTS):
+            ledger.agents.put(AgentSpec(company=COMPANY, agent_id=f"agent-{number}"))
     _fill(urls, size, seed=seed)
     child = [sys.executable, __file__, "cycle", urls.ledger, urls.journal]
     answer = subprocess.run(child, check=True, capture_output=True, text=True)

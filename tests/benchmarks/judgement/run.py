@@ -1,5 +1,6 @@
 """``make bench-judgement``: what memtend decides about memories, held against cases of which the truth is known."""
 
+import logging
 import os
 import platform
 import sys
@@ -20,6 +21,8 @@ SECTIONS = {"evidence": evidence, "current": current, "fleets": fleets}
 
 def main(names: list[str]) -> int:
     """Measure the named sections, or all, and print each figure beside its target."""
+    # A simulated fleet has many conflicts, and each is an event.
+    logging.getLogger("memcore").setLevel(logging.ERROR)
     figures, targets = list[Figure](), list[Target]()
     for name in names or SECTIONS:
         measured = SECTIONS[name]()
