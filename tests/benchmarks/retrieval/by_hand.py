@@ -20,6 +20,12 @@ from memcore.embedding.protocol import Embedder
 #: BM25's constants and the candidates of each list, as the documentation names them.
 _K1, _B, _AVERAGE, _CANDIDATES = 0.5, 0.4, 64.0, 50
 
+#: Candidates by meaning where a turn's words need no such list, and turns among which the newer comes first.
+_FIRST = 20
+
+#: How alike two turns are of which the newer comes first, and how near its score is.
+_ALIKE, _NEAR = 0.4, 0.9
+
 #: RRF's constant.
 _RRF_K = 60
 
@@ -78,11 +84,11 @@ class ByHand:
         words = self._bm25(question, everybody or self._own)
         near, worded = _first(cosines, _CANDIDATES), [at for at in _first(words, _CANDIDATES) if words[at] > 0.0]
         fused = np.full(len(cosines), -np.inf)
-        for at in {*near, *worded}:
+        for at in {*near[: _CANDIDATES if has_all_words else _FIRST], *worded}:
             bm25 = words[at] / words[worded[0]] if worded and (has_all_words or at in worded) else 0.0
             share = dense_weight if worded else 1.0
             fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
-        fused = self._in_context(question, fused)
+        fused = self._newer_first(question, self._in_context(question, fused))
         ranks = np.zeros(len(cosines))
         for ranked in (near, worded):
             ranks[ranked] += 1.0 / (_RRF_K + 1 + np.arange(len(ranked)))
@@ -107,6 +113,18 @@ class ByHand:
             if set(re.findall(r"\w+", turn.speaker.lower())) <= set(names):
                 found[at] *= _NAMED
             found[at] *= 1.0 + _LONG * min(1.0, len(turn.stored_text.encode()) / _LONG_BYTES)
+        return found
+
+    def _newer_first(self, question: str, fused: _Numbers) -> _Numbers:
+        """Give the newer of two turns that say nearly the same of the question the score of the older."""
+        asked, found = set(Tokenizer().query_terms(question)), fused.copy()
+        first = [at for at in _first(fused, _FIRST) if np.isfinite(fused[at])]
+        for older, newer in ((one, other) for place, one in enumerate(first) for other in first[place + 1 :]):
+            ours, theirs = set(self._own.counts[older]), set(self._own.counts[newer])
+            is_alike = 2 * len(ours & theirs) >= _ALIKE * (len(ours) + len(theirs))
+            is_same = bool(ours & asked) and ours & asked == theirs & asked and fused[newer] >= _NEAR * fused[older]
+            if self._turns[newer].at > self._turns[older].at and is_same and is_alike:
+                found[newer] = max(found[newer], found[older])
         return found
 
     def _bm25(self, question: str, rarity_of: Words) -> _Numbers:
