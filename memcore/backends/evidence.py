@@ -13,8 +13,8 @@ from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_sentences
 from memcore.models.memory import MemoryEntry
 
-#: Best evidence below which a question has no answer in a store, unless the policy says otherwise. At most 5 of 100
-#: questions about something else reach it (make bench-judgement).
+#: Best evidence below which a question has no answer in a store, unless the policy says otherwise. Of questions about
+#: other people and things none reaches it, of those of other conversations 8 in 100 (make bench-judgement).
 DEFAULT_MIN_EVIDENCE = 0.45
 
 #: Cosine up to which similarity is chance, where nobody measured it; the default embedder's, rounded.

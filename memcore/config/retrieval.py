@@ -59,7 +59,7 @@ class MemoryRetrievalConfig(Frozen):
             1.0. Where one share is left out, it is what the other leaves.
         recency_decay_rate: the exponential decay of recency per hour.
         personal_boost: added to the relevance of the agent's own memories, over shared ones.
-        min_relevance: the least combined score of a memory that is injected.
+        min_relevance: the least combined score of a memory that is injected; under ``weighted`` on evidence's scale.
         min_evidence: the least evidence that a search or a prompt needs of its best memory, or nothing is found; 0.0
             finds the nearest memories whatever they say.
         max_memories: the most memories that are injected.

@@ -7,13 +7,12 @@ with and without the replacement, through the product's own ranking and packing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import cast
 
+from memcore.backends.evidence import terms_of
 from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_backend_of
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import AnswerMissingError
 from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.probes import (
@@ -32,8 +31,6 @@ from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
-
-_tokenizer = Tokenizer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +56,10 @@ class Verdict:
     is_refused: bool
 
 
-@lru_cache(maxsize=4_096)
-def _terms(text: str) -> frozenset[str]:
-    # The memories of a prompt are mostly those of the prompt before.
-    return frozenset(_tokenizer.terms(text))
-
-
 def answers(prompt: str, probe: Probe) -> bool:
     """Return whether one memory of a prompt has the answer, and a word of the question."""
-    wanted = _terms(probe.question)
-    memories = (_terms(each.partition(">\n")[2]) for each in prompt.split(f"\n</{TAG_MEMORY_ENTRY}>"))
+    wanted = terms_of(probe.question)
+    memories = (terms_of(each.partition(">\n")[2]) for each in prompt.split(f"\n</{TAG_MEMORY_ENTRY}>"))
     return any(probe.answer in memory and not wanted.isdisjoint(memory) for memory in memories)
 
 

@@ -344,7 +344,7 @@ def fleets() -> tuple[list[Figure], list[Target]]:
 
 
 def details(seeds: Sequence[int]) -> Iterator[str]:
-    """Yield what was proposed wrongly and what was missed, for whoever tunes."""
+    """Yield what was proposed wrongly and what was missed, for those who tune."""
     for seed in seeds:
         world = judged(seed)
         yield f"{seed}: {world.right} right of {world.proposed}, {world.known} known"
