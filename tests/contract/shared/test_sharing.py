@@ -32,6 +32,11 @@ async def test_what_one_publishes_all_find_with_its_publisher(backend: Sharing, 
     assert found.created_at == clock()
 
 
+async def test_a_question_about_something_else_finds_nothing(backend: Sharing) -> None:
+    await backend.publish("ada", reported("Deploys freeze on Fridays"))
+    assert await seen(backend, MemoryQuery(text="quantum chromodynamics lattice")) == {}
+
+
 async def test_a_query_narrows_what_is_found(backend: Sharing, clock: StoppedClock) -> None:
     await backend.publish("ada", reported("memory one", metadata=MemoryMetadata(tags=("red",))))
     clock.now += timedelta(days=1)

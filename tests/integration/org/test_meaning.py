@@ -57,6 +57,15 @@ async def test_a_fact_that_shares_no_word_with_the_question_is_found_by_meaning(
         assert (await found(memory, question))[0] == fact
 
 
+async def test_a_fact_about_something_else_is_no_answer_unless_the_nearest_is_asked_for(
+    memory: LedgerOrgMemory,
+) -> None:
+    await memory.write(request("Deployments happen on Tuesdays"), author=GRACE)
+    assert await memory.query(OrgMemoryQuery(context="which database do we use")) == ()
+    assert len(await memory.query(OrgMemoryQuery(context="which database do we use", min_evidence=0.0))) == 1
+    assert len(await memory.query(OrgMemoryQuery(context="when do deployments happen"))) == 1
+
+
 async def test_words_still_count(memory: LedgerOrgMemory) -> None:
     await written(memory)
     # A number says nothing to the embedder that it does not say of other numbers.

@@ -1,0 +1,96 @@
+"""What the store's searches and prompts show: nothing without evidence, the newer first, and what stands beside."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from support.hashing_embedder import HashingEmbedder
+from support.memories import DAWN, NOW, StoppedClock, new_agent, record
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.config import Mem0Config
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.models.memory import MemoryQuery, MemoryScores
+from memcore.records import SEQUENCE_KEY, Lineage
+from memcore.retrieval.context import ContextInjectionStrategy
+
+NONSENSE = "quantum chromodynamics lattice"
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def backend(place: Mem0Config, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
+    made = Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
+    await made.connect()
+    yield made
+    await made.disconnect()
+
+
+async def search(backend: Mem0Backend, agent: str, text: str, **more: object) -> list[str]:
+    query = MemoryQuery.model_validate({"text": text, **more})
+    return [entry.content for entry in await backend.retrieve(agent, query)]
+
+
+async def prompt(backend: Mem0Backend, agent: str, text: str, config: MemoryRetrievalConfig | None = None) -> str:
+    strategy = ContextInjectionStrategy(backend=backend, config=config or MemoryRetrievalConfig(), clock=lambda: NOW)
+    messages = await strategy.prepare_messages(agent, text, 500)
+    return messages[-1].content if messages else ""
+
+
+async def test_nonsense_finds_nothing(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent, "The payment queue pages at 500 messages.")])
+    assert await search(backend, agent, NONSENSE) == []
+    assert await prompt(backend, agent, NONSENSE) == ""
+    # What is asked for by name is the nearest, whatever it says.
+    assert len(await search(backend, agent, NONSENSE, min_evidence=0.0)) == 1
+    anything = MemoryRetrievalConfig(min_evidence=0.0, min_relevance=0.0)
+    assert "payment queue" in await prompt(backend, agent, NONSENSE, anything)
+
+
+async def test_scores_are_said_and_may_be_asked_for(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent, "The payment queue pages."), record(agent, "The queue at the bakery.")])
+    (best, other) = await backend.retrieve(agent, MemoryQuery(text="payment queue"))
+    assert best.scores is not None
+    assert other.scores is not None
+    assert best.scores.final == 1.0
+    assert 0.0 < (other.scores.keyword or 0.0) < (best.scores.keyword or 0.0) < 1.0
+    least = MemoryScores(keyword=best.scores.keyword)
+    assert await search(backend, agent, "payment queue", min_scores=least) == [best.content]
+    assert await search(backend, agent, "payment queue", min_relevance=1.0) == [best.content]
+
+
+async def test_the_newer_of_two_values_comes_first_in_searches_and_prompts(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    old, new = "The phone number of Ada is 555 01.", "The phone number of Ada is 555 99 these days, she says."
+    await backend.store_many([record(agent, old, created_at=DAWN), record(agent, new, created_at=DAWN + DAY)])
+    question = "What is the phone number of Ada?"
+    assert await search(backend, agent, question) == [new, old]
+    shown = await prompt(backend, agent, question)
+    assert shown.index(new) < shown.index(old)
+
+
+async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend) -> None:
+    asked, answer, other = "Where does the yacht lie?", "My yacht is in Riga.", "The yacht race is on TV."
+    for place in (1, None):
+        agent = new_agent()
+        said = [(asked, 0), (answer, place), (other, 7)]
+        await backend.store_many(
+            [
+                record(
+                    agent,
+                    text,
+                    created_at=DAWN + minute * timedelta(minutes=1),
+                    lineage=Lineage(session_id="s"),
+                    extra=None if sequence is None else {SEQUENCE_KEY: sequence},
+                )
+                for minute, (text, sequence) in enumerate(said)
+            ]
+        )
+        found = await search(backend, agent, "where does the yacht lie")
+        assert found[0] == asked
+        # Without its place the answer is one of two that say as much, and the older.
+        assert (found.index(answer) < found.index(other)) is (place is not None)
