@@ -58,6 +58,7 @@ TESTS = {
         "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
         "tests/integration/backends/test_rankings.py",
     ),
+    "gate": ("tests/integration/maintenance/test_gate.py", "tests/integration/maintenance/test_on_mem0.py"),
     "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
     "attempts": (f"{LEDGER}/test_attempt.py", "tests/unit/tasks/test_synthesize.py"),
@@ -99,6 +100,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if said := terms & asked:", "if said := asked:"),
         ("following[session] += 1", "following[session] += 0"),
         ("for each in sorted(records, key=lambda each: each.entry.created_at):", "for each in records:"),
+    ),
+    *_of(
+        "gate",
+        ("missed = [probe for probe in probes if probe not in kept]", "missed = list[Probe]()"),
+        ("is_refused = has_failed or figures.loss > self._config.max_loss", "is_refused = has_failed"),
+        ("has_failed |= failed_before", "has_failed |= False"),
+        (
+            "return not answers or any(terms is None or not answers.isdisjoint(terms) for terms in said)",
+            "return not answers or any(terms is None for terms in said)",
+        ),
     ),
     *_of(
         "proposals",
