@@ -59,6 +59,10 @@ TESTS = {
         "tests/integration/backends/test_rankings.py",
     ),
     "gate": ("tests/integration/maintenance/test_gate.py", "tests/integration/maintenance/test_on_mem0.py"),
+    "succession": (
+        "tests/contract/backends/test_succession.py", "tests/integration/jobs/test_intake.py",
+        "tests/unit/backends/test_current.py",
+    ),
     "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
     "attempts": (f"{LEDGER}/test_attempt.py", "tests/unit/tasks/test_synthesize.py"),
@@ -94,8 +98,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)", "return True"),
         ("return any(words and asked.issuperset(words) for words in names)", "return any(names)"),
         (
-            "is_newer = memories[newer][1] > memories[older][1] and scores[newer] >= _NEAR * scores[older]",
-            "is_newer = memories[newer][1] > memories[older][1]",
+            "is_newer = is_newer and scores[newer] >= _NEAR * scores[older]",
+            "is_newer = is_newer and True",
         ),
         ("if said := terms & asked:", "if said := asked:"),
         ("following[session] += 1", "following[session] += 0"),
@@ -110,6 +114,14 @@ MUTANTS: tuple[Mutant, ...] = (
             "return not answers or any(terms is None or not answers.isdisjoint(terms) for terms in said)",
             "return not answers or any(terms is None for terms in said)",
         ),
+    ),
+    *_of(
+        "succession",
+        ("if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.created_at):", "if False:"),
+        ("best[newer] = max(best[newer], scores[key])", "best[newer] = best[newer]"),
+        ("best[key] = min(best[key], _BEHIND * best[chains[key][0]])", "best[key] = best[key]"),
+        ("found.put_beside({str(row.id): row.payload or {} for row in rows})", "return"),
+        ("await mark_superseded(self.backend, stored)", "del stored"),
     ),
     *_of(
         "proposals",
