@@ -609,7 +609,7 @@ class RecordedQuery(Frozen):
     asked_at: BoundedTime
 
 
-class QueriesPayload(_FirstVersion, task="memory.query.record", queue=Queue.CONTROL):
+class QueryPayload(_FirstVersion, task="memory.query.record", queue=Queue.CONTROL):
     """Questions that were asked of any agents of one company.
 
     Attributes:

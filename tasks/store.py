@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from memcore.ingest import WriteResult
-from memcore.jobs import Dead, Done, Outcome, QueriesPayload, Retry, Skipped, StoreItem, StorePayload, UsePayload
+from memcore.jobs import Dead, Done, Outcome, QueryPayload, Retry, Skipped, StoreItem, StorePayload, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
 from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, WRITE_LIMITS, job
@@ -45,8 +45,8 @@ def count(payload: UsePayload, job_context: JobContext) -> Outcome:
     return Done(facts={"counted": counted, "passed_over": len(payload.uses) - counted})
 
 
-@job(QueriesPayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY, is_repeated=True)
-def record_queries(payload: QueriesPayload, job_context: JobContext) -> Outcome:
+@job(QueryPayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY, is_repeated=True)
+def record_queries(payload: QueryPayload, job_context: JobContext) -> Outcome:
     """Keep the questions while the policy says so: an engine may have read an older one."""
     if not job_context.policy.memory.retrieval.record_queries:
         return Skipped(reason="the policy keeps no questions (memory.retrieval.record_queries)")

@@ -49,7 +49,7 @@ from memcore.jobs import (
     FineTunePayload,
     MaintenancePayload,
     Payload,
-    QueriesPayload,
+    QueryPayload,
     Queue,
     RecordedQuery,
     StoreItem,
@@ -309,7 +309,7 @@ class MemoryClient:
         ones again keeps nothing twice.
         """
         with naming_fields():
-            payload = QueriesPayload(company=self._company, queries=tuple(queries))
+            payload = QueryPayload(company=self._company, queries=tuple(queries))
         return self.send(payload, f"{len(payload.queries)} questions", track=False)
 
     def record_experience(

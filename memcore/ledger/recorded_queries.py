@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, true
 
 from memcore import ids
 from memcore.jobs import RecordedQuery
@@ -46,10 +46,10 @@ class RecordedQueries(Records[RecordedQuery]):
                 older = table.query_id.in_(newest.offset(MOST_QUERIES))
                 connection.execute(delete(recorded_queries).where(mine, older))
 
-    def of(self, company: str, agent_id: str, *, since: datetime) -> tuple[RecordedQuery, ...]:
-        """Return the agent's questions that were asked since then, the newest first."""
+    def of(self, company: str, agent_id: str, *, since: datetime | None = None) -> tuple[RecordedQuery, ...]:
+        """Return the agent's questions that were asked since then, or all, the newest first."""
         table, mine = recorded_queries.c, equals(recorded_queries, company=company, agent_id=agent_id)
-        query = select(recorded_queries).where(mine, table.asked_at >= since)
+        query = select(recorded_queries).where(mine, true() if since is None else table.asked_at >= since)
         return self._all(query.order_by(table.asked_at.desc(), table.query_id))
 
     def forget(self, company: str, agent_id: str) -> int:
