@@ -81,8 +81,8 @@ class MemoryRetrievalConfig(Frozen):
             all that was found.
         record_queries: whether the questions of prompts and searches are kept, up to 1,000 characters each and the
             newest 200 of an agent, with the ids of the memories shown: the gate asks them again. Once it is off, the
-            next sweep deletes them.
-        query_days: days for which they are kept.
+            next expiry deletes them.
+        query_days: days for which recorded questions are kept.
         sparse: whether the keyword index is searched beside the vectors.
         sparse_term_weight: how a repeated word counts in the keyword index: ``saturated`` as in BM25, ``raw`` as in the
             reference.

@@ -65,7 +65,8 @@ def lessons(
 def questions(
     command: JsonCommand,
     agent_id: AgentArgument,
-    forget: Annotated[bool, typer.Option(help="Delete them all.")] = False,  # an option
+    *,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete them all.")] = False,
 ) -> None:
     """Show the recorded questions of an agent, newest first, or delete them."""
     with command.ledger() as ledger:
