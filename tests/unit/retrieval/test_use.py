@@ -215,3 +215,17 @@ def test_questions_wait_for_the_broker_the_newest_ones(caplog: pytest.LogCapture
     assert max(map(len, questions.batches)) == MAX_QUERIES
     assert {each.message for each in caplog.records} == {"memory.query.deferred"}
     assert "question 1" not in caplog.text
+
+
+def test_a_question_that_is_asked_again_while_it_is_sent_is_sent_again() -> None:
+    shown: list[tuple[str, ...]] = []
+
+    def send(queries: Sequence[RecordedQuery], /) -> None:
+        shown.extend(each.memory_ids for each in queries)
+        if len(shown) == 1:
+            recorder.record_query("ada", "Who pays?", ["b"], at=NOW)
+
+    with BufferedUseRecorder(Sink(), send_queries=send, flush_seconds=0.01) as recorder:
+        recorder.record_query("ada", "Who pays?", ["a"], at=NOW)
+        wait_until(lambda: len(shown) == 2, what="the question again")
+    assert shown == [("a",), ("b",)]
