@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from .finetune.deployment import ActiveEmbedderSnapshot as ActiveEmbedderSnapshot
     from .finetune.evaluate import EvalMetrics as EvalMetrics
     from .finetune.preflight import PreflightResult as PreflightResult
+    from .jobs import RecordedQuery as RecordedQuery
     from .jobs import Use as Use
     from .ledger.finetune_runs import FineTuneRun as FineTuneRun
     from .llm.protocol import CompletionProvider as CompletionProvider
@@ -213,6 +214,7 @@ if TYPE_CHECKING:
     from .retrieval.ranking import fuse_ranked_lists as fuse_ranked_lists
     from .retrieval.ranking import rank_memories as rank_memories
     from .retrieval.usage import BufferedUseRecorder as BufferedUseRecorder
+    from .retrieval.usage import QueryRecorder as QueryRecorder
     from .retrieval.usage import UseRecorder as UseRecorder
     from .service import MemoryService as MemoryService
     from .skills.report import EvolverReport as EvolverReport

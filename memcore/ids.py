@@ -72,6 +72,11 @@ def question_id(*, company: str, agent_id: str, purpose: str, model: str, about:
     return _derive("question", company, agent_id, purpose, model, *about)
 
 
+def query_id(*, question: str) -> str:
+    """Return the id of a recorded question, in an agent's table of them."""
+    return _derive("query", question)
+
+
 def run_id(*, company: str, agent_id: str, job: str, planned_at: str) -> str:
     """Return the id of the one run of a job that was planned for an agent at a time."""
     return _derive("run", company, agent_id, job, planned_at)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
 
 from memcore.clock import Clock
@@ -16,7 +16,16 @@ from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
-from memcore.models.memory import AgentId, BoundedTime, Key, MemoryStoreRequest, NewMetadata, StoredKey, is_uuid
+from memcore.models.memory import (
+    AgentId,
+    BoundedTime,
+    Key,
+    MemoryStoreRequest,
+    NewMetadata,
+    OneLine,
+    StoredKey,
+    is_uuid,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -572,3 +581,39 @@ class UsePayload(_FirstVersion, task="memory.use.record", queue=Queue.CONTROL):
 
     batch_id: Key
     uses: tuple[Use, ...] = Field(min_length=1, max_length=MAX_USES)
+
+
+#: Longest question that is recorded, in characters; a longer one is a document, and no question that comes again.
+MAX_QUESTION_CHARS = 1_000
+
+#: Most memories that are recorded of a question, the best ones.
+MAX_SHOWN = 40
+
+#: Most questions in one job, about 700 KB of JSON at most.
+MAX_QUERIES = 64
+
+
+class RecordedQuery(Frozen):
+    """A question that was asked of an agent's memories, and what was shown.
+
+    Attributes:
+        agent_id: the agent.
+        question: the question, in one line.
+        memory_ids: the memories that were shown, the best ones first; of an archived one its summary too.
+        asked_at: when it was asked last.
+    """
+
+    agent_id: AgentId
+    question: Annotated[NotBlankStr, StringConstraints(max_length=MAX_QUESTION_CHARS), OneLine] = Field(repr=False)
+    memory_ids: tuple[Key, ...] = Field(min_length=1, max_length=MAX_SHOWN)
+    asked_at: BoundedTime
+
+
+class QueryPayload(_FirstVersion, task="memory.query.record", queue=Queue.CONTROL):
+    """Questions that were asked of any agents of one company.
+
+    Attributes:
+        queries: the questions.
+    """
+
+    queries: tuple[RecordedQuery, ...] = Field(min_length=1, max_length=MAX_QUERIES)

@@ -31,6 +31,9 @@ def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetim
     ledger.trajectories.expire(company, before=now - learned)
     ledger.lessons.expire(company, before=now - learned)
     ledger.skills.expire_applications(company, before=now - learned)
+    retrieval = policy.memory.retrieval
+    asked = timedelta(days=retrieval.query_days) if retrieval.record_queries else timedelta(0)
+    ledger.recorded_queries.expire(company, before=now - asked)
     ledger.syntheses.forget(company)
     undoable = now - timedelta(days=consolidation.journal_days)
     ledger.answers.expire(company, before=undoable)

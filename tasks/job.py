@@ -61,7 +61,8 @@ class Job:
     Attributes:
         needs: the company's service that the function gets behind the payload; None for a function without one.
         retry_after: wait before it is tried again after a passing error.
-        is_repeated: a ledger row or beat sends the job again, so that a message that is given up loses nothing.
+        is_repeated: a message that is given up becomes no dead letter: a ledger row or beat sends the job again, or it
+            holds a person's questions, which nobody misses.
     """
 
     payload: type[BasePayload]

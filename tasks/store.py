@@ -1,11 +1,11 @@
-"""Store job, which writes an engine's memories, and use job, which counts how often memories were used."""
+"""Store job, which writes an engine's memories; use job, which counts their uses; query job, which keeps questions."""
 
 import concurrent.futures
 from collections.abc import Sequence
 from datetime import timedelta
 
 from memcore.ingest import WriteResult
-from memcore.jobs import Dead, Done, Outcome, Retry, Skipped, StoreItem, StorePayload, UsePayload
+from memcore.jobs import Dead, Done, Outcome, QueryPayload, Retry, Skipped, StoreItem, StorePayload, UsePayload
 from memcore.models.memory import refusal
 from tasks.context import JobContext
 from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, WRITE_LIMITS, job
@@ -43,3 +43,12 @@ def count(payload: UsePayload, job_context: JobContext) -> Outcome:
     """Count the batch once, however often its message comes."""
     counted = job_context.ledger.uses.count(payload.company, payload.batch_id, payload.uses)
     return Done(facts={"counted": counted, "passed_over": len(payload.uses) - counted})
+
+
+@job(QueryPayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY, is_repeated=True)
+def record_queries(payload: QueryPayload, job_context: JobContext) -> Outcome:
+    """Keep the questions while the policy says so: an engine may have read an older one."""
+    if not job_context.policy.memory.retrieval.record_queries:
+        return Skipped(reason="the policy keeps no questions (memory.retrieval.record_queries)")
+    job_context.ledger.recorded_queries.record(payload.company, payload.queries)
+    return Done(facts={"recorded": len(payload.queries)})

@@ -64,6 +64,7 @@ class AsyncMemoryClient:
     evolve_now = awaited(MemoryClient.evolve_now)
     finetune = awaited(MemoryClient.finetune)
     record_use = awaited(MemoryClient.record_use)
+    record_queries = awaited(MemoryClient.record_queries)
     record_experience = awaited(MemoryClient.record_experience)
     distill = awaited(MemoryClient.distill)
     applied = awaited(MemoryClient.applied)

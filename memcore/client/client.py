@@ -49,7 +49,9 @@ from memcore.jobs import (
     FineTunePayload,
     MaintenancePayload,
     Payload,
+    QueryPayload,
     Queue,
+    RecordedQuery,
     StoreItem,
     StorePayload,
     StoreRateLimiter,
@@ -299,6 +301,16 @@ class MemoryClient:
         with naming_fields():
             payload = UsePayload(company=self._company, batch_id=batch_id or ids.new_id(), uses=tuple(uses))
         return self.send(payload, f"{len(payload.uses)} uses", job_id=payload.batch_id, track=False)
+
+    def record_queries(self, queries: Iterable[RecordedQuery]) -> JobReceipt:
+        """Report questions that were asked of memories, up to 64 in one call; workers keep them if their policy does.
+
+        Hand this method to a BufferedUseRecorder, as :meth:`record_use`. Raises what store raises; sending the same
+        ones again keeps nothing twice.
+        """
+        with naming_fields():
+            payload = QueryPayload(company=self._company, queries=tuple(queries))
+        return self.send(payload, f"{len(payload.queries)} questions", track=False)
 
     def record_experience(
         self, agent_id: str, *, track: bool = True, **fields: Unpack[ExperienceFields]

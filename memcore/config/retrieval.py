@@ -79,6 +79,10 @@ class MemoryRetrievalConfig(Frozen):
             under ``weighted`` alone.
         passages: whether long memories are cut to the sentences that match the question, where a prompt has no room for
             all that was found.
+        record_queries: whether the questions of prompts and searches are kept, up to 1,000 characters each and the
+            newest 200 of an agent, with the ids of the memories shown: the gate asks them again. Once it is off, the
+            next expiry deletes them.
+        query_days: days for which recorded questions are kept.
         sparse: whether the keyword index is searched beside the vectors.
         sparse_term_weight: how a repeated word counts in the keyword index: ``saturated`` as in BM25, ``raw`` as in the
             reference.
@@ -118,6 +122,8 @@ class MemoryRetrievalConfig(Frozen):
     dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
     zoom: bool = True
     passages: bool = True
+    record_queries: bool = False
+    query_days: int = Field(default=30, ge=1, le=365)
     sparse: bool = True
     sparse_term_weight: SparseTermWeight = SparseTermWeight.SATURATED
     diversity_penalty_enabled: bool = False

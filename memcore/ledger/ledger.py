@@ -26,6 +26,7 @@ from memcore.ledger.organization.approvals import Approvals
 from memcore.ledger.organization.audit import Audit
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
+from memcore.ledger.recorded_queries import RecordedQueries
 from memcore.ledger.runs import Runs
 from memcore.ledger.work_items import WorkItems
 
@@ -47,6 +48,7 @@ class Ledger:
         self.shared_log = SharedLog(ledger, clock=clock)
         self.syntheses = Syntheses(ledger, clock=clock)
         self.consolidation_groups = ConsolidationGroups(ledger, clock=clock)
+        self.recorded_queries = RecordedQueries(ledger, clock=clock)
         self.answers = Answers(ledger, clock=clock)
         self.approvals = Approvals(ledger, clock=clock)
         self.experiences = Experiences(ledger, clock=clock)

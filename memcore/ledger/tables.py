@@ -203,6 +203,17 @@ answers = _table(
     Index("answers_oldest", "company", "asked_at"),
 )
 
+#: Questions that were asked of agents' memories, with the ids of what was shown; only where the policy keeps them.
+recorded_queries = _table(
+    "recorded_queries",
+    *_key("company", "agent_id", "query_id"),
+    Column("question", Text, nullable=False),
+    Column("memory_ids", json_document(), nullable=False),
+    Column("asked_at", UtcDateTime, nullable=False),
+    Index("recorded_queries_newest", "company", "agent_id", "asked_at"),
+    Index("recorded_queries_oldest", "company", "asked_at"),
+)
+
 #: What each agent's models used on a day (UTC), reserved before a call and settled after it: the budget's account.
 model_spending = _table(
     "model_spending",

@@ -1,13 +1,15 @@
 """The gate: a lossy summary replaces memories only if a prompt still answers what they answered.
 
 Probes are questions on the words that tell an original from the agent's other memories: names, numbers, dates, rare
-words; and those that a model asked for, where the policy says so. Each is asked of a shadow of the agent's memories,
-with and without the replacement, through the product's own ranking and packing.
+words; and, where the policy says so, those that were asked before and those that a model asks for. Each is asked of a
+shadow of the agent's memories, with and without the replacement, through the product's own ranking and packing.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import islice
 from typing import cast
 
 from memcore.backends.evidence import terms_of
@@ -15,6 +17,7 @@ from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_ba
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import AnswerMissingError
+from memcore.jobs import RecordedQuery
 from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.probes import (
     LATER_FROM,
@@ -25,6 +28,7 @@ from memcore.maintenance.probes import (
     probe_question,
     probes_in,
     probes_of,
+    recorded_probe,
 )
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
@@ -95,6 +99,7 @@ class Gate:
         least = {"min_evidence": 0.0, "min_relevance": 0.0}
         self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive, **least})
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
+        self._recorded: dict[str, list[RecordedQuery]] = {}
         self._shadow: ShadowMemories | None = None
         self._prompts: ContextInjectionStrategy | None = None
         self._judged = 0
@@ -111,6 +116,7 @@ class Gate:
             return None
         agent_id = self._snapshot.agent_id
         if self._shadow is None or self._prompts is None:
+            self._recorded = self._read_recorded()
             self._shadow = await ShadowMemories.of(self._backend, agent_id)
             self._prompts = ContextInjectionStrategy(
                 backend=cast("MemoryBackend", self._shadow), config=self._retrieval, clock=lambda: self._snapshot.now
@@ -126,7 +132,8 @@ class Gate:
         texts = [source.entry.content for source in sources]
         most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
         drawn = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
-        probes = tuple(dict.fromkeys((*await self._asked_for(sources), *drawn)))
+        recorded = islice(self._asked_before(sources, shadow.rarity), most)
+        probes = tuple(dict.fromkeys((*recorded, *await self._asked_for(sources), *drawn)))
         self._judged += 1
         terms: defaultdict[str, set[str]] = defaultdict(set)
         for probe in probes:
@@ -161,6 +168,27 @@ class Gate:
             [ArchivedCopy(archival_id=each.entry.id, summary_id=summary.entry.id, record=each) for each in sources],
         )
         return replace(summary, vectors=made[0]) if made else summary
+
+    def _read_recorded(self) -> dict[str, list[RecordedQuery]]:
+        """Return the agent's recorded questions, the newest first, by the memories that were shown."""
+        found: dict[str, list[RecordedQuery]] = {}
+        if self._retrieval.record_queries:
+            snapshot = self._snapshot
+            since = snapshot.now - timedelta(days=self._retrieval.query_days)
+            for query in snapshot.ledger.recorded_queries.of(snapshot.company, snapshot.agent_id, since=since):
+                for memory_id in query.memory_ids:
+                    found.setdefault(memory_id, []).append(query)
+        return found
+
+    def _asked_before(self, sources: Sequence[MemoryRecord], rarity: Callable[[str], float]) -> Iterator[Probe]:
+        """Yield the recorded questions for which one of these memories was shown, the newest first."""
+        texts: dict[RecordedQuery, list[str]] = {}
+        for source in sources:
+            for query in self._recorded.get(source.entry.id, ()):
+                texts.setdefault(query, []).append(source.entry.content)
+        for query in sorted(texts, key=lambda each: each.asked_at, reverse=True):
+            if (probe := recorded_probe(query.question, texts[query], rarity=rarity)) is not None:
+                yield probe
 
     async def _asked_for(self, sources: Sequence[MemoryRecord]) -> tuple[Probe, ...]:
         """Return a model's probes; none where it was not asked about these memories, or its answer is of no use."""

@@ -1,4 +1,4 @@
-"""Probes: questions on memories that are to be merged, drawn from their words, or asked for from a model."""
+"""Probes: questions on memories that are to be merged, recorded, asked for from a model, or drawn from their words."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,12 +52,7 @@ def probes_of(
     They ask about sentences that the summary does not say word for word, or about all where it says all: what it keeps
     is seldom lost. They are spread evenly.
     """
-    every = [
-        (f"{label.when} {label.who} {sentence}", sentence in summary)
-        for text in texts
-        for label, rest in part_rows(text)
-        for sentence in part_sentences(rest)
-    ]
+    every = [(passage, sentence in summary) for passage, sentence in _sentences(texts)]
     passages = [text for text, is_kept in every if not is_kept] or [text for text, _ in every]
     bounds = [number * len(passages) // most for number in range(most + 1)]
     found: dict[Probe, None] = {}
@@ -68,6 +63,31 @@ def probes_of(
         if probe := next(filter(None, probes), None):
             found[probe] = None
     return tuple(found)
+
+
+def recorded_probe(question: str, texts: Sequence[str], *, rarity: Callable[[str], float]) -> Probe | None:
+    """Return a question that was really asked, with the most telling word that the best sentence for it says beside it.
+
+    The best one shares the rarest words with the question. None where no sentence of the texts shares a word with it
+    and says another: nobody could tell whether it was answered.
+    """
+    asked = frozenset(_tokenizer.terms(question))
+    best, answer = 0.0, None
+    for passage, _ in _sentences(texts):
+        words = _telling_words(passage, rarity)
+        shared = sum(rarity(word) for _, term, word in words if term in asked)
+        said = next((term for _, term, _ in words if term not in asked), None)
+        if said is not None and shared > best:
+            best, answer = shared, said
+    return None if answer is None else Probe(question=question, answer=answer)
+
+
+def _sentences(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each sentence of the texts, with the day and the person of its line and without."""
+    for text in texts:
+        for label, rest in part_rows(text):
+            for sentence in part_sentences(rest):
+                yield f"{label.when} {label.who} {sentence}", sentence
 
 
 def _probe(passage: str, rarity: Callable[[str], float]) -> Probe | None:

@@ -61,7 +61,7 @@ class AsyncMemory:
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
     ) -> tuple[MemoryEntry, ...]:
         query = checked_query(text, filters)
-        return await (await self._reader.open()).backend.retrieve(agent_id, query)
+        return await (await self._reader.open()).search(agent_id, query)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         return await (await self._reader.open()).backend.get(agent_id, memory_id)

@@ -137,7 +137,7 @@ class Memory:
             MemoryConfigError: a library for reading is missing, or the configured backend cannot be read from here.
         """
         query = checked_query(text, filters)
-        return self._read(lambda opened: opened.backend.retrieve(agent_id, query))
+        return self._read(lambda opened: opened.search(agent_id, query))
 
     def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return one memory, None when the agent has none with this id; raises as ``search``."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from memcore.client.client import MemoryClient
+from memcore.clock import utc_now
 from memcore.extras import naming_extras
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.models.memory import MemoryEntry, MemoryQuery
     from memcore.retrieval.context import ContextInjectionStrategy
     from memcore.retrieval.usage import BufferedUseRecorder
 
@@ -29,6 +31,17 @@ class Opened:
     backend: "MemoryBackend"
     strategy: "ContextInjectionStrategy"
     recorder: "BufferedUseRecorder"
+    keeps_queries: bool
+
+    async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
+        """Return what the store finds, and keep the question where the policy says so."""
+        found = await self.backend.retrieve(agent_id, query)
+        if query.text is not None and self.keeps_queries:
+            from memcore.retrieval.protocol import Degrading, Source  # noqa: PLC0415  # see Reader
+
+            with Degrading(Source.QUERY_RECORDER, agent_id):
+                self.recorder.record_query(agent_id, query.text, [entry.id for entry in found], at=utc_now())
+        return found
 
 
 class Reader:
@@ -75,9 +88,14 @@ class Reader:
             from memcore.retrieval.usage import BufferedUseRecorder  # noqa: PLC0415  # see above
 
             backend = self._open_backend()
-        recorder = BufferedUseRecorder(self._client.record_use)
-        strategy = ContextInjectionStrategy.from_policy(self._policy, backend=backend, use_recorder=recorder)
-        return Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder)
+        keeps = self._policy.memory.retrieval.record_queries
+        recorder = BufferedUseRecorder(
+            self._client.record_use, send_queries=self._client.record_queries if keeps else None
+        )
+        strategy = ContextInjectionStrategy.from_policy(
+            self._policy, backend=backend, use_recorder=recorder, query_recorder=recorder
+        )
+        return Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder, keeps_queries=keeps)
 
 
 def load_environment() -> "tuple[Settings, Policy]":

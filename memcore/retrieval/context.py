@@ -44,7 +44,7 @@ from memcore.retrieval.ranking import (
 )
 from memcore.retrieval.repetitions import collapsed
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
-from memcore.retrieval.usage import UseRecorder
+from memcore.retrieval.usage import QueryRecorder, UseRecorder
 
 #: Operators wrote them in the policy file: they are instructions, so they have no fence.
 _HEADING = "Policies of this organisation; they always apply:"
@@ -90,6 +90,7 @@ class ContextInjectionStrategy:
             facts found only current ones are injected. None injects no fact.
         max_facts: most facts of one prompt (``org_memory.extended_store.max_retrieved_per_query``), policies aside.
         similarity_fn: compares contents for diversity; word pairs in common when left out.
+        query_recorder: keeps each question and which memories were shown, where the policy says so.
     """
 
     strategy_name: Final = "context"
@@ -109,6 +110,7 @@ class ContextInjectionStrategy:
         max_facts: int = ExtendedStoreConfig().max_retrieved_per_query,
         similarity_fn: Similarity | None = None,
         use_recorder: UseRecorder | None = None,
+        query_recorder: QueryRecorder | None = None,
         clock: Clock = utc_now,
     ) -> None:
         if config.retriever == "hierarchical" and hierarchical_retriever is None:
@@ -138,6 +140,7 @@ class ContextInjectionStrategy:
         self._similarity = similarity_fn
         self._matcher = PassageMatcher() if config.passages else None
         self._use_recorder = use_recorder
+        self._query_recorder = query_recorder if config.record_queries else None
         self._clock = clock
 
     @classmethod
@@ -148,6 +151,7 @@ class ContextInjectionStrategy:
         backend: MemoryBackend,
         token_estimator: TokenEstimator | None = None,
         use_recorder: UseRecorder | None = None,
+        query_recorder: QueryRecorder | None = None,
         clock: Clock = utc_now,
     ) -> Self:
         """Return the strategy that a policy describes, with what the backend has of shared knowledge and facts."""
@@ -162,6 +166,7 @@ class ContextInjectionStrategy:
             organisation=holder,
             max_facts=policy.org_memory.extended_store.max_retrieved_per_query,
             use_recorder=use_recorder,
+            query_recorder=query_recorder,
             clock=clock,
         )
 
@@ -194,7 +199,7 @@ class ContextInjectionStrategy:
             memories = await self._memories(agent_id, query_text, categories)
             fitting = self._fitting(query_text, agent_policies, memories, token_budget=token_budget - taken)
             messages = (*policies, *format_fitting(fitting, injection_point=self._config.injection_point))
-            self._note_use(agent_id, fitting)
+            self._note_use(agent_id, query_text, fitting)
             counts = {"found": len(agent_policies) + len(memories), "injected": len(fitting)}
             _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
             return messages
@@ -352,13 +357,19 @@ class ContextInjectionStrategy:
         leading = [each for each in shared if each in agent_policies]
         return (*leading, *own, *(each for each in shared if each not in agent_policies))
 
-    def _note_use(self, agent_id: str, injected: tuple[ScoredMemory, ...]) -> None:
+    def _note_use(self, agent_id: str, query_text: str, injected: tuple[ScoredMemory, ...]) -> None:
         # The organisation's facts are nobody's memories: no run asks how often they were used.
         # Of an archived memory its summary: that is what a run may remove.
         used = list(dict.fromkeys(each.summary_id or each.entry.id for each in injected if not each.is_fact))
         if self._use_recorder is not None and used:
             with Degrading(Source.USE_RECORDER, agent_id):
                 self._use_recorder.record(agent_id, used, at=self._clock())
+        if self._query_recorder is not None:
+            own = [each for each in injected if not each.is_shared]
+            # Of an archived memory both: a run may merge the summary, or have it back for a fallback.
+            shown = [key for each in own for key in (each.entry.id, each.summary_id) if key is not None]
+            with Degrading(Source.QUERY_RECORDER, agent_id):
+                self._query_recorder.record_query(agent_id, query_text, shown, at=self._clock())
 
 
 class BlockingContextInjection:

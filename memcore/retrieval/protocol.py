@@ -169,6 +169,8 @@ class RetrievalEvent(StrEnum):
     USE_DEFERRED = "memory.use.deferred"
     #: More uses waited than the recorder holds; the oldest record stays, this one was not counted.
     USE_DROPPED = "memory.use.dropped"
+    #: Questions could not be sent; they are kept and tried again.
+    QUERY_DEFERRED = "memory.query.deferred"
 
 
 _log = logging.getLogger(__name__)
@@ -187,6 +189,7 @@ class Source(StrEnum):
     FILTER = "filter"
     DIVERSITY = "diversity"
     USE_RECORDER = "use_recorder"
+    QUERY_RECORDER = "query_recorder"
     #: Any other part: a question or an estimator that breaks its contract.
     PIPELINE = "pipeline"
 

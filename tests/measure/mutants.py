@@ -69,6 +69,11 @@ TESTS = {
     "work items": (
         f"{LEDGER}/test_finetune_runs.py", f"{LEDGER}/test_work_dispatch.py", f"{LEDGER}/test_work_items.py",
     ),
+    "questions": (
+        f"{LEDGER}/test_recorded_queries.py", f"{MAINTENANCE}/test_recorded_queries.py", "tests/unit/tasks/test_use.py",
+        "tests/unit/retrieval/test_context.py", "tests/unit/retrieval/test_use.py",
+        "tests/unit/maintenance/test_probes.py",
+    ),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
 }  # fmt: skip
 
@@ -87,6 +92,17 @@ def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    *_of(
+        "questions",
+        ("if self._retrieval.record_queries:", "if True:"),
+        ("recorded = islice(self._asked_before(sources, shadow.rarity), most)", "recorded = ()"),
+        ("self._query_recorder = query_recorder if config.record_queries else None", "self._query_recorder = None"),
+        ("if not job_context.policy.memory.retrieval.record_queries:", "if False:"),
+        ("older = table.query_id.in_(newest.offset(MOST_QUERIES))", "older = table.query_id.in_([])"),
+        ("where=insert.excluded.asked_at > table.asked_at,", "where=None,"),
+        ("ledger.recorded_queries.expire(company, before=now - asked)", "del asked"),
+        ("if self._queries.get(key) is query:", "if key in self._queries:"),
+    ),
     *_of(
         "evidence",
         ("judged = candidates[:MOST_JUDGED]", "judged = candidates"),

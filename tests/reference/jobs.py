@@ -5,6 +5,7 @@ from memcore.jobs import (
     MAX_PAYLOAD_BYTES,
     Payload,
     Queue,
+    RecordedQuery,
     StoreItem,
     Use,
 )
@@ -25,6 +26,7 @@ def reference() -> str:
         *((f"`{job.name}`", job.payload) for job in all_jobs() if issubclass(job.payload, Payload)),
         ("An item of `memory.store.write`", StoreItem),
         ("A use of `memory.use.record`", Use),
+        ("A question of `memory.query.record`", RecordedQuery),
     ]
     parts += [f"### {title}\n\n{summary(model)}\n\n{_fields(model)}" for title, model in shown]
     return "\n\n".join(parts)
@@ -49,10 +51,10 @@ def _jobs() -> str:
     rows = []
     for job in all_jobs():
         soft, hard = (limit.total_seconds() for limit in (job.limits.soft, job.limits.hard))
-        again = "the ledger or beat" if job.is_repeated else "a dead letter"
+        again = "" if job.is_repeated else "yes"
         row = (f"`{job.name}`", f"`{job.queue}`", f"{soft:.0f}", f"{hard:.0f}", str(job.limits.attempts), again)
         rows.append(row)
-    return table(("job", "queue", "soft limit, s", "hard limit, s", "attempts", "given up, it is kept by"), rows)
+    return table(("job", "queue", "soft limit, s", "hard limit, s", "attempts", "a dead letter if given up"), rows)
 
 
 def _sizes() -> str:

@@ -10,18 +10,22 @@ from memcore.backends.fusion import RankedLists
 from memcore.backends.mem0.backend import Mem0Backend, encoder_of
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConfigError, OrgMemoryAccessDeniedError
+from memcore.jobs import QueryPayload, RecordedQuery
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry
 from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactCategory, SeniorityLevel
 from memcore.org.search import record_of
 from memcore.org.service import LedgerOrgMemory
 from memcore.retrieval.context import ContextInjectionStrategy
-from support.config_effects import Effect, Place, Scene
+from scheduler.expire import expire_company
+from support.config_effects import Effect, Place, Scene, context_fixture
 from support.hashing_embedder import HashingEmbedder
 from support.memories import NOW
 from support.organization_facts import GRACE, agent, request
 from support.scored_memories import entry
 from support.search_backends import HybridBackend, hits, near
+from tasks.store import record_queries
+from workers.celery_task import perform
 from workers.stack.services import with_external_stores
 
 FULL = "the disk of the build host is full"
@@ -104,6 +108,19 @@ def small_prompt(_place: Place, policy: Policy) -> object:
     backend = HybridBackend(RankedLists(dense=near(long), sparse=hits(long)))
     strategy = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: NOW)
     return [each.content for each in asyncio.run(strategy.prepare_messages("ada", "what leaks?", 100))]
+
+
+def questions(place: Place, policy: Policy) -> object:
+    """The questions that are still kept of those that an engine sent, of yesterday and of ten days ago."""
+    with context_fixture(place, policy) as world:
+        now = world.clock()
+        sent = tuple(
+            RecordedQuery(agent_id="ada", question=f"{days}?", memory_ids=("a",), asked_at=now - timedelta(days=days))
+            for days in (1, 10)
+        )
+        perform(record_queries, QueryPayload(company="acme", queries=sent).model_dump_json(), world.job_context)
+        expire_company(world.ledger, "acme", policy, now=now)
+        return [each.question for each in world.ledger.recorded_queries.of("acme", "ada")]
 
 
 def sparse_vector(_place: Place, policy: Policy) -> object:
@@ -203,6 +220,8 @@ EFFECTS = {
             "rrf_k": _retrieval(prompt, 1, given={"fusion_strategy": "rrf"}),
             "dense_weight": _retrieval(prompt, 1.0),
             "passages": _retrieval(small_prompt, value=False),
+            "record_queries": _retrieval(questions, value=True),
+            "query_days": _retrieval(questions, 7, given={"record_queries": True}),
             "sparse": _retrieval(prompt, value=False),
             "sparse_term_weight": _retrieval(sparse_vector, "raw"),
             "diversity_penalty_enabled": _retrieval(prompt, value=True, given={**ALIKE, "diversity_lambda": 0.3}),

@@ -167,6 +167,7 @@ class _WatchedLedger:
         self.companies = _Watched(inner.companies, "companies", faults)
         self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
         self.consolidation_groups = _Watched(inner.consolidation_groups, "consolidation_groups", faults)
+        self.recorded_queries = _Watched(inner.recorded_queries, "recorded_queries", faults)
         self.answers = _Watched(inner.answers, "answers", faults)
         self.experiences = _Watched(inner.experiences, "experiences", faults)
         self.compressions = _Watched(inner.compressions, "compressions", faults)

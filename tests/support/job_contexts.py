@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
+from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.config.settings import Settings
 from memcore.experience import CompressionService
 from memcore.finetune.service import FineTuneService
@@ -74,6 +75,13 @@ PLACELESS = Settings(
     home=Path("/nowhere"),
     company="acme",
 )
+
+
+def keeping_questions(**retrieval: Any) -> Policy:
+    """A policy that records questions."""
+    config = MemoryRetrievalConfig(record_queries=True, **retrieval)
+    plain = Policy()
+    return plain.model_copy(update={"memory": plain.memory.model_copy(update={"retrieval": config})})
 
 
 @dataclass

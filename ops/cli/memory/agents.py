@@ -1,4 +1,4 @@
-"""``memtend agents``: register agents, change their settings, pause them, show their lessons."""
+"""``memtend agents``: register agents, change their settings, pause them, show their lessons and questions."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -13,7 +13,7 @@ from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryL
 from ops.cli.console import say
 from ops.cli.session import Command, Commands, JsonCommand
 
-app = Commands("agents", "Agents: list, lessons, add, set, pause, resume.")
+app = Commands("agents", "Agents: list, lessons, questions, add, set, pause, resume.")
 
 #: What people see of a lesson that nobody has drawn.
 _WAITING = "waiting"
@@ -59,6 +59,22 @@ def lessons(
         applied = ledger.skills.applications(company, [each.memory_id for each in found if each.memory_id])
     columns = ("created_at", "task_id", "outcome", "confidence", "applications", "successes", "memory_id")
     command.show_rows((_row(each, applied.get(each.memory_id or "")) for each in found), *columns)
+
+
+@app.command("questions")
+def questions(
+    command: JsonCommand,
+    agent_id: AgentArgument,
+    *,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete them all.")] = False,
+) -> None:
+    """Show the recorded questions of an agent, newest first, or delete them."""
+    with command.ledger() as ledger:
+        if forget:
+            command.show_facts({"deleted": ledger.recorded_queries.forget(command.company, agent_id)})
+            return
+        found = ledger.recorded_queries.of(command.company, agent_id)
+    command.show_rows(found, "asked_at", "question")
 
 
 def _row(lesson: Lesson, counts: Applications | None) -> dict[str, object]:

@@ -24,7 +24,7 @@ from support.thorough import examples, sized
 from memcore import ids
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, LeaseLostError, MemoryNotFoundError
-from memcore.jobs import AppliedPayload, EvolvePayload, Use
+from memcore.jobs import AppliedPayload, EvolvePayload, RecordedQuery, Use
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.database import equals
@@ -301,6 +301,11 @@ WRITES: dict[str, Call] = {
     "uses.count": lambda ledger, clock, c: ledger.uses.count(
         c, "batch", [Use(agent_id=AGENT, memory_id=MEMORY, uses=2, last_used_at=clock())]
     ),
+    "recorded_queries.record": lambda ledger, clock, c: ledger.recorded_queries.record(
+        c, [RecordedQuery(agent_id=AGENT, question="What is for tea?", memory_ids=(MEMORY,), asked_at=clock())]
+    ),
+    "recorded_queries.forget": lambda ledger, _, c: ledger.recorded_queries.forget(c, AGENT),
+    "recorded_queries.expire": lambda ledger, clock, c: ledger.recorded_queries.expire(c, before=clock() + 400 * DAY),
 }
 
 #: All that a company can see of itself.
@@ -415,6 +420,7 @@ VIEWS: dict[str, Call] = {
     "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c)),
     **reindexing_calls.VIEWS,
     **finetuning_calls.VIEWS,
+    "recorded_queries.of": lambda ledger, _, c: ledger.recorded_queries.of(c, AGENT, since=FIRST),
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
     "consolidation_groups.of_run": lambda ledger, _, c: ledger.consolidation_groups.of_run(c, f"night of {COMPANY}"),
     "consolidation_groups.gate_counts": lambda ledger, _, c: ledger.consolidation_groups.gate_counts(
@@ -470,6 +476,7 @@ def test_what_a_company_does_changes_nothing_of_another(
         "dead_letters.put",
         "ticks.note",
         "uses.count",
+        "recorded_queries.record",
         "skills.put",
         "skills.supersede",
         "skills.apply",

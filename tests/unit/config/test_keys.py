@@ -95,6 +95,8 @@ memory.retrieval.shared_fraction 0.3
 memory.retrieval.max_per_publisher 3
 memory.retrieval.zoom True
 memory.retrieval.passages True
+memory.retrieval.record_queries False
+memory.retrieval.query_days 30
 memory.consolidation.strategy dedupe
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800

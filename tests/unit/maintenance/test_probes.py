@@ -1,12 +1,14 @@
 """Questions of the gate: what they ask for, in any script, and that they are the same for the same texts."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.embedding.bm25 import Tokenizer, Vocabulary
 from memcore.maintenance.gate import GateFigures, answers
-from memcore.maintenance.probes import MOST_PROBES, Probe, probes_of
+from memcore.maintenance.probes import MOST_PROBES, Probe, probes_of, recorded_probe
 
 PLAIN = [
     "The team talks about the plan.",
@@ -16,9 +18,13 @@ PLAIN = [
 ]
 
 
-def probes(*texts: str, summary: str = "") -> tuple[Probe, ...]:
+def rarity_in(*texts: str) -> Callable[[str], float]:
     known, tokenizer = Vocabulary([*PLAIN, *texts]), Tokenizer()
-    return probes_of(texts, summary, rarity=lambda word: sum(map(known.rarity, tokenizer.terms(word))))
+    return lambda word: sum(map(known.rarity, tokenizer.terms(word)))
+
+
+def probes(*texts: str, summary: str = "") -> tuple[Probe, ...]:
+    return probes_of(texts, summary, rarity=rarity_in(*texts))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +72,28 @@ def test_questions_are_few_and_the_same_each_time(texts: list[str], summary: str
     found = probes(*texts, summary=summary)
     assert found == probes(*texts, summary=summary)
     assert len(found) <= MOST_PROBES
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What does the plan of the team cost?", "4711"),
+        ("When does Okello play?", "thursday"),
+        ("Who plays on a Thursday?", "okello"),
+        ("Okello plays the oboe on Thursday evenings", None),
+        ("Is the ferry late?", None),
+        ("", None),
+    ],
+)
+def test_a_recorded_question_is_answered_by_the_sentence_that_matches_it_best(
+    question: str, answer: str | None
+) -> None:
+    texts = ["The team plan costs 4711 euros. Nobody minds.", "Okello plays the oboe on Thursday evenings."]
+    found = recorded_probe(question, texts, rarity=rarity_in(*texts))
+    if answer is None:
+        assert found is None
+    else:
+        assert found == Probe(question=question, answer=answer)
 
 
 def test_an_answer_must_stand_in_one_memory_with_what_was_asked() -> None:

@@ -233,6 +233,33 @@ async def test_what_was_injected_is_noted_and_nothing_else() -> None:
     assert noted.uses == [("ada", ["short"], NOW)]
 
 
+class _Questions:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.kept: list[tuple[str, str, list[str], datetime]] = []
+
+    def record_query(self, agent_id: str, question: str, memory_ids: Sequence[str], *, at: datetime) -> None:
+        if self.error is not None:
+            raise self.error
+        self.kept.append((agent_id, question, list(memory_ids), at))
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_a_question_is_kept_with_what_was_shown_only_where_the_policy_says_so(*, is_on: bool) -> None:
+    questions, found = _Questions(), (entry("long", "x" * 4000, relevance=0.9), entry("short", relevance=0.5))
+    config = _LINEAR.model_copy(update={"record_queries": is_on})
+    strategy = _strategy(PlainBackend(found), config, query_recorder=questions)
+    await strategy.prepare_messages("ada", "what of 2026?", 100)
+    assert questions.kept == ([("ada", "what of 2026?", ["short"], NOW)] if is_on else [])
+
+
+async def test_a_recorder_of_questions_that_fails_costs_no_prompt(caplog: pytest.LogCaptureFixture) -> None:
+    config = _LINEAR.model_copy(update={"record_queries": True})
+    strategy = _strategy(PlainBackend((entry("a", "text"),)), config, query_recorder=_Questions(OSError()))
+    assert _lines(await strategy.prepare_messages("ada", "what of 2026?", 100)) == ["text"]
+    assert [getattr(each, "source", "") for each in caplog.records] == ["query_recorder"]
+
+
 async def test_an_old_memory_counts_less_than_a_fresh_one() -> None:
     old = entry("old", "old", relevance=0.5, created_at=NOW - timedelta(days=90))
     fresh = entry("fresh", "fresh", relevance=0.48)

@@ -1,4 +1,4 @@
-"""The recorder of uses: sums, batches, retries while the broker is away, and a bound on its memory."""
+"""The recorder of uses and questions: sums, batches, retries while the broker is away, and a bound on its memory."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,8 +10,8 @@ from support.memories import NOW
 from support.running_stack import wait_until
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.jobs import Use
-from memcore.retrieval.usage import BufferedUseRecorder, UseRecorder
+from memcore.jobs import MAX_QUERIES, RecordedQuery, Use
+from memcore.retrieval.usage import MAX_QUESTIONS_WAITING, BufferedUseRecorder, QueryRecorder, UseRecorder
 
 #: Longer than any test: only the count, or closing, hands a batch on.
 _NEVER = 3_600.0
@@ -147,3 +147,85 @@ def test_many_threads_lose_no_use() -> None:
 def test_a_limit_outside_its_range_is_refused(build: Callable[[], BufferedUseRecorder], field_: str) -> None:
     with pytest.raises(MemoryInputError, match=f"^{field_}: "):
         build()
+
+
+@dataclass
+class Questions:
+    """Takes questions, or raises."""
+
+    error: Exception | None = None
+    batches: list[list[RecordedQuery]] = field(default_factory=list)
+    tries: int = 0
+
+    def __call__(self, queries: Sequence[RecordedQuery], /) -> None:
+        self.tries += 1
+        if self.error is not None:
+            raise self.error
+        self.batches.append(list(queries))
+
+    @property
+    def kept(self) -> list[str]:
+        return [each.question for batch in self.batches for each in batch]
+
+
+def test_questions_are_sent_with_the_uses_each_as_it_was_asked_last() -> None:
+    sink, questions = Sink(), Questions()
+    with BufferedUseRecorder(sink, send_queries=questions, flush_seconds=_NEVER) as recorder:
+        assert isinstance(recorder, QueryRecorder)
+        recorder.record("ada", ["a"], at=NOW)
+        recorder.record_query("ada", "Who pays?", ["a"], at=NOW)
+        recorder.record_query("bob", "Who pays?", ["c"], at=NOW)
+        recorder.record_query("ada", "  Who\npays? ", ["b", *map(str, range(99))], at=NOW + timedelta(hours=1))
+    ((of_bob, of_ada),) = questions.batches
+    assert (of_ada.question, of_ada.asked_at) == ("Who pays?", NOW + timedelta(hours=1))
+    assert of_ada.memory_ids == ("b", *map(str, range(39)))
+    assert (of_bob.agent_id, of_bob.memory_ids) == ("bob", ("c",))
+    assert sink.counts() == {("ada", "a"): 1}
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [("x" * 1_001, ["a"]), (" ", ["a"]), ("Who \x1b[2J pays?", ["a"]), ("Who\0", ["a"]), ("Who pays?", [])],
+    ids=["too long", "blank", "control characters", "NUL", "nothing was shown"],
+)
+def test_what_is_no_question_is_not_kept(question: str, shown: list[str]) -> None:
+    questions = Questions()
+    with BufferedUseRecorder(Sink(), send_queries=questions, flush_seconds=_NEVER) as recorder:
+        recorder.record_query("ada", question, shown, at=NOW)
+        recorder.record_query("ada", "x" * 1_000, ["a"], at=NOW)
+    assert questions.kept == ["x" * 1_000]
+
+
+def test_without_a_way_to_send_them_no_question_is_kept() -> None:
+    recorder = BufferedUseRecorder(Sink())
+    recorder.record_query("ada", "Who pays?", ["a"], at=NOW)
+    assert not recorder._queries
+    assert recorder._thread is None
+
+
+def test_questions_wait_for_the_broker_the_newest_ones(caplog: pytest.LogCaptureFixture) -> None:
+    questions = Questions(error=MemoryConnectionError("the broker is away"))
+    with BufferedUseRecorder(Sink(), send_queries=questions, flush_seconds=0.01) as recorder:
+        every = [f"question {n}" for n in range(MAX_QUESTIONS_WAITING + 10)]
+        for question in every:
+            recorder.record_query("ada", question, ["a"], at=NOW)
+        wait_until(lambda: questions.tries >= 2, what="a second try")
+        questions.error = None
+    assert questions.kept == every[10:]
+    assert max(map(len, questions.batches)) == MAX_QUERIES
+    assert {each.message for each in caplog.records} == {"memory.query.deferred"}
+    assert "question 1" not in caplog.text
+
+
+def test_a_question_that_is_asked_again_while_it_is_sent_is_sent_again() -> None:
+    shown: list[tuple[str, ...]] = []
+
+    def send(queries: Sequence[RecordedQuery], /) -> None:
+        shown.extend(each.memory_ids for each in queries)
+        if len(shown) == 1:
+            recorder.record_query("ada", "Who pays?", ["b"], at=NOW)
+
+    with BufferedUseRecorder(Sink(), send_queries=send, flush_seconds=0.01) as recorder:
+        recorder.record_query("ada", "Who pays?", ["a"], at=NOW)
+        wait_until(lambda: len(shown) == 2, what="the question again")
+    assert shown == [("a",), ("b",)]

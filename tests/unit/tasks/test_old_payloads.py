@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 import pytest
-from support.job_contexts import ScriptedContext
+from support.job_contexts import ScriptedContext, keeping_questions
 from support.repository import ROOT
 
 from memcore.jobs import Done, Payload, is_newer
@@ -17,7 +17,7 @@ from tasks.job import all_jobs
 from tasks.learn import count as count_application
 from tasks.learn import evolve, extract_lesson, finetune, record
 from tasks.maintain import maintain
-from tasks.store import count, write
+from tasks.store import count, record_queries, write
 from workers.celery_task import perform
 
 PAYLOADS = ROOT / "tests" / "fixtures" / "payloads"
@@ -105,6 +105,14 @@ def test_a_use_job_of_version_1_is_counted(job_context: ScriptedContext) -> None
     found = job_context.ledger.uses.of("acme", "ada", ["6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"])
     ((_, use),) = found.items()
     assert (use.uses, use.last_used_at) == (3, SENT)
+
+
+def test_a_query_job_of_version_1_is_kept(job_context: ScriptedContext) -> None:
+    job_context.policy = keeping_questions()
+    assert perform(record_queries, payload("query-1"), job_context) == Done(facts={"recorded": 2})
+    ((query,), (other,)) = (job_context.ledger.recorded_queries.of("acme", agent) for agent in ("ada", "bob"))
+    assert (query.question, query.memory_ids[1]) == ("When does payments page?", "memory-2")
+    assert (query.asked_at, other.question) == (SENT, "誰が払う?")
 
 
 def test_an_applied_job_of_version_1_is_counted(job_context: ScriptedContext) -> None:

@@ -1,15 +1,15 @@
-"""The use job."""
+"""The use job and the query job."""
 
 import json
 from typing import Any
 
 import pytest
-from support.job_contexts import ScriptedContext
+from support.job_contexts import ScriptedContext, keeping_questions
 from support.ledger_records import StoppedClock
 
 from memcore.errors import MemoryConnectionError
-from memcore.jobs import Dead, Done, Retry, Snooze, Use, UsePayload
-from tasks.store import count
+from memcore.jobs import Dead, Done, QueryPayload, RecordedQuery, Retry, Skipped, Snooze, Use, UsePayload
+from tasks.store import count, record_queries
 from workers.celery_task import perform
 
 
@@ -46,3 +46,14 @@ def test_a_ledger_that_is_away_is_asked_again(
 
     monkeypatch.setattr(job_context.ledger.uses, "count", away)
     assert isinstance(perform(count, _payload(clock), job_context), Retry)
+
+
+def test_questions_are_kept_only_while_the_policy_says_so(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    query = RecordedQuery(agent_id="ada", question="Who pays?", memory_ids=("m",), asked_at=clock.now)
+    text = QueryPayload(company="acme", queries=(query,)).model_dump_json()
+    assert isinstance(perform(record_queries, text, job_context), Skipped)
+    assert job_context.ledger.recorded_queries.of("acme", "ada") == ()
+    job_context.policy = keeping_questions()
+    for _ in range(2):
+        assert perform(record_queries, text, job_context) == Done(facts={"recorded": 1})
+    assert job_context.ledger.recorded_queries.of("acme", "ada") == (query,)

@@ -12,7 +12,20 @@ from support.malformed_messages import SECRET, valid, written
 
 from memcore.client.envelopes import OutgoingJob, build_payload, store_jobs
 from memcore.errors import MemoryInputError
-from memcore.jobs import MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES, MAX_USES, DistillPayload, Queue, Use, UsePayload
+from memcore.jobs import (
+    MAX_MESSAGE_BYTES,
+    MAX_PAYLOAD_BYTES,
+    MAX_QUERIES,
+    MAX_QUESTION_CHARS,
+    MAX_SHOWN,
+    MAX_USES,
+    DistillPayload,
+    QueryPayload,
+    Queue,
+    RecordedQuery,
+    Use,
+    UsePayload,
+)
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
 from workers.consumer import check_message, refuse_compressed
 
@@ -123,8 +136,19 @@ def used(character: str) -> str:
     return UsePayload(company="acme", batch_id="b", uses=(use,) * MAX_USES).model_dump_json()
 
 
+def asked(character: str) -> str:
+    key = character if character.isprintable() else '"'
+    query = RecordedQuery(
+        agent_id=key * MAX_KEY_CHARS,
+        question=key * MAX_QUESTION_CHARS,
+        memory_ids=("0" * 36,) * MAX_SHOWN,
+        asked_at=NOW,
+    )
+    return QueryPayload(company="acme", queries=(query,) * MAX_QUERIES).model_dump_json()
+
+
 @pytest.mark.parametrize("character", ["x", '"', "\\", "\x01", "é", "日", "😀"])
-@pytest.mark.parametrize("payload", [stored, distilled, used])
+@pytest.mark.parametrize("payload", [stored, distilled, used, asked])
 def test_the_largest_message_of_our_clients_is_below_the_limit(payload: Callable[[str], str], character: str) -> None:
     text = payload(character)
     outgoing_job = OutgoingJob(job_id="j", queue="memory.store.0", payload=text, summary="1")

@@ -1,1 +1,1 @@
-"""Revisions of what skills are learned from."""
+"""Revisions of what is learned from: tasks of agents, and questions that were asked."""
