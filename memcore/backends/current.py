@@ -9,7 +9,7 @@ from memcore.embedding.bm25 import Tokenizer, fold
 from memcore.models.memory import MemoryEntry
 
 #: Least Dice coefficient of the words of both: what changed is the value, not the subject.
-_ALIKE = 0.4
+ALIKE = 0.4
 
 #: Share of the older one's score that the newer has at least: beside a worse match nothing is outdated.
 _NEAR = 0.9
@@ -43,7 +43,7 @@ def newer_first(question: str, scores: Mapping[str, float], memories: Mapping[st
             for newer, others in group[place + 1 :]:
                 is_newer = memories[newer].created_at > memories[older].created_at
                 is_newer = is_newer and scores[newer] >= _NEAR * scores[older]
-                if is_newer and 2 * len(words & others) >= _ALIKE * (len(words) + len(others)):
+                if is_newer and 2 * len(words & others) >= ALIKE * (len(words) + len(others)):
                     found[newer] = max(found[newer], found[older])
     return _behind_successors(found, memories)
 

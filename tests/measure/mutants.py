@@ -61,7 +61,7 @@ TESTS = {
     "gate": ("tests/integration/maintenance/test_gate.py", "tests/integration/maintenance/test_on_mem0.py"),
     "succession": (
         "tests/contract/backends/test_succession.py", "tests/integration/jobs/test_intake.py",
-        "tests/unit/backends/test_current.py",
+        "tests/unit/backends/test_current.py", "tests/unit/retrieval/test_conflicts.py",
     ),
     "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
@@ -138,6 +138,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ("best[key] = min(best[key], _BEHIND * best[chains[key][0]])", "best[key] = best[key]"),
         ("found.put_beside({str(row.id): row.payload or {} for row in rows})", "return"),
         ("await mark_superseded(self.backend, stored)", "del stored"),
+        (
+            "if set.intersection(*(having.get(word, set()) for word in common)) == {old, new}:",
+            "if set.intersection(*(having.get(word, set()) for word in common)):",
+        ),
     ),
     *_of(
         "proposals",

@@ -1,4 +1,4 @@
-"""``memtend store`` and ``memtend search``: store one memory, find the best matches."""
+"""``memtend store``, ``search``, ``conflicts``, ``supersede``: store, find, and say which memory replaced which."""
 
 import sys
 from collections.abc import Mapping
@@ -8,11 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from memcore.backends.protocol import BatchBackend, scanned
 from memcore.backends.succession import reinstate, supersede
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
+from memcore.records import MemoryRecord, Where
+from memcore.retrieval.conflicts import Conflict, conflicts
 from ops.cli.session import Commands, JsonCommand, await_stored
 
 app = Commands()
@@ -116,6 +119,33 @@ def search(
     with command.backend() as (backend, runner):
         found = runner.run(backend.retrieve(agent_id, query))
     command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")
+
+
+@app.command("conflicts")
+def show_conflicts(
+    command: JsonCommand,
+    agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
+    limit: Limit = 20,
+) -> None:
+    """List pairs of memories that may contradict one another; `supersede` decides which holds."""
+    with command.backend() as (backend, runner):
+        found = conflicts(runner.run(_everything(backend, agent_id)))[:limit]
+    columns = ("older", "newer", "older_text", "newer_text")
+    command.show_rows((_pair(command, each) for each in found), *columns)
+
+
+async def _everything(backend: BatchBackend, agent_id: str) -> list[MemoryRecord]:
+    return [record async for page in scanned(backend, Where(agent_id=agent_id)) for record in page]
+
+
+def _pair(command: JsonCommand, pair: Conflict) -> Mapping[str, Any]:
+    if command.as_json:
+        return {"older": entry_facts(pair.older), "newer": entry_facts(pair.newer)}
+    texts = {
+        f"{name}_text": f"{day_of(entry.created_at)} {short(command, {'text': entry.content})['text']}"
+        for name, entry in (("older", pair.older), ("newer", pair.newer))
+    }
+    return {"older": pair.older.id, "newer": pair.newer.id, **texts}
 
 
 @app.command("supersede")

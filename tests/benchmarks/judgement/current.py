@@ -13,7 +13,10 @@ from benchmarks.stack import open_home, policy_of
 
 from memcore.backends.base import fresh_record
 from memcore.backends.factory import WorkerBackend
+from memcore.backends.protocol import scanned
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.records import MemoryRecord, Where
+from memcore.retrieval.conflicts import conflicts
 from memcore.retrieval.context import ContextInjectionStrategy
 
 #: What was said first, what is true since, in other words, and the question.
@@ -49,7 +52,7 @@ _PEOPLE = ("Ayla", "Bruno", "Chidi", "Doreen", "Eskil", "Fumiko", "Gert", "Hanan
 _GAPS = (1, 10, 60, 300)
 
 #: Shares, in percent.
-_NEWER_FIRST, _BOTH_DATED, _CONFUSED = 95.0, 95.0, 1.0
+_NEWER_FIRST, _BOTH_DATED, _LISTED, _CONFUSED = 95.0, 95.0, 95.0, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +80,25 @@ def current() -> tuple[list[Figure], list[Target]]:
         runner.run(_store(backend, said))
         strategy = ContextInjectionStrategy.from_policy(policy_of(stack.settings), backend=backend, clock=lambda: START)
         targets = list[Target]()
+        page = runner.run(_records(backend))
+        known = conflicts(page)
+        forms = {each.text for each in alike}
+        ill = {each.newer.content for each in known if {each.older.content, each.newer.content} <= forms}
+        targets.append(
+            _target(
+                "facts of one form listed as conflicts, %", [each in ill for each in forms], _CONFUSED, at_most=True
+            )
+        )
         for name, pairs in (("of one wording", same_words), ("in other words", reworded)):
             ahead = [runner.run(_is_newer_first(backend, pair)) for pair in pairs]
             dated = [runner.run(_are_both_dated(strategy, pair)) for pair in pairs]
+            listed = {(each.older.content, each.newer.content) for each in known}
             targets += [
+                _target(
+                    f"{len(pairs)} changes {name}: listed as conflicts, %",
+                    [(pair.old, pair.new) in listed for pair in pairs],
+                    _LISTED,
+                ),
                 _target(f"{len(pairs)} changes {name}: the newer first, %", ahead, _NEWER_FIRST),
                 _target(f"{len(pairs)} changes {name}: both with dates in a prompt, %", dated, _BOTH_DATED),
             ]
@@ -109,6 +127,10 @@ async def _store(backend: WorkerBackend, said: Sequence[tuple[str, datetime]]) -
     ]
     for start in range(0, len(records), 256):
         await backend.store_many(records[start : start + 256])
+
+
+async def _records(backend: WorkerBackend) -> list[MemoryRecord]:
+    return [record async for page in scanned(backend, Where(agent_id="agent")) for record in page]
 
 
 async def _is_newer_first(backend: WorkerBackend, pair: _Pair) -> bool:

@@ -109,5 +109,10 @@ def test_a_memory_that_another_replaced_ranks_behind_and_says_so_until_it_is_rei
     assert [each["id"] for each in memtend.ok("search", agent, "--as-of", then, "--json").value] == [old]
     assert memtend.ok("reinstate", agent, old, "--json").value == {"reinstated": old, "from": new}
     assert memtend("reinstate", agent, old).code == 2
+    third = memtend.ok("store", agent, "Ada lives in Rome", "--json").value["id"]
+    (pair,) = memtend.ok("conflicts", agent, "--json").value
+    assert (pair["older"]["id"], pair["newer"]["id"]) == (old, third)
+    assert "Ada lives in Rome" in memtend.ok("conflicts", agent).out
     memtend.ok("supersede", agent, old, new)
-    assert memtend.ok("search", agent, "Ada lives", "--json").value[0]["id"] == new
+    found = {each["id"]: each["superseded_by"] for each in memtend.ok("search", agent, "Ada lives", "--json").value}
+    assert found == {old: new, new: None, third: None}
