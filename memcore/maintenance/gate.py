@@ -16,7 +16,6 @@ from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_ba
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import AnswerMissingError
-from memcore.jobs import RecordedQuery
 from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.probes import (
     LATER_FROM,
@@ -94,7 +93,7 @@ class Gate:
         least = {"min_evidence": 0.0, "min_relevance": 0.0}
         self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive, **least})
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
-        self._recorded: dict[str, list[RecordedQuery]] = {}
+        self._recorded: dict[str, list[tuple[int, int, str]]] = {}
         self._shadow: ShadowMemories | None = None
         self._prompts: ContextInjectionStrategy | None = None
         self._judged = 0
@@ -125,21 +124,26 @@ class Gate:
         if fallback_id is not None:
             shadow.hide([fallback_id])
             shadow.restore(source_ids)
-        texts = [source.entry.content for source in sources]
+        texts, content = [source.entry.content for source in sources], summary.entry.content
         most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
-        drawn = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
-        recorded = islice(self._asked_before(sources, shadow.rarity), most)
-        probes = tuple(dict.fromkeys((*recorded, *await self._asked_for(sources), *drawn)))
+        drawn = probes_of(texts, content, rarity=shadow.rarity, most=most)
+        recorded = tuple(islice(self._asked_before(sources, content, shadow.rarity), most))
+        first = tuple(dict.fromkeys((*recorded, *await self._asked_for(sources))))
         self._judged += 1
-        await shadow.ask([probe.question for probe in probes])
-        found, has_failed = await self._found(probes, prompts)
+        await shadow.ask([probe.question for probe in (*first, *drawn)])
+        found, has_failed = await self._found(first, prompts)
+        # One that was asked before, and is answered now, takes the place of a drawn one: no group costs much more.
+        room = most - sum(probe in recorded for probe in found)
+        rest = tuple(probe for probe in drawn[:room] if probe not in first)
+        found_of_rest, has_failed_too = await self._found(rest, prompts)
+        found, has_failed = [*found, *found_of_rest], has_failed or has_failed_too
         (vectors,) = await shadow.add([replace(summary, vectors=None)])
         await shadow.index_archived(
             agent_id,
             [ArchivedCopy(archival_id=each.entry.id, summary_id=summary.entry.id, record=each) for each in sources],
         )
         found_after, has_failed_after = await self._found(found, prompts)
-        figures = GateFigures(probes=len(probes), found_before=len(found), found_after=len(found_after))
+        figures = GateFigures(probes=len(first) + len(rest), found_before=len(found), found_after=len(found_after))
         is_refused = has_failed or has_failed_after or figures.loss > self._config.max_loss
         if is_refused:
             shadow.drop_last()
@@ -147,25 +151,33 @@ class Gate:
             shadow.hide(source_ids if fallback_id is not None else [])
         return Verdict(summary=replace(summary, vectors=vectors), figures=figures, is_refused=is_refused)
 
-    def _read_recorded(self) -> dict[str, list[RecordedQuery]]:
-        """Return the agent's recorded questions, the newest first, by the memories that were shown."""
-        found: dict[str, list[RecordedQuery]] = {}
+    def _read_recorded(self) -> dict[str, list[tuple[int, int, str]]]:
+        """Return the agent's recorded questions by the memories shown for them: place of the memory, age, question."""
+        found: dict[str, list[tuple[int, int, str]]] = {}
         if self._retrieval.record_queries:
             snapshot = self._snapshot
             since = snapshot.now - timedelta(days=self._retrieval.query_days)
-            for query in snapshot.ledger.recorded_queries.of(snapshot.company, snapshot.agent_id, since=since):
-                for memory_id in query.memory_ids:
-                    found.setdefault(memory_id, []).append(query)
+            recorded = snapshot.ledger.recorded_queries.of(snapshot.company, snapshot.agent_id, since=since)
+            for age, query in enumerate(recorded):
+                for place, memory_id in enumerate(query.memory_ids):
+                    found.setdefault(memory_id, []).append((place, age, query.question))
         return found
 
-    def _asked_before(self, sources: Sequence[MemoryRecord], rarity: Callable[[str], float]) -> Iterator[Probe]:
-        """Yield the recorded questions for which one of these memories was shown, the newest first."""
-        texts: dict[RecordedQuery, list[str]] = {}
-        for source in sources:
-            for query in self._recorded.get(source.entry.id, ()):
-                texts.setdefault(query, []).append(source.entry.content)
-        for query in sorted(texts, key=lambda each: each.asked_at, reverse=True):
-            if (probe := recorded_probe(query.question, texts[query], rarity=rarity)) is not None:
+    def _asked_before(
+        self, sources: Sequence[MemoryRecord], summary: str, rarity: Callable[[str], float]
+    ) -> Iterator[Probe]:
+        """Yield the recorded questions for which one of these memories was shown, each about the best of them.
+
+        First those for which it was the best of all memories, of these the newest.
+        """
+        shown = sorted(
+            (*each, source.entry.content) for source in sources for each in self._recorded.get(source.entry.id, ())
+        )
+        best: dict[str, str] = {}
+        for _, _, question, text in shown:
+            best.setdefault(question, text)
+        for question, text in best.items():
+            if (probe := recorded_probe(question, text, summary, rarity=rarity)) is not None:
                 yield probe
 
     async def _asked_for(self, sources: Sequence[MemoryRecord]) -> tuple[Probe, ...]:
