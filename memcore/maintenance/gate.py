@@ -21,6 +21,7 @@ from memcore.maintenance.probes import (
     LATER_FROM,
     MOST_LATER,
     MOST_PROBES,
+    MOST_RECORDED,
     Probe,
     asks_model,
     probe_question,
@@ -127,23 +128,18 @@ class Gate:
         texts, content = [source.entry.content for source in sources], summary.entry.content
         most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
         drawn = probes_of(texts, content, rarity=shadow.rarity, most=most)
-        recorded = tuple(islice(self._asked_before(sources, content, shadow.rarity), most))
-        first = tuple(dict.fromkeys((*recorded, *await self._asked_for(sources))))
+        recorded = islice(self._asked_before(sources, content, shadow.rarity), MOST_RECORDED)
+        probes = tuple(dict.fromkeys((*recorded, *await self._asked_for(sources), *drawn)))
         self._judged += 1
-        await shadow.ask([probe.question for probe in (*first, *drawn)])
-        found, has_failed = await self._found(first, prompts)
-        # One that was asked before, and is answered now, takes the place of a drawn one: no group costs much more.
-        room = most - sum(probe in recorded for probe in found)
-        rest = tuple(probe for probe in drawn[:room] if probe not in first)
-        found_of_rest, has_failed_too = await self._found(rest, prompts)
-        found, has_failed = [*found, *found_of_rest], has_failed or has_failed_too
+        await shadow.ask([probe.question for probe in probes])
+        found, has_failed = await self._found(probes, prompts)
         (vectors,) = await shadow.add([replace(summary, vectors=None)])
         await shadow.index_archived(
             agent_id,
             [ArchivedCopy(archival_id=each.entry.id, summary_id=summary.entry.id, record=each) for each in sources],
         )
         found_after, has_failed_after = await self._found(found, prompts)
-        figures = GateFigures(probes=len(first) + len(rest), found_before=len(found), found_after=len(found_after))
+        figures = GateFigures(probes=len(probes), found_before=len(found), found_after=len(found_after))
         is_refused = has_failed or has_failed_after or figures.loss > self._config.max_loss
         if is_refused:
             shadow.drop_last()

@@ -27,6 +27,9 @@ MOST_PROBES, MOST_LATER, LATER_FROM = 2, 1, 20
 #: Most probes of a group that a model asks for, beside the others.
 MOST_ASKED = 2
 
+#: Most recorded questions that are probes of a group, beside the others: those for which its memories came first.
+MOST_RECORDED = 1
+
 #: Fewer words than this make no question with an answer.
 _LEAST_WORDS = 2
 
