@@ -16,14 +16,35 @@ def _derive(kind: str, *parts: str) -> str:
     return str(uuid.uuid5(_ROOT, kind + "".join(f"|{len(part)}:{part}" for part in parts)))
 
 
-def memory_id(*, company: str, agent_id: str, category: str, namespace: str, content: str, source: str | None) -> str:
-    """Return the id of a stored memory: one text of one agent has one id, however often it is sent (decision 18)."""
-    return _derive("memory", company, agent_id, category, namespace, content, source or "")
+def memory_id(
+    *,
+    company: str,
+    agent_id: str,
+    category: str,
+    namespace: str,
+    content: str,
+    source: str | None,
+    holding: Iterable[str] = (),
+) -> str:
+    """Return the id of a stored memory: one text of one agent has one id, however often it is sent (decision 18).
+
+    ``holding`` says when it holds and what it replaces: what was replaced can be said again.
+    """
+    return _derive("memory", company, agent_id, category, namespace, content, source or "", *holding)
 
 
-def fact_id(*, company: str, agent_id: str, category: str, namespace: str, content: str, source: str | None) -> str:
+def fact_id(
+    *,
+    company: str,
+    agent_id: str,
+    category: str,
+    namespace: str,
+    content: str,
+    source: str | None,
+    holding: Iterable[str] = (),
+) -> str:
     """Return the id under which an agent first publishes a text; never that of a private memory of the same text."""
-    return _derive("fact", company, agent_id, category, namespace, content, source or "")
+    return _derive("fact", company, agent_id, category, namespace, content, source or "", *holding)
 
 
 def republished_id(*, fact_id: str, times_before: int) -> str:

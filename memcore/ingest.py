@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Protocol, Self
 
 from memcore.backends.protocol import BatchBackend
+from memcore.backends.succession import mark_superseded
 from memcore.company import CompanyContext
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
-from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, missing_id
+from memcore.models.memory import ConsolidationInterval, MemoryLevel, missing_id
 from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
@@ -114,6 +115,7 @@ class Ingestor:
         sent = {item.id: item.sent_at for item in wanted}
         records = await self._numbered([_record(item) for item in wanted])
         tombstoned = await insert_unless_tombstoned(self.backend, self.ledger.journal, records, sent=sent)
+        await self._supersede([each for each in records if each.supersedes and each.entry.id not in tombstoned])
         self._register({item.agent_id for item in wanted})
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
@@ -155,6 +157,13 @@ class Ingestor:
                 following[session] += 1
         return [numbered.get(each.entry.id, each) for each in records]
 
+    async def _supersede(self, successors: Sequence[MemoryRecord]) -> None:
+        """Mark what these memories replace; to mark it again, after a redelivery, changes nothing."""
+        for successor in successors:
+            # As it is stored: what was taken back since is not marked again by a late redelivery.
+            for stored in await self.backend.get_many(successor.entry.agent_id, [successor.entry.id]):
+                await mark_superseded(self.backend, stored)
+
     def _register(self, agent_ids: set[str]) -> None:
         outsiders = agent_ids - self._known
         if outsiders:
@@ -163,7 +172,5 @@ class Ingestor:
 
 
 def _record(item: StoreItem) -> MemoryRecord:
-    return MemoryRecord(
-        entry=MemoryEntry(id=item.id, agent_id=item.agent_id, created_at=item.created_at, **dict(item.request)),
-        lineage=Lineage(session_id=item.session_id, project_id=item.project_id, task_id=item.task_id),
-    )
+    lineage = Lineage(session_id=item.session_id, project_id=item.project_id, task_id=item.task_id)
+    return MemoryRecord.of(item.id, item.agent_id, item.request, created_at=item.created_at, lineage=lineage)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from memcore.embedding.bm25 import SparseVector
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry, within_range
+from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry, MemoryStoreRequest, within_range
 
 #: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
 #: there that no lesson lacks; only workers write it.
@@ -23,6 +23,15 @@ LOSSLESS_KEY = "lossless_summary"
 
 #: The key of a lossy summary, dated as the oldest of what it replaced, under which stands the time of the newest.
 COVERS_UNTIL_KEY = "covers_until"
+
+#: When what a memory says holds: ``from`` and ``until``, in epoch seconds; one that is not there leaves it open.
+VALIDITY_KEY = "validity"
+
+#: The ids of the memories that a memory replaces.
+SUPERSEDES_KEY = "supersedes"
+
+#: Of a memory that was replaced: ``by`` which, and ``at`` what time that was made, in epoch seconds.
+SUCCESSION_KEY = "succession"
 
 #: Of a memory of a session, its place among those of the session: 0, 1 and so on, as they were stored.
 SEQUENCE_KEY = "sequence"
@@ -70,9 +79,43 @@ class MemoryRecord:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        known: dict[str, Any] = {}
         if COVERS_UNTIL_KEY in self.extra:
-            entry = self.entry.model_copy(update={"covers_until": self._covers_until()})
-            object.__setattr__(self, "entry", entry)
+            known["covers_until"] = self._covers_until()
+        if isinstance(validity := self.extra.get(VALIDITY_KEY), Mapping):
+            known |= {"valid_from": _moment(validity.get("from")), "valid_until": _moment(validity.get("until"))}
+        if isinstance(succession := self.extra.get(SUCCESSION_KEY), Mapping):
+            by, at = succession.get("by"), _moment(succession.get("at"))
+            known |= {"superseded_by": by, "superseded_at": at} if isinstance(by, str) and at is not None else {}
+        if known:
+            object.__setattr__(self, "entry", self.entry.model_copy(update=known))
+
+    @classmethod
+    def of(
+        cls,
+        memory_id: str,
+        agent_id: str,
+        request: MemoryStoreRequest,
+        *,
+        created_at: datetime,
+        lineage: Lineage = Lineage(),  # it is frozen
+    ) -> Self:
+        """Return the record of what was asked to be stored. Raises ValidationError."""
+        fields = {name: value for name, value in request if name in MemoryEntry.model_fields}
+        validity = {"from": request.valid_from, "until": request.valid_until}
+        extra: dict[str, Any] = {}
+        if known := {name: at.timestamp() for name, at in validity.items() if at is not None}:
+            extra[VALIDITY_KEY] = known
+        if request.supersedes:
+            extra[SUPERSEDES_KEY] = list(request.supersedes)
+        entry = MemoryEntry(id=memory_id, agent_id=agent_id, created_at=created_at, **fields)
+        return cls(entry=entry, lineage=lineage, extra=extra)
+
+    @property
+    def supersedes(self) -> tuple[str, ...]:
+        """The ids of the memories that it replaces."""
+        given = self.extra.get(SUPERSEDES_KEY)
+        return tuple(each for each in given if isinstance(each, str)) if isinstance(given, list) else ()
 
     @property
     def is_lesson(self) -> bool:
@@ -97,6 +140,16 @@ class MemoryRecord:
         except (KeyError, TypeError, ValueError):
             return None
         return None if until.tzinfo is None else max(within_range(until), self.entry.created_at)
+
+
+def _moment(seconds: object) -> datetime | None:
+    # A key that somebody else wrote may be anything.
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    try:
+        return within_range(datetime.fromtimestamp(seconds, UTC))
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

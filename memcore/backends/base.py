@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from memcore import ids
 from memcore.backends.deletion import Deletion
 from memcore.backends.protocol import BatchBackend, SharedKnowledgeStore
+from memcore.backends.succession import mark_superseded
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.models.memory import (
@@ -36,6 +37,8 @@ def fresh_record(
     What is published has ``id_of=ids.fact_id``. Raises MemoryInputError when the agent id is reserved or the expiry
     lies before now.
     """
+    if id_of is ids.fact_id and request.supersedes:
+        raise MemoryInputError("supersedes", "is for an agent's own memories; retract what a publication replaces")
     memory_id = id_of(
         company=company,
         agent_id=require_new_agent_id(agent_id),
@@ -43,12 +46,12 @@ def fresh_record(
         namespace=request.namespace,
         content=request.content,
         source=request.metadata.source,
+        holding=request.holding,
     )
     try:
-        entry = MemoryEntry(id=memory_id, agent_id=agent_id, created_at=now, **dict(request))
+        return MemoryRecord.of(memory_id, agent_id, request, created_at=now)
     except ValidationError as error:
         raise MemoryInputError.of(error) from error
-    return MemoryRecord(entry=entry)
 
 
 #: The age of a memory: its creation time, and its id among those of one time.
@@ -97,6 +100,8 @@ class RecordBackend(BatchBackend):
         """Store one memory and return its id; the same memory again is the same id and changes nothing."""
         record = fresh_record(agent_id, request, company=self._company, now=self._clock())
         await self.store_many([record])
+        if record.supersedes:
+            await mark_superseded(self, record)
         return record.entry.id
 
     async def delete(self, agent_id: str, memory_id: str) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from memcore import errors
 from memcore.backends.base import Age, RecordBackend, age, age_at, cursor_after
@@ -275,10 +275,13 @@ class CompositeBackend(RecordBackend):
             return await child.scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
         return await merged_page(children, where, cursor=cursor, limit=limit, with_vectors=with_vectors)
 
-    async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
-        return sum(
-            await all_answers(self._all_of(agent_id), lambda child: child.set_metadata_many(agent_id, ids, metadata))
+    async def set_metadata_many(
+        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+    ) -> int:
+        changed = await all_answers(
+            self._all_of(agent_id), lambda child: child.set_metadata_many(agent_id, ids, metadata, extra=extra)
         )
+        return sum(changed)
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token; return how many carry it now, in all children together."""

@@ -1,12 +1,12 @@
-"""Current before outdated: of two memories that answer a question in nearly the same words, the newer comes first."""
+"""Current before outdated: what replaced a memory comes before it, and of two in nearly the same words the newer."""
 
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime
 
 from memcore.backends.evidence import MOST_JUDGED, question_terms, terms_of
 from memcore.embedding.bm25 import Tokenizer, fold
+from memcore.models.memory import MemoryEntry
 
 #: Least Dice coefficient of the words of both: what changed is the value, not the subject.
 _ALIKE = 0.4
@@ -14,23 +14,25 @@ _ALIKE = 0.4
 #: Share of the older one's score that the newer has at least: beside a worse match nothing is outdated.
 _NEAR = 0.9
 
+#: Share of its successor's score that a memory has at most.
+_BEHIND = 0.99
+
 #: What may stand around a name in a question.
 _BESIDE_NAMES = "\"'()[]{}<>*`.,;:!?"
 
 
-def newer_first(
-    question: str, scores: Mapping[str, float], memories: Mapping[str, tuple[str, datetime]]
-) -> dict[str, float]:
+def newer_first(question: str, scores: Mapping[str, float], memories: Mapping[str, MemoryEntry]) -> dict[str, float]:
     """Return the scores; a memory that an older one may only precede by chance has at least the older one's.
 
-    Both have the same words of the question and many others in common, as "the phone number of Ada is 1" and "the phone
-    number of Ada is 2" have. The first of a ranking are compared. ``memories`` has the text and the time
-    of each; of equal scores the newer has to come first in the order that is made of them.
+    So has what replaced a memory (``superseded_by``), and that is behind it. Two others have the same words of the
+    question and many in common, as "the phone number of Ada is 1" and "the phone number of Ada is 2" have. The first
+    of a ranking are compared. ``memories`` has the entry of each; of equal scores the newer has to come first in the
+    order that is made of them.
     """
     asked, names = question_terms(question), _names(question)
     alike: defaultdict[tuple[frozenset[str], frozenset[str]], list[tuple[str, frozenset[str]]]] = defaultdict(list)
     for key in sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]:
-        text = memories[key][0]
+        text = memories[key].content
         terms = terms_of(text)
         if said := terms & asked:
             named = frozenset(name for name, pattern in names.items() if pattern.search(fold(text)))
@@ -39,9 +41,34 @@ def newer_first(
     for group in alike.values():
         for place, (older, words) in enumerate(group):
             for newer, others in group[place + 1 :]:
-                is_newer = memories[newer][1] > memories[older][1] and scores[newer] >= _NEAR * scores[older]
+                is_newer = memories[newer].created_at > memories[older].created_at
+                is_newer = is_newer and scores[newer] >= _NEAR * scores[older]
                 if is_newer and 2 * len(words & others) >= _ALIKE * (len(words) + len(others)):
                     found[newer] = max(found[newer], found[older])
+    return _behind_successors(found, memories)
+
+
+def _behind_successors(scores: dict[str, float], memories: Mapping[str, MemoryEntry]) -> dict[str, float]:
+    """Return the scores; what replaced a memory has at least its score, and that has less than what replaced it."""
+    chains = {key: _successors(key, memories, scores) for key in memories if key in scores}
+    best = dict(scores)
+    for key, chain in chains.items():
+        for newer in chain:
+            best[newer] = max(best[newer], scores[key])
+    # The last of several first, so that each has less than the one after it.
+    for key in sorted(chains, key=lambda key: len(chains[key])):
+        if chains[key]:
+            best[key] = min(best[key], _BEHIND * best[chains[key][0]])
+    return best
+
+
+def _successors(key: str, memories: Mapping[str, MemoryEntry], scores: Mapping[str, float]) -> list[str]:
+    """Return what replaced a memory, what replaced that, and so on, as far as it was found."""
+    found: list[str] = []
+    following = memories[key].superseded_by
+    while following is not None and following in scores and following not in {key, *found}:
+        found.append(following)
+        following = memories[following].superseded_by
     return found
 
 

@@ -110,7 +110,7 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
     every = (*rankings.dense, *rankings.shared_dense, *rankings.sparse, *rankings.shared_sparse)
     remarks = {hit.entry.id: hit.remark or Remark(text=hit.entry.content) for hit in every}
     scores = among_neighbours(question, weighted(dense, sparse, dense_weight=dense_weight), remarks)
-    return newer_first(question, scores, {hit.entry.id: (hit.entry.content, hit.entry.created_at) for hit in every})
+    return newer_first(question, scores, {hit.entry.id: hit.entry for hit in every})
 
 
 def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_weight: float) -> dict[str, float]:

@@ -3,8 +3,9 @@
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from memcore import ids
 from memcore.backends.base import RecordBackend, age, age_at, cursor_after, fresh_record
@@ -26,7 +27,7 @@ from memcore.models.memory import (
     require_agent_id,
     require_ids,
 )
-from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Where
+from memcore.records import SUCCESSION_KEY, ArchivedCopy, MemoryRecord, Page, Scope, Where
 
 
 def is_expired(entry: MemoryEntry, now: datetime) -> bool:
@@ -66,6 +67,7 @@ def is_hit(query: MemoryQuery, entry: MemoryEntry, now: datetime) -> bool:
         and set(query.tags) <= set(entry.metadata.tags)
         and (query.since is None or entry.created_at >= query.since)
         and (query.until is None or entry.created_at < query.until)
+        and (query.as_of is None or entry.holds_at(query.as_of))
     )
 
 
@@ -215,9 +217,13 @@ class InMemoryBackend(RecordBackend):
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return what matches and has not expired, newest first, ties by id."""
-        now = self._clock()
+        now = query.as_of or self._clock()
         with self._lock:
-            found = [r.entry for r in self._of(agent_id).values() if is_hit(query, r.entry, now)]
+            found = [
+                record.entry.known_at(query.as_of)
+                for record in self._of(agent_id).values()
+                if is_hit(query, record.entry, now)
+            ]
         return best_first(found, query.limit)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
@@ -284,14 +290,19 @@ class InMemoryBackend(RecordBackend):
             cursor=cursor_after(page[-1]) if len(rest) > size else None,
         )
 
-    async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
+    async def set_metadata_many(
+        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+    ) -> int:
         now, where = self._clock(), Where(agent_id=agent_id, ids=frozenset(memory_ids(ids)))
         with self._lock:
             found = self._matches(where)
             for record in found:
                 times = {"metadata": metadata, "updated_at": max(now, record.entry.created_at)}
                 entry = record.entry.model_copy(update=times)
-                self._agents[agent_id][entry.id] = dataclasses.replace(record, entry=entry)
+                merged = {key: value for key, value in {**record.extra, **(extra or {})}.items() if value is not None}
+                if SUCCESSION_KEY not in merged:
+                    entry = entry.model_copy(update={"superseded_by": None, "superseded_at": None})
+                self._agents[agent_id][entry.id] = dataclasses.replace(record, entry=entry, extra=merged)
         return len(found)
 
     async def claim(self, where: Where, token: str) -> int:

@@ -4,9 +4,9 @@ All implementations pass one contract suite (tests/contract/backends). Everythin
 ``Where`` that holds one, so no call can reach another agent's memories.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from memcore.backends.fusion import HybridBackend, RankedLists
 from memcore.models.memory import (
@@ -170,8 +170,13 @@ class BatchBackend(Protocol):
         """
         ...
 
-    async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
-        """Replace source, confidence and tags of these memories without embedding again; return how many."""
+    async def set_metadata_many(
+        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+    ) -> int:
+        """Replace source, confidence and tags of these memories without embedding again; return how many.
+
+        Keys of ``extra`` are set in the records' extra at once with these; one whose value is None is taken off.
+        """
         ...
 
     async def claim(self, where: Where, token: str) -> int:

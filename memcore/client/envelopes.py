@@ -139,6 +139,7 @@ def build_payload(
         namespace=request.namespace,
         content=request.content,
         source=request.metadata.source,
+        holding=request.holding,
     )
     return item.model_copy(update={"id": memory_id})
 

@@ -256,6 +256,10 @@ class Bm25Encoder:
         gain = K1 + 1.0
         return SparseVector(indices=indices, values=tuple([count * gain / (count + halfway) for _, count in counts]))
 
+    def index_of(self, term: str) -> int:
+        """Return the index that a term, as the tokenizer gives it, has in the vectors."""
+        return self._index_of(term)
+
     def encode_query(self, text: str) -> SparseVector:
         """Return the vector of a question: weight 1 for each of its terms, however often it says them."""
         indices = tuple(sorted(set(map(self._index_of, self._tokenizer.query_terms(text)))))

@@ -5,6 +5,7 @@ words; and, where the policy says so, those that were asked before and those tha
 shadow of the agent's memories, with and without the replacement, through the product's own ranking and packing.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -39,7 +40,11 @@ from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFigures:
-    """How many probes were asked, and how many were answered without the replacement and with it."""
+    """How many probes were asked, and how many were answered.
+
+    ``found_after`` are those that are answered with the replacement; ``found_before`` are these and those that are
+    answered without it only. What the replacement answers is not asked without it: it is not lost.
+    """
 
     probes: int = 0
     found_before: int = 0
@@ -124,28 +129,45 @@ class Gate:
         source_ids = [source.entry.id for source in sources]
         if fallback_id is not None:
             shadow.hide([fallback_id])
-            shadow.restore(source_ids)
         texts, content = [source.entry.content for source in sources], summary.entry.content
         most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
         drawn = probes_of(texts, content, rarity=shadow.rarity, most=most)
         recorded = islice(self._asked_before(sources, content, shadow.rarity), MOST_RECORDED)
         probes = tuple(dict.fromkeys((*recorded, *await self._asked_for(sources), *drawn)))
         self._judged += 1
-        await shadow.ask([probe.question for probe in probes])
-        found, has_failed = await self._found(probes, prompts)
-        (vectors,) = await shadow.add([replace(summary, vectors=None)])
+        terms: defaultdict[str, set[str]] = defaultdict(set)
+        for probe in probes:
+            terms[probe.question].add(probe.answer)
+        await shadow.ask(terms)
+        made = await self._replace(shadow, sources, replace(summary, vectors=None))
+        kept, has_failed = await self._found(probes, prompts)
+        # What is found with the replacement is not lost; of the rest, what was found without it.
+        missed = [probe for probe in probes if probe not in kept]
+        lost: list[Probe] = []
+        if missed or has_failed:
+            shadow.drop_last()
+            shadow.restore(source_ids)
+            lost, failed_before = await self._found(missed, prompts)
+            has_failed |= failed_before
+        figures = GateFigures(probes=len(probes), found_before=len(kept) + len(lost), found_after=len(kept))
+        is_refused = has_failed or figures.loss > self._config.max_loss
+        if is_refused and fallback_id is not None:
+            shadow.restore([fallback_id])
+            shadow.hide(source_ids)
+        elif missed and not is_refused:
+            await self._replace(shadow, sources, made)
+        return Verdict(summary=made, figures=figures, is_refused=is_refused)
+
+    async def _replace(
+        self, shadow: ShadowMemories, sources: Sequence[MemoryRecord], summary: MemoryRecord
+    ) -> MemoryRecord:
+        """Let the summary stand for the archived sources; return it with its vectors."""
+        made = await shadow.add([summary])
         await shadow.index_archived(
-            agent_id,
+            self._snapshot.agent_id,
             [ArchivedCopy(archival_id=each.entry.id, summary_id=summary.entry.id, record=each) for each in sources],
         )
-        found_after, has_failed_after = await self._found(found, prompts)
-        figures = GateFigures(probes=len(probes), found_before=len(found), found_after=len(found_after))
-        is_refused = has_failed or has_failed_after or figures.loss > self._config.max_loss
-        if is_refused:
-            shadow.drop_last()
-            shadow.restore(source_ids if fallback_id is None else [fallback_id])
-            shadow.hide(source_ids if fallback_id is not None else [])
-        return Verdict(summary=replace(summary, vectors=vectors), figures=figures, is_refused=is_refused)
+        return replace(summary, vectors=made[0]) if made else summary
 
     def _read_recorded(self) -> dict[str, list[tuple[int, int, str]]]:
         """Return the agent's recorded questions by the memories shown for them: place of the memory, age, question."""

@@ -2,7 +2,8 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -44,10 +45,12 @@ class ShadowMemories:
         #: Of each term the memories that have it, and its weight in them; arrays, since a usual word is in thousands.
         self._rows: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
         self._weights: defaultdict[int, array[float]] = defaultdict(lambda: array("f"))
-        self._last_terms: tuple[int, ...] = ()
+        #: Of each memory its terms; None where the store keeps none.
+        self._terms: list[tuple[int, ...] | None] = []
         self._rarity: dict[str, float] = {}
         #: Of each question its vector and its similarity to the first memories; none to those that came after.
         self._asked: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+        self._answers: dict[str, frozenset[int]] = {}
 
     @classmethod
     async def of(cls, backend: VectorBackend, agent_id: str) -> Self:
@@ -76,9 +79,14 @@ class ShadowMemories:
         """Return whether the memory is there, replaced or not."""
         return record.entry.id in self._places
 
-    async def ask(self, questions: Sequence[str]) -> None:
-        """Embed the questions that will be searched for; those before are forgotten."""
-        rows = await self._backend.query_vectors(questions)
+    async def ask(self, questions: Mapping[str, Collection[str]]) -> None:
+        """Embed the questions that will be searched for; those before are forgotten.
+
+        Each has its answers, as terms: a search that finds no memory with one of them finds nothing, so that no prompt
+        is made that could not answer. One without answers finds what there is.
+        """
+        rows = await self._backend.query_vectors([*questions])
+        self._answers = {text: frozenset(map(self._encoder.index_of, terms)) for text, terms in questions.items()}
         # Not BLAS: for a product as small as this its threads wait for one another, and take three times the CPU.
         scores = np.einsum("qd,md->qm", rows, self._dense[: len(self._entries)])
         self._asked = {text: (row, near) for text, row, near in zip(questions, rows, scores, strict=True)}
@@ -101,7 +109,7 @@ class ShadowMemories:
         entry = self._entries.pop()
         self._remarks.pop()
         self._own[self._places.pop(entry.id)] = False
-        for index in self._last_terms:
+        for index in self._terms.pop() or ():
             self._rows[index].pop()
             self._weights[index].pop()
 
@@ -156,18 +164,29 @@ class ShadowMemories:
                 worded[self._having(index)] += weights * np.float32(self._idf(index, there))
         has_meaning = bool(np.any(vector))
 
-        def lists(mask: _Mask) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+        def lists(mask: _Mask) -> tuple[list[int], list[int]]:
             among = np.flatnonzero(mask[:size])
             dense = _best(among, near, query.limit) if has_meaning else []
-            sparse = _best(among[worded[among] > 0.0], worded, query.limit)
-            return self._hits(dense, near, near, worded), self._hits(sparse, worded, near, worded)
+            return dense, _best(among[worded[among] > 0.0], worded, query.limit)
 
         own = lists(self._own)
-        archived = lists(self._archived) if include_archived else ((), ())
+        archived = lists(self._archived) if include_archived else ([], [])
+        if not self._may_answer(query.text or "", chain(*own, *archived)):
+            return RankedLists(dense_weight=self.dense_weight)
+        dense, archived_dense = (self._hits(places, near, near, worded) for places in (own[0], archived[0]))
+        sparse, archived_sparse = (self._hits(places, worded, near, worded) for places in (own[1], archived[1]))
         return RankedLists(
-            dense=own[0], sparse=own[1], archived_dense=archived[0], archived_sparse=archived[1],
+            dense=dense,
+            sparse=sparse,
+            archived_dense=archived_dense,
+            archived_sparse=archived_sparse,
             dense_weight=self.dense_weight,
-        )  # fmt: skip
+        )
+
+    def _may_answer(self, question: str, places: Iterable[int]) -> bool:
+        answers = self._answers[question]
+        said = (self._terms[place] for place in places)
+        return not answers or any(terms is None or not answers.isdisjoint(terms) for terms in said)
 
     def _hits(
         self,
@@ -215,9 +234,8 @@ class ShadowMemories:
         self._places[entry.id] = place
         self._dense[place] = vectors.dense
         self._own[place], self._archived[place] = True, False
-        self._last_terms = ()
+        self._terms.append(None if vectors.sparse is None else vectors.sparse.indices)
         if vectors.sparse is not None:
-            self._last_terms = vectors.sparse.indices
             for index, weight in zip(vectors.sparse.indices, vectors.sparse.values, strict=True):
                 self._rows[index].append(place)
                 self._weights[index].append(weight)

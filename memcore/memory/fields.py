@@ -33,6 +33,8 @@ class StoreFields(TypedDict, total=False):
         confidence: 0 to 1; 1 when left out.
         tags: labels to filter by.
         expires_at: when it may be removed, with a time zone; never when left out.
+        valid_from, valid_until: when what it says holds; open when left out.
+        supersedes: ids of memories that it replaces; they stay, rank behind it, and say so.
         session_id: the session it was made in; agents of level session need it.
         project_id: the project it was made in; agents of level project need it.
         task_id: the task it was made in; working memories end with it.
@@ -44,6 +46,9 @@ class StoreFields(TypedDict, total=False):
     confidence: float
     tags: Collection[str]
     expires_at: datetime | None
+    valid_from: datetime | None
+    valid_until: datetime | None
+    supersedes: Collection[str]
     session_id: str | None
     project_id: str | None
     task_id: str | None
@@ -58,6 +63,7 @@ class SearchFields(TypedDict, total=False):
         tags: all of these tags.
         since: created at this time or later.
         until: created before this time.
+        as_of: only what was there at this time and held then.
         min_relevance: least relevance score, 0 to 1.
         min_scores: least ``semantic``, ``keyword`` and ``final`` scores.
         min_evidence: least evidence of the best memory, 0 to 1; 0 finds the nearest whatever it says.
@@ -69,6 +75,7 @@ class SearchFields(TypedDict, total=False):
     tags: Collection[str]
     since: datetime | None
     until: datetime | None
+    as_of: datetime | None
     min_relevance: float
     min_scores: Mapping[str, float] | None
     min_evidence: float | None

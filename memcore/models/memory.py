@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, field_validator, model_validator
 
 from memcore.errors import MemoryInputError
 from memcore.models.base import UNSEEN, Frozen, NotBlankStr
@@ -40,10 +40,16 @@ FALLBACK_TAG = "concat-fallback"
 #: Tag that every summary carries.
 CONSOLIDATED_TAG = "consolidated"
 
+#: Tag of a memory that a newer one has replaced.
+SUPERSEDED_TAG = "superseded"
+
+#: Most memories that one memory may replace.
+MAX_SUPERSEDED = 16
+
 #: Tags that keep a memory as it is. A summary of summaries would lose most of each (``consolidated``); distillations
 #: are read whole by later steps; compressed experience is JSON, and would be torn; superseded entries are evidence;
 #: core and pinned ones were chosen by someone.
-PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, "superseded", "core", "pinned")
+PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, SUPERSEDED_TAG, "core", "pinned")
 
 #: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
 MAX_KEY_CHARS = 256
@@ -234,6 +240,10 @@ class MemoryStoreRequest(Frozen):
         namespace: routing key inside an agent.
         content: the text, kept exactly as given.
         expires_at: when retention may remove it whatever its age; None for never.
+        valid_from: from when on it holds; None for the time it was made.
+        valid_until: from when on it holds no more, which is after ``valid_from``; it stays, and says so.
+        supersedes: ids of memories of the same agent that it replaces, at most 16. They stay, rank behind it, and say
+            so; one that is not stored is left out.
     """
 
     category: MemoryCategory
@@ -241,6 +251,34 @@ class MemoryStoreRequest(Frozen):
     content: Content
     metadata: NewMetadata = MemoryMetadata()
     expires_at: BoundedTime | None = None
+    valid_from: BoundedTime | None = None
+    valid_until: BoundedTime | None = None
+    supersedes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
+
+    @field_validator("supersedes")
+    @classmethod
+    def _memory_ids(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for memory_id in given:
+            if not is_uuid(memory_id):
+                raise ValueError("must be ids of memories, as store and search give them")
+        return tuple(dict.fromkeys(given))
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """What it replaces and when it holds, as a part of its id; empty where neither is given."""
+        times = (f"{name} {at.timestamp()!r}" for name in ("valid_from", "valid_until") if (at := getattr(self, name)))
+        return (*sorted(self.supersedes), *times)
+
+    @model_validator(mode="after")
+    def _ordered_validity(self) -> Self:
+        if self.valid_from is not None and self.valid_until is not None and self.valid_until <= self.valid_from:
+            raise ValueError("valid_until: must lie after valid_from")
+        return self
+
+
+def day_of(at: datetime) -> str:
+    """Return a time's day in UTC, as ``2026-05-01``."""
+    return at.astimezone(UTC).date().isoformat()
 
 
 class MemoryScores(Frozen):
@@ -270,6 +308,8 @@ class MemoryEntry(Frozen):
         scores: what its place rests on. Left out when the entry is serialised, as ``covers_until`` is.
         covers_until: of a summary, which is dated as the oldest of what it replaced, the time of the newest. Told by
             the backend, and left out when the entry is serialised: older releases refuse a field that they do not know.
+        valid_from, valid_until: when what it says holds; None where nobody said. Left out too, as what follows.
+        superseded_by, superseded_at: the memory that replaced it, and when that was made.
     """
 
     id: NotBlankStr
@@ -284,12 +324,31 @@ class MemoryEntry(Frozen):
     relevance_score: float | None = Field(default=None, ge=0.0, le=1.0)
     scores: MemoryScores | None = Field(default=None, exclude=True)
     covers_until: BoundedTime | None = Field(default=None, exclude=True)
+    valid_from: BoundedTime | None = Field(default=None, exclude=True)
+    valid_until: BoundedTime | None = Field(default=None, exclude=True)
+    superseded_by: str | None = Field(default=None, exclude=True)
+    superseded_at: BoundedTime | None = Field(default=None, exclude=True)
+
+    def known_at(self, at: datetime | None) -> "MemoryEntry":
+        """Return the entry as it was at a time: what replaced it later had not yet. As it is for None."""
+        if at is None or self.superseded_at is None or self.superseded_at <= at:
+            return self
+        return self.model_copy(update={"superseded_by": None, "superseded_at": None})
+
+    def holds_at(self, at: datetime) -> bool:
+        """Return whether it was there at a time, held, and nothing had replaced it."""
+        return (
+            self.created_at <= at
+            and (self.valid_from is None or self.valid_from <= at)
+            and (self.valid_until is None or at < self.valid_until)
+            and (self.superseded_at is None or at < self.superseded_at)
+        )
 
     @property
     def days(self) -> str:
         """Its day in UTC, as ``2026-05-01``; of a summary the range, as ``2026-05-01 to 2026-06-03``."""
-        first = self.created_at.astimezone(UTC).date().isoformat()
-        last = first if self.covers_until is None else self.covers_until.astimezone(UTC).date().isoformat()
+        first = day_of(self.created_at)
+        last = first if self.covers_until is None else day_of(self.covers_until)
         return first if first == last else f"{first} to {last}"
 
     @model_validator(mode="after")
@@ -312,6 +371,8 @@ class MemoryQuery(Frozen):
             the policy (``memory.retrieval.min_evidence``).
         since: inclusive.
         until: exclusive; must lie after since.
+        as_of: only what was there at this time, held then, and was not superseded or expired. What has left the store
+            since is not found.
         limit: 1 to 1000.
     """
 
@@ -325,6 +386,7 @@ class MemoryQuery(Frozen):
     limit: int = Field(default=10, ge=1, le=1000)
     since: BoundedTime | None = None
     until: BoundedTime | None = None
+    as_of: BoundedTime | None = None
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

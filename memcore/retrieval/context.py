@@ -119,8 +119,6 @@ class ContextInjectionStrategy:
             raise MemoryConfigError("memory.retrieval.query_specific_rerank_enabled: needs a reranker")
         self._backend = backend
         self._config = config
-        #: At full evidence so great a share of the best reaches the least relevance (memcore.backends.evidence).
-        self._shares = config.model_copy(update={"min_relevance": config.min_relevance**2})
         #: Most memories of a prompt, and most candidates for it.
         self._slots = config.max_memories
         self._pool = self._slots * (config.candidate_pool_multiplier if config.diversity_penalty_enabled else 1)
@@ -247,39 +245,48 @@ class ContextInjectionStrategy:
         if hybrid is None:
             # The store that ranked them held them against the evidence that the policy asks for.
             return ranked
-        return self._answering(query_text, ranked, ranked, rankings)
+        return self._answering(query_text, ranked, rankings)
 
     def _fused_apart(self, question: str, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         """Fuse the agent's own lists, with the archived ones and without the shared: these must not change scores."""
-        own = self._fused(question, with_archived(rankings), dense_weight=dense_weight)
-        has_shared = rankings.shared_dense or rankings.shared_sparse
-        both = self._fused(question, rankings, dense_weight=dense_weight) if has_shared else ()
-        return self._answering(question, own, both, rankings)
+        has_shared = bool(rankings.shared_dense or rankings.shared_sparse)
+        if self._config.fusion_strategy is not FusionStrategy.WEIGHTED:
+            own = self._fused_by_rank(RankedLists(dense=rankings.dense, sparse=rankings.sparse))
+            shared = self._fused_by_rank(rankings) if has_shared else ()
+            both = (*own, *(each for each in shared if each.is_shared))
+            return self._answering(question, both, rankings)
+
+        def fused(lists: RankedLists, *, is_shared: bool) -> tuple[ScoredMemory, ...]:
+            return fuse_weighted(
+                lists,
+                config=self._config,
+                dense_weight=dense_weight,
+                now=self._clock(),
+                question=question,
+                is_shared=is_shared,
+            )
+
+        own = fused(with_archived(rankings), is_shared=False)
+        shared = fused(rankings, is_shared=True) if has_shared else ()
+        return tuple(sorted((*own, *shared), key=best_first))
 
     def _answering(
-        self, question: str, own: Sequence[ScoredMemory], shared: Sequence[ScoredMemory], rankings: RankedLists
+        self, question: str, ranked: Sequence[ScoredMemory], rankings: RankedLists
     ) -> tuple[ScoredMemory, ...]:
-        """Return what may be shown of the agent's own in the one ranking and of shared knowledge in the other."""
-        apart = [each for each in own if not each.is_shared], [each for each in shared if each.is_shared]
+        """Return what may be shown of the agent's own, and of shared knowledge: each is judged by its own best."""
+        apart = [each for each in ranked if not each.is_shared], [each for each in ranked if each.is_shared]
         parts = (answering(question, part, rankings, config=self._config) for part in apart)
         return tuple(sorted((each for part in parts for each in part), key=best_first))
 
-    def _fused(self, question: str, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
-        config = self._config
+    def _fused_by_rank(self, rankings: RankedLists) -> tuple[ScoredMemory, ...]:
         every = sum(map(len, (rankings.dense, rankings.sparse, rankings.shared_dense, rankings.shared_sparse)))
-        if not every:
-            return ()
-        if config.fusion_strategy is FusionStrategy.WEIGHTED:
-            return fuse_weighted(
-                rankings, config=self._shares, dense_weight=dense_weight, now=self._clock(), question=question
-            )
         worded = (tuple(hit.entry for hit in hits) for hits in (rankings.sparse, rankings.shared_sparse))
         return fuse_ranked_lists(
             (nearest(rankings.dense), nearest(rankings.shared_dense), *worded),
-            k=config.rrf_k,
-            max_results=every,
+            k=self._config.rrf_k,
+            max_results=max(1, every),
             shared_ids={hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)},
-            min_relevance=config.min_relevance,
+            min_relevance=self._config.min_relevance,
         )
 
     def _pooled(self, ranked: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:

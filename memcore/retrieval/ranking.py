@@ -40,43 +40,25 @@ def rank_memories(
     The agent's own are raised by ``config.personal_boost``, up to 1.0. Without a limit, at most ``config.max_memories``
     are returned; re-ranking needs more.
     """
-    scored = []
+    scored: list[ScoredMemory] = []
     for is_shared, boost, found in ((False, config.personal_boost, entries), (True, 0.0, shared_entries)):
         for entry in found:
             known = config.default_relevance if entry.relevance_score is None else entry.relevance_score
             relevance = min(1.0, known + boost)
-            scored.append(_with_recency(entry, relevance, FusionStrategy.LINEAR, config, now, is_shared=is_shared))
-    return _best_of(scored)[: config.max_memories if limit is None else limit]
-
-
-def _with_recency(
-    entry: MemoryEntry,
-    relevance: float,
-    strategy: FusionStrategy,
-    config: MemoryRetrievalConfig,
-    now: datetime,
-    *,
-    is_shared: bool,
-    summary_id: str | None = None,
-) -> ScoredMemory | None:
-    """Return the memory with its scores; None where it does not reach the least: most candidates do not."""
-    recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
-    combined = compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight)
-    if combined < config.min_relevance:
-        return None
-    return ScoredMemory(
-        entry=entry,
-        relevance_score=relevance,
-        recency_score=recency,
-        combined_score=combined,
-        is_shared=is_shared,
-        summary_id=summary_id,
-        scoring_strategy=strategy,
-    )
-
-
-def _best_of(scored: Sequence[ScoredMemory | None]) -> tuple[ScoredMemory, ...]:
-    return tuple(sorted((each for each in scored if each is not None), key=best_first))
+            recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
+            combined = compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight)
+            if combined >= config.min_relevance:
+                scored.append(
+                    ScoredMemory(
+                        entry=entry,
+                        relevance_score=relevance,
+                        recency_score=recency,
+                        combined_score=combined,
+                        is_shared=is_shared,
+                        scoring_strategy=FusionStrategy.LINEAR,
+                    )
+                )
+    return tuple(sorted(scored, key=best_first))[: config.max_memories if limit is None else limit]
 
 
 # Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods,
@@ -143,59 +125,70 @@ def fuse_ranked_lists(
 
 
 def fuse_weighted(
-    rankings: RankedLists, *, config: MemoryRetrievalConfig, dense_weight: float, now: datetime, question: str = ""
+    rankings: RankedLists,
+    *,
+    config: MemoryRetrievalConfig,
+    dense_weight: float,
+    now: datetime,
+    question: str,
+    is_shared: bool = False,
 ) -> tuple[ScoredMemory, ...]:
-    """Return the memories that reach ``config.min_relevance``, best first.
+    """Return the agent's own memories that may be shown, or the shared ones, best first.
 
     Personal and shared memories are scaled together, so that the best of either can be the best of all; then the
     agent's own are raised by ``personal_boost``, all are scaled back to 0 to 1, and recency is added by its weight. A
     cap at 1, as ``linear`` has it, would make all that come near the best equal, which has 1 here. The rankings have
     raw scores: cosine similarities and BM25, neither cut off.
+
+    None is returned where even the best has less than ``config.min_evidence``. The relevance compares between
+    questions (memcore.backends.evidence), and ``config.min_relevance`` is held against the combined score on its scale.
     """
-    shared = {hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)}
     every = (*rankings.shared_sparse, *rankings.shared_dense, *rankings.sparse, *rankings.dense)
+    shared = {hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)}
     entries = {hit.entry.id: hit.entry for hit in every}
     summary_of = {hit.entry.id: hit.summary_id for hit in every if hit.summary_id is not None}
     relevance = beside_summary(weighted_rankings(rankings, dense_weight=dense_weight, question=question), summary_of)
-    boost = config.personal_boost
-    scored = [
-        _with_recency(
-            entries[key],
-            (score if key in shared else score + boost) / (1.0 + boost),
-            FusionStrategy.WEIGHTED,
-            config,
-            now,
-            is_shared=key in shared,
-            summary_id=summary_of.get(key),
+    boost = 0.0 if is_shared else config.personal_boost
+    # Most are not shown: only those that are become objects.
+    places: list[tuple[float, float, float, MemoryEntry]] = []
+    for key, score in relevance.items():
+        if (key in shared) is is_shared:
+            share = (score + boost) / (1.0 + config.personal_boost)
+            recency = compute_recency_score(entries[key].created_at, now, config.recency_decay_rate)
+            combined = compute_combined_score(share, recency, config.relevance_weight, config.recency_weight)
+            places.append((combined, share, recency, entries[key]))
+    places.sort(key=lambda place: (-place[0], -place[3].created_at.timestamp(), place[3].id))
+    evidence = _evidence(question, [entry for *_, entry in places[:MOST_JUDGED]], rankings)
+    if evidence < config.min_evidence:
+        return ()
+    return tuple(
+        ScoredMemory(
+            entry=entry,
+            relevance_score=absolute(share, evidence),
+            recency_score=recency,
+            combined_score=combined,
+            is_shared=is_shared,
+            summary_id=summary_of.get(entry.id),
+            scoring_strategy=FusionStrategy.WEIGHTED,
         )
-        for key, score in relevance.items()
-    ]
-    return _best_of(scored)
+        for combined, share, recency, entry in places
+        if absolute(combined, evidence) >= config.min_relevance
+    )
 
 
 def answering(
     question: str, ranked: Sequence[ScoredMemory], rankings: RankedLists, *, config: MemoryRetrievalConfig
 ) -> tuple[ScoredMemory, ...]:
-    """Return those of a ranking that may be shown; none where even the best has less than ``config.min_evidence``.
-
-    Under ``weighted`` scores are shares of the best. The relevance becomes one that compares between questions, and
-    ``config.min_relevance`` is held against the combined score on the same scale.
-    """
+    """Return a ranking; nothing of it where even the best has less than ``config.min_evidence``."""
     if not ranked:
         return ()
+    evidence = _evidence(question, [each.entry for each in ranked[:MOST_JUDGED]], rankings)
+    return () if evidence < config.min_evidence else tuple(ranked)
+
+
+def _evidence(question: str, judged: Sequence[MemoryEntry], rankings: RankedLists) -> float:
     near = _cosines(rankings)
-    judged = [Candidate.of(each.entry, near.get(each.entry.id)) for each in ranked[:MOST_JUDGED]]
-    evidence = best_evidence(question, judged, noise=rankings.noise)
-    if evidence < config.min_evidence:
-        return ()
-    return tuple(
-        each.model_copy(update={"relevance_score": absolute(each.relevance_score, evidence)})
-        if each.scoring_strategy is FusionStrategy.WEIGHTED
-        else each
-        for each in ranked
-        if each.scoring_strategy is not FusionStrategy.WEIGHTED
-        or absolute(each.combined_score, evidence) >= config.min_relevance
-    )
+    return best_evidence(question, [Candidate.of(each, near.get(each.id)) for each in judged], noise=rankings.noise)
 
 
 def _cosines(rankings: RankedLists) -> dict[str, float]:
@@ -211,6 +204,8 @@ def with_archived(rankings: RankedLists) -> RankedLists:
     return RankedLists(
         dense=(*rankings.dense, *(hit for hit in rankings.archived_dense if hit.entry.id not in own)),
         sparse=(*rankings.sparse, *(hit for hit in rankings.archived_sparse if hit.entry.id not in own)),
+        dense_weight=rankings.dense_weight,
+        noise=rankings.noise,
     )
 
 

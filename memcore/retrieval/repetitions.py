@@ -267,10 +267,10 @@ def _by_rarest_words(wordings: Sequence[_Wording]) -> dict[str, dict[str, list[_
 _FIRST_WORDS, _FIRST_CHARS = 20, 240
 
 # The memories of a prompt are often those of the one before.
-_wording_of = lru_cache(maxsize=1_024)(_Wording.of)
+_wording_of = lru_cache(maxsize=2_048)(_Wording.of)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=2_048)
 def _first_words(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
     words = Tokenizer.words(text[:_FIRST_CHARS])
     return tuple(words[:_FIRST_WORDS]), frozenset(words)

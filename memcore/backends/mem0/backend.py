@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,11 +145,11 @@ class Mem0Backend(RecordBackend):
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         serving, scope = self._serving(), SearchScope.of_agent(agent_id, query)
-        return await serving.read("retrieve", Reader.by_text, scope, query, now=self._clock())
+        return await serving.read("retrieve", Reader.by_text, scope, query, now=query.as_of or self._clock())
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         serving, scope = self._serving(), SearchScope.of_agent(agent_id, query)
-        return await serving.read("retrieve_sparse", Reader.by_words, scope, query, now=self._clock())
+        return await serving.read("retrieve_sparse", Reader.by_words, scope, query, now=query.as_of or self._clock())
 
     @property
     def dense_weight(self) -> float:
@@ -171,7 +172,7 @@ class Mem0Backend(RecordBackend):
         if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
         return await opened.serving.read(
-            "retrieve_rankings", Reader.rankings, own, others, query, now=self._clock(), archive=archive
+            "retrieve_rankings", Reader.rankings, own, others, query, now=query.as_of or self._clock(), archive=archive
         )
 
     async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
@@ -215,8 +216,12 @@ class Mem0Backend(RecordBackend):
             "scan", Reader.scan, where, cursor=cursor, limit=limit, with_vectors=with_vectors
         )
 
-    async def set_metadata_many(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata) -> int:
-        write = partial(Writer.set_metadata, agent_id=agent_id, ids=ids, metadata=metadata, now=self._clock())
+    async def set_metadata_many(
+        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+    ) -> int:
+        write = partial(
+            Writer.set_metadata, agent_id=agent_id, ids=ids, metadata=metadata, extra=extra or {}, now=self._clock()
+        )
         return await self._serving(agent_id).write("set_metadata_many", [agent_id], write)
 
     async def claim(self, where: Where, token: str) -> int:

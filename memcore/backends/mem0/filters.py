@@ -17,7 +17,7 @@ from qdrant_client.models import (
     Range,
 )
 
-from memcore.backends.mem0.points import LESSON, Key, archive_owner
+from memcore.backends.mem0.points import HOLDS_FROM, HOLDS_UNTIL, LESSON, REPLACED_AT, Key, archive_owner
 from memcore.models.memory import SHARED_OWNER, Excluded, MemoryQuery, excluded_agents, memory_ids, require_agent_id
 from memcore.records import Where
 
@@ -122,6 +122,18 @@ def _asked(query: MemoryQuery) -> tuple[Condition, ...]:
         *_any_of(Key.NAMESPACE, query.namespaces),
         *(_equal(Key.TAGS, tag) for tag in query.tags),
         *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
+        *_range(Key.CREATED_TS, at_most=query.as_of),
+    )
+
+
+def _held(query: MemoryQuery) -> tuple[Condition, ...]:
+    """Return the conditions of what did not hold at the time of the query."""
+    if query.as_of is None:
+        return ()
+    at = _later(query.as_of.timestamp())
+    return (
+        FieldCondition(key=HOLDS_FROM, range=Range(gt=at)),
+        *(FieldCondition(key=key, range=Range(lte=at)) for key in (HOLDS_UNTIL, REPLACED_AT)),
     )
 
 
@@ -187,12 +199,12 @@ class SearchScope:
     def of_agent(cls, agent_id: str, query: MemoryQuery, *, beside_archived: bool = False) -> Self:
         """Return the scope of one agent's own memories, to be ranked alone or with its archived ones."""
         everything = of_owners([agent_id]) if beside_archived else owned(agent_id)
-        return cls(owner=agent_id, everything=everything, asked=owned(agent_id, *_asked(query)))
+        return cls(owner=agent_id, everything=everything, asked=owned(agent_id, *_asked(query), but_not=_held(query)))
 
     @classmethod
     def of_archived(cls, agent_id: str, query: MemoryQuery) -> Self:
         """Return the scope of the copies of an agent's archived memories."""
-        asked = archived(agent_id, *_asked(query))
+        asked = archived(agent_id, *_asked(query), but_not=_held(query))
         return cls(owner=archive_owner(agent_id), everything=of_owners([agent_id]), asked=asked)
 
     @classmethod
@@ -205,7 +217,9 @@ class SearchScope:
         """
         everything = shared(_up_to(Key.SHARED_SINCE, version), but_not=[_up_to(Key.SHARED_UNTIL, version)])
         unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))
-        asked = narrower(everything, *_asked(query), *_present(Key.SHARED_BY, publisher), but_not=unasked)
+        asked = narrower(
+            everything, *_asked(query), *_present(Key.SHARED_BY, publisher), but_not=(*unasked, *_held(query))
+        )
         return cls(owner=SHARED_OWNER, everything=everything, asked=asked)
 
     def narrowed(self, *, now: datetime | None) -> Filter:

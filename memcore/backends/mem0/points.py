@@ -54,6 +54,8 @@ from memcore.records import (
     LESSON_FIELD,
     LESSON_KEY,
     SEQUENCE_KEY,
+    SUCCESSION_KEY,
+    VALIDITY_KEY,
     ArchivedCopy,
     Lineage,
     MemoryRecord,
@@ -108,6 +110,9 @@ _KNOWN = frozenset(Key)
 #: Where the store finds what every lesson has, and nothing else.
 LESSON = f"{LESSON_KEY}.{LESSON_FIELD}"
 
+#: Times, in epoch seconds, from when on a memory holds, and from when on it holds no more or has been replaced.
+HOLDS_FROM, HOLDS_UNTIL, REPLACED_AT = f"{VALIDITY_KEY}.from", f"{VALIDITY_KEY}.until", f"{SUCCESSION_KEY}.at"
+
 #: What decode makes an entry of, and by what its expiry is seen: a search asks for no more, because turning a whole
 #: payload into JSON takes the store server twice as long.
 ENTRY_KEYS = tuple(
@@ -116,7 +121,7 @@ ENTRY_KEYS = tuple(
         *(Key.DATA, Key.AGENT_ID, Key.SHARED_BY, Key.CREATED_AT, Key.UPDATED_AT, Key.EXPIRES_AT, Key.EXPIRES_TS),
         *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
         *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER, COVERS_UNTIL_KEY),
-        *(Key.SESSION_ID, SEQUENCE_KEY),
+        *(Key.SESSION_ID, SEQUENCE_KEY, VALIDITY_KEY, SUCCESSION_KEY),
     )
 )
 
@@ -179,6 +184,11 @@ def encode_archived(copy: ArchivedCopy) -> dict[str, Any]:
 def archive_owner(agent_id: str) -> str:
     """Return the owner of the copies of an agent's archived memories."""
     return f"{ARCHIVE_OWNER_PREFIX}{agent_id}"
+
+
+def extra_payload(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a payload that these keys of an extra are; None, which takes one off, as an empty value."""
+    return {key: [] if value is None else value for key, value in _stray(extra).items()}
 
 
 def metadata_payload(metadata: MemoryMetadata) -> dict[str, Any]:
@@ -252,6 +262,9 @@ def _stray(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 def _extra(payload: Mapping[str, Any], owner: str) -> dict[str, Any]:
     extra = {key: value for key, value in payload.items() if key not in _KNOWN}
+    # Taken off: a store has no single call that sets some keys and removes others.
+    if extra.get(SUCCESSION_KEY) == []:
+        del extra[SUCCESSION_KEY]
     user_id = payload.get(Key.USER_ID)
     if user_id is not None and user_id != owner:
         extra[Key.USER_ID.value] = user_id
@@ -302,6 +315,7 @@ INDEXES: dict[str, PayloadSchemaType] = {
         PayloadSchemaType.KEYWORD,
     ),
     **dict.fromkeys((Key.CREATED_TS.value, Key.UPDATED_TS.value, Key.EXPIRES_TS.value), PayloadSchemaType.FLOAT),
+    **dict.fromkeys((HOLDS_FROM, HOLDS_UNTIL, REPLACED_AT), PayloadSchemaType.FLOAT),
     **dict.fromkeys((Key.SHARED_SINCE.value, Key.SHARED_UNTIL.value), PayloadSchemaType.INTEGER),
 }
 
@@ -468,6 +482,13 @@ def to_remark(found: Found, *, agent_id: str = "") -> Remark:
         sequence=sequence if isinstance(sequence, int) else None,
         source=payload.get(Key.SOURCE),
     )
+
+
+def successor_of(found: Found) -> str | None:
+    """Return the id of the memory that replaced a point's."""
+    succession = found.payload.get(SUCCESSION_KEY)
+    by = succession.get("by") if isinstance(succession, Mapping) else None
+    return by if isinstance(by, str) else None
 
 
 def to_entry(found: Found) -> MemoryEntry | None:

@@ -1,7 +1,7 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +24,18 @@ from memcore.backends.mem0.filters import (
     owned,
     with_ids,
 )
-from memcore.backends.mem0.points import ENTRY_KEYS, SPARSE, Found, Key, as_json, ask, to_entry, to_records, to_remark
+from memcore.backends.mem0.points import (
+    ENTRY_KEYS,
+    SPARSE,
+    Found,
+    Key,
+    as_json,
+    ask,
+    successor_of,
+    to_entry,
+    to_records,
+    to_remark,
+)
 from memcore.backends.mem0.writer import Indexing
 from memcore.backends.neighbours import among_neighbours
 from memcore.backends.protocol import MAX_PAGE
@@ -32,7 +43,7 @@ from memcore.embedding.bm25 import relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, memory_ids
-from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
+from memcore.records import SUCCESSION_KEY, ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
 # the pages follow the creation time, and a group of memories of one time that a page would cut is read by id.
@@ -131,6 +142,9 @@ _VALUES = 1_000
 #: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
 _CANDIDATES = 50
 
+#: Successors of successors that are looked for.
+_MOST_SUCCESSIONS = 4
+
 #: How long an agent's searches use the expiry filter at once, after one had to be repeated: until the next maintenance
 #: run removes what has expired, nearly every search would be made twice.
 _FILTER_FOR = timedelta(minutes=5)
@@ -178,6 +192,16 @@ class _Lists:
         """Leave out what has expired."""
         self.dense = [one for one in self.dense if not has_expired(one.payload, now)]
         self.sparse = [one for one in self.sparse if not has_expired(one.payload, now)]
+
+    def put_beside(self, payloads: Mapping[str, dict[str, Any]]) -> None:
+        """Put these memories, which replaced others, right behind them, with their scores."""
+        self.cosines += [each for each in _followed(self.cosines_of_replaced(), payloads) if each.memory_id in payloads]
+        self.dense, self.sparse = _followed(self.dense, payloads), _followed(self.sparse, payloads)
+
+    def cosines_of_replaced(self) -> list[Found]:
+        """Return the similarities of what keywords found, with payloads."""
+        near = _scores(self.cosines)
+        return [replace(one, score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
 
     def ids(self) -> frozenset[str]:
         """Return what stands in the lists."""
@@ -276,7 +300,7 @@ class Reader:
             narrowed = scope.narrowed(now=now)
             pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
             rows, _ = pager.page(None, query.limit)
-            return tuple(record.entry for record in to_records(rows))
+            return tuple(record.entry.known_at(query.as_of) for record in to_records(rows))
         question = self._question(query.text, has_sparse=self._plan.is_hybrid)
         # Nearly no more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose
         # similarity is known without this list, is behind them in the sum too. Not so when its words count as well.
@@ -329,7 +353,7 @@ class Reader:
         found = self._asked(scopes, question, now=now, dense=least, sparse=least)
         if archive is not None:
             self._drop_abandoned(found[-1], own.owner, known=found[0].ids(), now=now)
-        lists = [_hits(one) for one in found]
+        lists = [_hits(one, as_of=query.as_of) for one in found]
         shared_dense, shared_sparse = ((), ()) if others is None else lists[1]
         archived_dense, archived_sparse = ((), ()) if archive is None else lists[-1]
         return RankedLists(
@@ -409,9 +433,30 @@ class Reader:
             )
             for at, one in zip(short, again, strict=True):
                 lists[at] = one
-        for one in lists:
+        for one, scope in zip(lists, scopes, strict=True):
             one.drop_expired(now)
+            self._add_successors(one, scope, now=now)
         return lists
+
+    def _add_successors(self, found: _Lists, scope: SearchScope, *, now: datetime) -> None:
+        """Put what replaced a memory that was found beside it: its own words may be none of the question's."""
+        for _ in range(_MOST_SUCCESSIONS):
+            ids = found.ids()
+            missing = {
+                successor
+                for one in (*found.dense, *found.sparse)
+                if (successor := successor_of(one)) is not None and successor not in ids
+            }
+            # Most questions find nothing that was replaced, and wait for nothing here.
+            rows = self._client.scroll(
+                self._collection,
+                scroll_filter=narrower(scope.narrowed(now=now), with_ids(memory_ids(missing))),
+                limit=len(missing),
+                with_payload=[*ENTRY_KEYS],
+            )[0] if missing else []  # fmt: skip
+            if not rows:
+                return
+            found.put_beside({str(row.id): row.payload or {} for row in rows})
 
     def _run_queries(
         self,
@@ -466,14 +511,27 @@ def _lost(points: Sequence[Found], limit: int, now: datetime) -> bool:
     return len(points) >= limit > 0 and any(has_expired(one.payload, now) for one in points)
 
 
+def _followed(points: Sequence[Found], payloads: Mapping[str, dict[str, Any]]) -> list[Found]:
+    """Return the points, each memory that was replaced with its successor behind it, of those that are given."""
+    found: list[Found] = []
+    seen: set[str] = set()
+    for one in points:
+        found.append(one)
+        successor = successor_of(one)
+        if successor is not None and successor in payloads and successor not in seen:
+            seen.add(successor)
+            found.append(Found(successor, one.score, payloads[successor]))
+    return found
+
+
 def _scores(points: Iterable[Found]) -> dict[str, float]:
     return {one.memory_id: one.score for one in points}
 
 
-def _hits(lists: _Lists) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+def _hits(lists: _Lists, *, as_of: datetime | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
     # Many stand in both lists, and reading a payload is dear.
     read = {one.memory_id: one for one in (*lists.dense, *lists.sparse)}
-    entries = {key: entry for key, one in read.items() if (entry := to_entry(one)) is not None}
+    entries = {key: entry.known_at(as_of) for key, one in read.items() if (entry := to_entry(one)) is not None}
     remarks = {key: to_remark(read[key], agent_id=entry.agent_id) for key, entry in entries.items()}
     cosines, words = lists.similarities(), lists.bm25()
 
@@ -505,12 +563,17 @@ class _Answer:
 
     def put_newer_first(self, question: str) -> dict[str, float]:
         """Return the scores, in which no outdated memory is before the one that replaced it."""
-        judged = {key: entry for key in self._keys[:MOST_JUDGED] if (entry := self._entry(key)) is not None}
-        scores = {key: self._final[key] for key in judged}
-        raised = newer_first(question, scores, {key: (each.content, each.created_at) for key, each in judged.items()})
+        replaced = (key for key, one in self._points.items() if one.payload.get(SUCCESSION_KEY))
+        first = dict.fromkeys((*self._keys[:MOST_JUDGED], *replaced, *self._successors()))
+        judged = {key: entry for key in first if (entry := self._entry(key)) is not None}
+        raised = newer_first(question, {key: self._final[key] for key in judged}, judged)
         self._final = {**self._final, **raised}
         self._keys.sort(key=self._final.__getitem__, reverse=True)
         return self._final
+
+    def _successors(self) -> Iterable[str]:
+        named = (successor_of(one) for one in self._points.values())
+        return (key for key in named if key in self._points)
 
     def evidence(self, question: str, near: Mapping[str, float], *, noise: float) -> float:
         """Return the evidence of the best of the first memories."""
@@ -535,7 +598,7 @@ class _Answer:
                 continue
             if (entry := self._entry(key)) is not None:
                 more = {"relevance_score": relevance[key], "scores": scores[key]}
-                found.append(entry.model_copy(update=more))
+                found.append(entry.known_at(query.as_of).model_copy(update=more))
         return best_first(found, query.limit)
 
     def _entry(self, key: str) -> MemoryEntry | None:

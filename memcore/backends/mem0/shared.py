@@ -80,13 +80,15 @@ class SharedKnowledge:
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
-        return await self._serving.read("search_shared", Reader.by_text, scope, query, now=self._clock())
+        return await self._serving.read("search_shared", Reader.by_text, scope, query, now=query.as_of or self._clock())
 
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
         scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
-        return await self._serving.read("search_shared_sparse", Reader.by_words, scope, query, now=self._clock())
+        return await self._serving.read(
+            "search_shared_sparse", Reader.by_words, scope, query, now=query.as_of or self._clock()
+        )
 
     async def search_scope(
         self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None = None
@@ -156,7 +158,7 @@ class Facts:
         if version == 0:
             return RankedLists()
         scope = SearchScope.of_shared(query, version=version, publisher=ORGANISATION)
-        return await self._serving.read("facts", Reader.rankings, scope, None, query, now=self._clock())
+        return await self._serving.read("facts", Reader.rankings, scope, None, query, now=query.as_of or self._clock())
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
         return await self._serving.calls.read("standing", lambda: self._log.standing(self._company, fact_ids))

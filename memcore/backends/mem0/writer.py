@@ -29,6 +29,7 @@ from memcore.backends.mem0.points import (
     encode,
     encode_archived,
     encode_shared,
+    extra_payload,
     iso,
     metadata_payload,
     to_records,
@@ -383,12 +384,19 @@ class Writer:
                 narrowed = shared(with_ids([line.memory_id]))
                 self._set({Key.SHARED_UNTIL.value: line.version}, FilterSelector(filter=narrowed))
 
-    def set_metadata(self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, now: datetime) -> int:
-        """Replace source, confidence and tags and stamp the time; return how many."""
+    def set_metadata(
+        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any], now: datetime
+    ) -> int:
+        """Replace source, confidence and tags, set the keys of the extra, and stamp the time; return how many."""
         narrowed = owned(agent_id, with_ids(memory_ids(ids)))
         changed = self._client.count(self._collection, count_filter=narrowed, exact=True).count
         self._set(
-            {**metadata_payload(metadata), Key.UPDATED_AT.value: iso(now), Key.UPDATED_TS.value: now.timestamp()},
+            {
+                **extra_payload(extra),
+                **metadata_payload(metadata),
+                Key.UPDATED_AT.value: iso(now),
+                Key.UPDATED_TS.value: now.timestamp(),
+            },
             FilterSelector(filter=narrowed),
         )
         return changed

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from memcore.backends.succession import reinstate, supersede
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
 from memcore.models.base import naming_fields
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
 from ops.cli.session import Commands, JsonCommand, await_stored
 
 app = Commands()
@@ -67,6 +68,11 @@ def store(
     tag: Tags = None,
     confidence: Annotated[float, typer.Option(help="0 to 1.")] = 1.0,
     expires_at: Annotated[str | None, typer.Option(help="ISO time with a zone, e.g. 2027-01-01T00:00:00Z.")] = None,
+    valid_from: Annotated[str | None, typer.Option(help="ISO time from which on it holds.")] = None,
+    valid_until: Annotated[str | None, typer.Option(help="ISO time from which on it holds no more.")] = None,
+    supersedes: Annotated[
+        list[str] | None, typer.Option(help="Id of a memory that it replaces; may be given several times.")
+    ] = None,
     session: Annotated[str | None, typer.Option(help="The session it is made in.")] = None,
     project: Annotated[str | None, typer.Option(help="The project it is made in.")] = None,
     task: Annotated[str | None, typer.Option(help="The task it is made in.")] = None,
@@ -80,6 +86,9 @@ def store(
         tags=tag,
         confidence=confidence,
         expires_at=expires_at,
+        valid_from=valid_from,
+        valid_until=valid_until,
+        supersedes=supersedes,
     )
     with naming_fields():
         scope = Scope(session_id=session, project_id=project, task_id=task)
@@ -97,12 +106,48 @@ def search(
     text: Annotated[str | None, typer.Argument(help="What to look for; without it, the newest.")] = None,
     limit: Limit = 10,
     min_evidence: MinEvidence = None,
+    as_of: Annotated[str | None, typer.Option(help="As of this ISO time: what was there, and held then.")] = None,
 ) -> None:
     """Search an agent's memories by meaning and by words, in this process, without the queue."""
     query = filters.query(text, limit, min_evidence)
+    if as_of is not None:
+        with naming_fields():
+            query = MemoryQuery.model_validate({**dict(query), "as_of": moment("as_of", as_of)})
     with command.backend() as (backend, runner):
         found = runner.run(backend.retrieve(agent_id, query))
     command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")
+
+
+@app.command("supersede")
+def supersede_memory(
+    command: JsonCommand,
+    agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
+    old_id: Annotated[str, typer.Argument(help="The memory that holds no more.")],
+    new_id: Annotated[str, typer.Argument(help="The memory that replaced it.")],
+) -> None:
+    """Let one memory replace another: that stays, ranks behind it, and says so."""
+    with command.backend() as (backend, runner):
+        found = {each.entry.id: each for each in runner.run(backend.get_many(agent_id, [old_id, new_id]))}
+        for field, memory_id in (("old_id", old_id), ("new_id", new_id)):
+            if memory_id not in found:
+                raise MemoryInputError(field, "is no memory of this agent")
+        runner.run(supersede(backend, found[old_id], found[new_id]))
+    command.show_facts({"superseded": old_id, "by": new_id})
+
+
+@app.command("reinstate")
+def reinstate_memory(
+    command: JsonCommand,
+    agent_id: Annotated[str, typer.Argument(help="Whose memory.")],
+    memory_id: Annotated[str, typer.Argument(help="The memory that holds after all.")],
+) -> None:
+    """Take back that a memory was superseded."""
+    with command.backend() as (backend, runner):
+        for record in runner.run(backend.get_many(agent_id, [memory_id])):
+            if runner.run(reinstate(backend, record)):
+                command.show_facts({"reinstated": memory_id, "from": record.entry.superseded_by})
+                return
+    raise MemoryInputError("memory_id", "is no memory of this agent that was superseded")
 
 
 def store_request(
@@ -114,6 +159,9 @@ def store_request(
     source: str | None = None,
     confidence: float = 1.0,
     expires_at: str | None = None,
+    valid_from: str | None = None,
+    valid_until: str | None = None,
+    supersedes: list[str] | None = None,
 ) -> MemoryStoreRequest:
     """Return what is to be stored. Raises MemoryInputError, naming the field."""
     with naming_fields():
@@ -124,6 +172,9 @@ def store_request(
                 "content": content,
                 "metadata": MemoryMetadata(source=source, confidence=confidence, tags=tuple(tags or ())),
                 "expires_at": moment("expires_at", expires_at),
+                "valid_from": moment("valid_from", valid_from),
+                "valid_until": moment("valid_until", valid_until),
+                "supersedes": tuple(supersedes or ()),
             }
         )
 
@@ -135,6 +186,10 @@ def entry_facts(entry: MemoryEntry) -> dict[str, Any]:
         "scores": None if entry.scores is None else entry.scores.model_dump(),
         "created_at": entry.created_at,
         "covers_until": entry.covers_until,
+        "valid_from": entry.valid_from,
+        "valid_until": entry.valid_until,
+        "superseded_by": entry.superseded_by,
+        "superseded_at": entry.superseded_at,
         "category": str(entry.category),
         "text": entry.content,
         "id": entry.id,
@@ -146,7 +201,14 @@ def entry_facts(entry: MemoryEntry) -> dict[str, Any]:
 
 def _row(command: JsonCommand, entry: MemoryEntry) -> Mapping[str, Any]:
     row = short(command, entry_facts(entry))
-    return row if command.as_json or entry.covers_until is None else {**row, "created_at": entry.days}
+    if command.as_json:
+        return row
+    replaced = "" if entry.superseded_at is None else f"[superseded {day_of(entry.superseded_at)}] "
+    return {
+        **row,
+        "created_at": row["created_at"] if entry.covers_until is None else entry.days,
+        "text": f"{replaced}{row['text']}",
+    }
 
 
 def short(command: JsonCommand, row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 app = Commands()
 
+#: When what it says holds, where that is known.
+_VALIDITY = ("valid_from", "valid_until")
+
 #: What a line says of where a memory was made, if anything.
 _SCOPE = ("session_id", "project_id", "task_id")
 
@@ -102,6 +105,8 @@ def line(record: MemoryRecord) -> str:
         "metadata": entry.metadata.model_dump(mode="json"),
         "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
         "created_at": entry.created_at.isoformat(),
+        **{name: at.isoformat() for name in _VALIDITY if (at := getattr(entry, name)) is not None},
+        **({"supersedes": list(record.supersedes)} if record.supersedes else {}),
         **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
     }
     return escaped_json(json.dumps(fields, ensure_ascii=False)) + "\n"

@@ -11,7 +11,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.models.memory import MemoryQuery, MemoryScores
+from memcore.models.memory import MemoryQuery, MemoryScores, MemoryStoreRequest, day_of
 from memcore.records import SEQUENCE_KEY, Lineage
 from memcore.retrieval.context import ContextInjectionStrategy
 
@@ -94,3 +94,17 @@ async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend
         assert found[0] == asked
         # Without its place the answer is one of two that say as much, and the older.
         assert (found.index(answer) < found.index(other)) is (place is not None)
+
+
+async def test_a_prompt_says_what_was_replaced_and_what_holds_comes_first(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    times = {"category": "semantic", "valid_from": NOW - 9 * DAY, "valid_until": NOW + 9 * DAY}
+    old = await backend.store(agent, MemoryStoreRequest.model_validate({**times, "content": "Ada lives in Oslo"}))
+    request = {"category": "semantic", "content": "Bergen it is now", "supersedes": (old,)}
+    await backend.store(agent, MemoryStoreRequest.model_validate(request))
+    shown = await prompt(backend, agent, "where does Ada live in Oslo?")
+    assert shown.index("Bergen") < shown.index("Ada lives")
+    (opening,) = [line for line in shown.splitlines() if "superseded" in line]
+    day = day_of(NOW)
+    assert f'superseded="{day}"' in opening
+    assert f'from="{day_of(NOW - 9 * DAY)}" until="{day_of(NOW + 9 * DAY)}"' in opening

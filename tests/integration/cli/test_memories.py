@@ -92,3 +92,22 @@ def test_an_agent_sees_nothing_of_another(memtend: CommandLine) -> None:
     mine, theirs = new_agent(), new_agent()
     memtend.ok("store", theirs, "a secret of theirs")
     assert memtend.ok("search", mine, "secret", "--json").value == []
+
+
+def test_a_memory_that_another_replaced_ranks_behind_and_says_so_until_it_is_reinstated(memtend: CommandLine) -> None:
+    agent = new_agent()
+    old = memtend.ok("store", agent, "Ada lives in Oslo", "--json").value["id"]
+    new = memtend.ok(
+        "store", agent, "Bergen it is", "--supersedes", old, "--valid-from", "2026-01-01T00:00:00Z", "--json"
+    ).value["id"]
+    first, second = memtend.ok("search", agent, "where does Ada live?", "--json").value
+    assert [first["id"], second["id"]] == [new, old]
+    assert first["valid_from"].startswith("2026-01-01")
+    assert second["superseded_by"] == new
+    assert "[superseded" in memtend.ok("search", agent, "where does Ada live?").out
+    then = second["created_at"]
+    assert [each["id"] for each in memtend.ok("search", agent, "--as-of", then, "--json").value] == [old]
+    assert memtend.ok("reinstate", agent, old, "--json").value == {"reinstated": old, "from": new}
+    assert memtend("reinstate", agent, old).code == 2
+    memtend.ok("supersede", agent, old, new)
+    assert memtend.ok("search", agent, "Ada lives", "--json").value[0]["id"] == new

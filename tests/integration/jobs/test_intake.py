@@ -1,5 +1,6 @@
 """What a batch becomes in store and ledger."""
 
+import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from datetime import timedelta
 
@@ -9,7 +10,9 @@ from support.memories import NOW, StoppedClock, record
 from support.store_items import item
 
 from memcore.backends.inmemory import InMemoryBackend
+from memcore.backends.succession import reinstate
 from memcore.config.urls import LedgerUrls
+from memcore.errors import MemoryStoreError
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
 from memcore.ledger.agents import AgentSpec
@@ -84,6 +87,61 @@ async def test_memories_of_a_session_are_numbered_as_they_were_made(
         for record in (await backend.scan(Where(agent_id=agent_id))).records
     }
     assert found == {"first": 0, "second": 1, "third": 2, "elsewhere": 0, "of none": None, "theirs": 0}
+
+
+def replacing(text: str, *ids: str, minute: int = 1) -> StoreItem:
+    plain = item(text, created_at=NOW + timedelta(minutes=minute))
+    request = plain.request.model_copy(update={"supersedes": ids})
+    return plain.model_copy(update={"request": request, "id": str(uuid.uuid5(uuid.UUID(plain.id), "replacing"))})
+
+
+async def superseded(backend: InMemoryBackend, *items: StoreItem) -> list[str | None]:
+    return [each.entry.superseded_by for each in await backend.get_many("ada", [one.id for one in items])]
+
+
+async def test_what_a_memory_replaces_is_marked_once_it_is_stored_even_in_one_batch(
+    ingestor: Ingestor, backend: InMemoryBackend
+) -> None:
+    old, other = item("in Oslo"), item("likes tea")
+    new = replacing("in Bergen", old.id, str(uuid.uuid4()))
+    await ingestor.write([new, old, other])
+    assert await superseded(backend, old, other, new) == [new.id, None, None]
+    # Of two the newer replaces it, in whatever order they come.
+    newest, late = replacing("in Rome", old.id, minute=9), replacing("in Nice", old.id, minute=5)
+    await ingestor.write([newest])
+    await ingestor.write([late])
+    assert await superseded(backend, old) == [newest.id]
+
+
+async def test_a_crash_before_the_mark_is_made_good_by_the_redelivery(
+    ingestor: Ingestor, backend: InMemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = item("in Oslo")
+    new = replacing("in Bergen", old.id)
+    await ingestor.write([old])
+    with monkeypatch.context() as patched:
+        patched.setattr(backend, "set_metadata_many", fails)
+        with pytest.raises(MemoryStoreError):
+            await ingestor.write([new])
+    assert await superseded(backend, old) == [None]
+    await ingestor.write([new])
+    assert await superseded(backend, old) == [new.id]
+
+
+async def test_what_was_taken_back_is_not_marked_again_by_a_late_redelivery(
+    ingestor: Ingestor, backend: InMemoryBackend
+) -> None:
+    old = item("in Oslo")
+    new = replacing("in Bergen", old.id)
+    await ingestor.write([old, new])
+    (marked,) = await backend.get_many("ada", [old.id])
+    assert await reinstate(backend, marked)
+    await ingestor.write([new])
+    assert await superseded(backend, old) == [None]
+
+
+async def fails(*_arguments: object, **_more: object) -> int:
+    raise MemoryStoreError("a store that fails")
 
 
 async def test_a_batch_of_several_agents_is_stored_and_its_agents_are_known(

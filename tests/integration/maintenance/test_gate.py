@@ -214,9 +214,9 @@ async def test_judging_again_in_the_same_order_gives_the_same(world: Maintenance
     assert seen[0] == seen[1]
 
 
-@pytest.mark.parametrize("fails_from", [0, MOST_PROBES], ids=["before the replacement", "after it"])
+@pytest.mark.parametrize(("fails_from", "kept"), [(0, FACTS), (MOST_PROBES, ["Things."])], ids=["with it", "without"])
 async def test_a_group_whose_prompt_fails_is_refused(
-    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch, fails_from: int
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch, fails_from: int, kept: Sequence[str]
 ) -> None:
     world.backend = VectorInMemory(company=COMPANY, clock=world.clock)
     sources = [memory(n, content=text) for n, text in enumerate(FACTS, 1)]
@@ -228,7 +228,7 @@ async def test_a_group_whose_prompt_fails_is_refused(
             raise MemoryRetrievalError("a search that fails")
         return await search(self, agent_id, query, **more)
 
-    summary = summary_record(sources, SummaryDraft(content="\n".join(FACTS)), company=COMPANY, strategy="test")
+    summary = summary_record(sources, SummaryDraft(content="\n".join(kept)), company=COMPANY, strategy="test")
     gate = Gate(world.service()._snapshot(AGENT), GateConfig(max_loss=1.0), NO_ZOOM)
     monkeypatch.setattr(ShadowMemories, "retrieve_rankings", fails)
     verdict = await gate.judge(sources, summary)

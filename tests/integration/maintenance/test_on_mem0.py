@@ -125,13 +125,25 @@ async def test_a_shadow_ranks_as_the_store_does(mem0_world: MaintenanceFixture) 
     backend = cast("Mem0Backend", world.backend)
     shadow = await ShadowMemories.of(backend, agent)
     questions = ["where did the service of Amara fail", "Zanzibar 3 times", "Kwame Riga", "nothing of the kind"]
-    await shadow.ask(questions)
+    await shadow.ask(dict.fromkeys(questions, ()))
     for text in questions:
         query = MemoryQuery(text=text, limit=50)
         both = [await each.retrieve_rankings(agent, query) for each in (backend, shadow)]
         for name in ("dense", "sparse"):
             scores = [{hit.entry.id: hit.score for hit in getattr(lists, name)} for lists in both]
             assert scores[1] == pytest.approx(scores[0], abs=1e-4), (text, name)
+
+
+async def test_a_shadow_finds_nothing_for_a_question_whose_answer_no_memory_has(
+    mem0_world: MaintenanceFixture,
+) -> None:
+    world, agent = mem0_world, "ada-answers"
+    await world.store([memory(1, content="Amara adopted a cat in Riga", agent_id=agent)])
+    shadow = await ShadowMemories.of(cast("Mem0Backend", world.backend), agent)
+    query = MemoryQuery(text="Amara in Riga")
+    for answers, found in ((("adopt",), 1), (("dog",), 0), (("dog", "cat"), 1), ((), 1)):
+        await shadow.ask({"Amara in Riga": answers})
+        assert len((await shadow.retrieve_rankings(agent, query)).sparse) == found, answers
 
 
 async def test_a_summary_that_fell_back_is_written_again_and_an_undo_of_that_is_exact(

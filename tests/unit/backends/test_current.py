@@ -1,17 +1,19 @@
 """Of two memories that say nearly the same, the newer comes first; others keep their order."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from support.memories import NOW
+from support.scored_memories import entry
 
 from memcore.backends.current import newer_first
+from memcore.models.memory import MemoryEntry
 
 PHONE = "What is the phone number of Ada?"
-Memories = dict[str, tuple[str, datetime]]
+Memories = dict[str, MemoryEntry]
 
 
 def said(**texts: tuple[str, int]) -> Memories:
-    return {key: (text, NOW - timedelta(days=days)) for key, (text, days) in texts.items()}
+    return {key: entry(key, text, created_at=NOW - timedelta(days=days)) for key, (text, days) in texts.items()}
 
 
 def test_the_newer_value_of_one_subject_has_the_older_ones_score() -> None:
@@ -60,3 +62,25 @@ def test_names_that_share_a_part_are_not_one_subject() -> None:
     )
     scores = {"wanted": 1.0, "other": 0.95, "longer": 0.94}
     assert newer_first('Why does "walrus_3" fail?', scores, memories) == {**scores, "longer": 0.95}
+
+
+def replaced(memories: Memories, **successors: str) -> Memories:
+    marks = {old: {"superseded_by": new, "superseded_at": memories[new].created_at} for old, new in successors.items()}
+    return {key: each.model_copy(update=marks.get(key, {})) for key, each in memories.items()}
+
+
+def test_what_was_replaced_is_behind_its_successor_whatever_both_say() -> None:
+    memories = said(first=("Ada lives in Oslo.", 90), second=("She moved to Bergen.", 60), third=("Now Rome.", 9))
+    scores = {"first": 1.0, "second": 0.1, "third": 0.2}
+    found = newer_first("Where does Ada live?", scores, replaced(memories, first="second", second="third"))
+    assert found["third"] == 1.0
+    assert found["third"] > found["second"] > found["first"] > 0.9
+    gone = newer_first("Where does Ada live?", {"first": 1.0}, replaced(memories, first="second"))
+    assert gone == {"first": 1.0}
+
+
+def test_memories_that_replace_each_other_still_have_an_order() -> None:
+    memories = said(one=("Ada lives in Oslo.", 90), two=("She moved to Bergen.", 60))
+    found = newer_first("Where does Ada live?", {"one": 1.0, "two": 0.5}, replaced(memories, one="two", two="one"))
+    assert found.keys() == {"one", "two"}
+    assert min(found.values()) > 0.9

@@ -54,7 +54,7 @@ def test_lists_are_scaled_together_and_a_memory_that_is_in_the_store_counts_once
         sparse=(own(entry("s"), 5.0), own(entry("back"), 8.0)),
         archived_sparse=(archived(entry("o"), 10.0), archived(entry("back"), 8.0)),
     )
-    found = fuse_weighted(with_archived(rankings), config=CONFIG, dense_weight=0.4, now=NOW)
+    found = fuse_weighted(with_archived(rankings), config=CONFIG, dense_weight=0.4, now=NOW, question="printer")
     assert {each.entry.id: each.combined_score for each in found} == pytest.approx({"o": 1.0, "back": 0.8, "s": 0.5})
     assert {each.entry.id: each.summary_id for each in found} == {"o": "s", "back": None, "s": None}
     assert covered(found) == {"s"}
@@ -162,6 +162,12 @@ async def test_a_backend_of_an_engines_own_is_not_asked_with_a_word_that_it_does
 
 
 def test_covered_names_nothing_without_archived_memories() -> None:
-    found = fuse_weighted(RankedLists(sparse=hits(entry("a", relevance=1.0))), config=CONFIG, dense_weight=0.4, now=NOW)
+    found = fuse_weighted(
+        RankedLists(sparse=hits(entry("a", relevance=1.0))),
+        config=CONFIG,
+        dense_weight=0.4,
+        now=NOW,
+        question="printer",
+    )
     assert covered(found) == frozenset()
     assert ids(found) == ["a"]

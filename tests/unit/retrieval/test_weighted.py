@@ -1,5 +1,6 @@
 """Weighted fusion of the four lists of a hybrid search."""
 
+import math
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from support.scored_memories import entries, entry, ids
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.memory import MemoryEntry
-from memcore.retrieval.protocol import ScoredMemory
+from memcore.retrieval.protocol import ScoredMemory, best_first
 from memcore.retrieval.ranking import fuse_weighted
 
 _RELEVANCE_ALONE = MemoryRetrievalConfig(
@@ -20,7 +21,12 @@ _RELEVANCE_ALONE = MemoryRetrievalConfig(
 
 
 def _fused(rankings: RankedLists, config: MemoryRetrievalConfig = _RELEVANCE_ALONE) -> tuple[ScoredMemory, ...]:
-    return fuse_weighted(rankings, config=config, dense_weight=0.4, now=NOW)
+    parts = [
+        # A word that every memory has: full evidence.
+        fuse_weighted(rankings, config=config, dense_weight=0.4, now=NOW, question="printer", is_shared=is_shared)
+        for is_shared in (False, True)
+    ]
+    return tuple(sorted((each for part in parts for each in part), key=best_first))
 
 
 def test_bm25_is_never_clamped() -> None:
@@ -54,7 +60,9 @@ def test_the_boost_comes_after_the_scale_and_only_to_personal_memories() -> None
         sparse=(Hit(entry=entry("own"), score=5.0),), shared_sparse=(Hit(entry=entry("theirs"), score=10.0),)
     )
     found = _fused(rankings, _RELEVANCE_ALONE.model_copy(update={"personal_boost": 0.25}))
-    assert {each.entry.id: each.relevance_score for each in found} == pytest.approx({"own": 0.6, "theirs": 0.8})
+    assert {each.entry.id: each.relevance_score for each in found} == pytest.approx(
+        {"own": math.sqrt(0.6), "theirs": math.sqrt(0.8)}
+    )
 
 
 def test_the_boost_makes_no_equals_of_the_best() -> None:
@@ -67,12 +75,13 @@ def test_the_boost_makes_no_equals_of_the_best() -> None:
 
 def test_the_threshold_cuts_the_combined_score() -> None:
     hits = tuple(Hit(entry=entry(name), score=score) for name, score in (("a", 10.0), ("b", 2.0)))
-    assert ids(_fused(RankedLists(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"min_relevance": 0.3}))) == ["a"]
+    assert ids(_fused(RankedLists(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"min_relevance": 0.5}))) == ["a"]
 
 
 @pytest.mark.parametrize(("newer_score", "first"), [(9.0, "old"), (9.8, "new")])
 def test_by_default_age_decides_only_between_near_equals(newer_score: float, first: str) -> None:
-    old, new = entry("old", created_at=NOW - timedelta(days=60)), entry("new", created_at=NOW)
+    old = entry("old", created_at=NOW - timedelta(days=60))
+    new = entry("new", "a printer needs new toner each week", created_at=NOW)
     rankings = RankedLists(sparse=(Hit(entry=old, score=10.0), Hit(entry=new, score=newer_score)))
     assert ids(_fused(rankings, MemoryRetrievalConfig()))[0] == first
 
@@ -91,7 +100,7 @@ def test_fusion_is_sorted_bounded_and_complete(
         shared_dense=ranked(theirs, -1.0, 1.0),
         shared_sparse=ranked(theirs, 1e-3, 80.0),
     )
-    config = MemoryRetrievalConfig(min_relevance=0.0, max_memories=100)
+    config = MemoryRetrievalConfig(min_relevance=0.0, min_evidence=0.0, max_memories=100)
     found = _fused(rankings, config)
     combined = [each.combined_score for each in found]
     assert combined == sorted(combined, reverse=True)

@@ -1,0 +1,62 @@
+"""Succession: which memory replaced which. What was replaced stays, ranks behind what replaced it, and says so."""
+
+from memcore.backends.protocol import BatchBackend
+from memcore.errors import MemoryInputError
+from memcore.models.memory import MAX_TAGS, SUPERSEDED_TAG
+from memcore.records import SUCCESSION_KEY, SUPERSEDES_KEY, MemoryRecord
+
+
+async def mark_superseded(backend: BatchBackend, successor: MemoryRecord) -> int:
+    """Mark the memories that a stored memory replaces, and return how many it replaces now.
+
+    Of two that replace one memory the newer is its successor, in whatever order they come. To do it again changes
+    nothing. Raises MemoryRetrievalError, MemoryStoreError, MemoryConnectionError.
+    """
+    new, marked = successor.entry, 0
+    for record in await backend.get_many(new.agent_id, successor.supersedes):
+        old = record.entry
+        if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.created_at):
+            continue
+        marked += 1
+        if old.superseded_by != new.id:
+            tags = old.metadata.tags if len(old.metadata.tags) == MAX_TAGS else (*old.metadata.tags, SUPERSEDED_TAG)
+            await backend.set_metadata_many(
+                old.agent_id,
+                [old.id],
+                old.metadata.model_copy(update={"tags": tuple(dict.fromkeys(tags))}),
+                extra={SUCCESSION_KEY: {"by": new.id, "at": new.created_at.timestamp()}},
+            )
+    return marked
+
+
+async def supersede(backend: BatchBackend, old: MemoryRecord, new: MemoryRecord) -> None:
+    """Let one stored memory of an agent replace another.
+
+    Raises MemoryInputError where they are one, or the old one replaced the new; else as mark_superseded does.
+    """
+    if old.entry.id in {new.entry.id, new.entry.superseded_by}:
+        raise MemoryInputError("new_id", "is the memory that it would replace, or was replaced by that")
+    replaced = tuple(dict.fromkeys((*new.supersedes, old.entry.id)))
+    # First what stands in the successor: a redelivery reads it, and marks again.
+    await backend.set_metadata_many(
+        new.entry.agent_id, [new.entry.id], new.entry.metadata, extra={SUPERSEDES_KEY: list(replaced)}
+    )
+    for stored in await backend.get_many(new.entry.agent_id, [new.entry.id]):
+        await mark_superseded(backend, stored)
+
+
+async def reinstate(backend: BatchBackend, old: MemoryRecord) -> bool:
+    """Let a memory that was replaced hold again; False where nothing had replaced it. Raises as mark_superseded."""
+    entry = old.entry
+    if entry.superseded_by is None:
+        return False
+    for new in await backend.get_many(entry.agent_id, [entry.superseded_by]):
+        left = [each for each in new.supersedes if each != entry.id]
+        await backend.set_metadata_many(
+            entry.agent_id, [new.entry.id], new.entry.metadata, extra={SUPERSEDES_KEY: left}
+        )
+    tags = tuple(tag for tag in entry.metadata.tags if tag != SUPERSEDED_TAG)
+    await backend.set_metadata_many(
+        entry.agent_id, [entry.id], entry.metadata.model_copy(update={"tags": tags}), extra={SUCCESSION_KEY: None}
+    )
+    return True
