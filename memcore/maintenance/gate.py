@@ -17,12 +17,12 @@ from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_ba
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import AnswerMissingError
-from memcore.jobs import RecordedQuery
 from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.probes import (
     LATER_FROM,
     MOST_LATER,
     MOST_PROBES,
+    MOST_RECORDED,
     Probe,
     asks_model,
     probe_question,
@@ -99,7 +99,7 @@ class Gate:
         least = {"min_evidence": 0.0, "min_relevance": 0.0}
         self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive, **least})
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
-        self._recorded: dict[str, list[RecordedQuery]] = {}
+        self._recorded: dict[str, list[tuple[int, int, str]]] = {}
         self._shadow: ShadowMemories | None = None
         self._prompts: ContextInjectionStrategy | None = None
         self._judged = 0
@@ -129,10 +129,10 @@ class Gate:
         source_ids = [source.entry.id for source in sources]
         if fallback_id is not None:
             shadow.hide([fallback_id])
-        texts = [source.entry.content for source in sources]
+        texts, content = [source.entry.content for source in sources], summary.entry.content
         most = MOST_PROBES if self._judged < LATER_FROM else MOST_LATER
-        drawn = probes_of(texts, summary.entry.content, rarity=shadow.rarity, most=most)
-        recorded = islice(self._asked_before(sources, shadow.rarity), most)
+        drawn = probes_of(texts, content, rarity=shadow.rarity, most=most)
+        recorded = islice(self._asked_before(sources, content, shadow.rarity), MOST_RECORDED)
         probes = tuple(dict.fromkeys((*recorded, *await self._asked_for(sources), *drawn)))
         self._judged += 1
         terms: defaultdict[str, set[str]] = defaultdict(set)
@@ -169,25 +169,33 @@ class Gate:
         )
         return replace(summary, vectors=made[0]) if made else summary
 
-    def _read_recorded(self) -> dict[str, list[RecordedQuery]]:
-        """Return the agent's recorded questions, the newest first, by the memories that were shown."""
-        found: dict[str, list[RecordedQuery]] = {}
+    def _read_recorded(self) -> dict[str, list[tuple[int, int, str]]]:
+        """Return the agent's recorded questions by the memories shown for them: place of the memory, age, question."""
+        found: dict[str, list[tuple[int, int, str]]] = {}
         if self._retrieval.record_queries:
             snapshot = self._snapshot
             since = snapshot.now - timedelta(days=self._retrieval.query_days)
-            for query in snapshot.ledger.recorded_queries.of(snapshot.company, snapshot.agent_id, since=since):
-                for memory_id in query.memory_ids:
-                    found.setdefault(memory_id, []).append(query)
+            recorded = snapshot.ledger.recorded_queries.of(snapshot.company, snapshot.agent_id, since=since)
+            for age, query in enumerate(recorded):
+                for place, memory_id in enumerate(query.memory_ids):
+                    found.setdefault(memory_id, []).append((place, age, query.question))
         return found
 
-    def _asked_before(self, sources: Sequence[MemoryRecord], rarity: Callable[[str], float]) -> Iterator[Probe]:
-        """Yield the recorded questions for which one of these memories was shown, the newest first."""
-        texts: dict[RecordedQuery, list[str]] = {}
-        for source in sources:
-            for query in self._recorded.get(source.entry.id, ()):
-                texts.setdefault(query, []).append(source.entry.content)
-        for query in sorted(texts, key=lambda each: each.asked_at, reverse=True):
-            if (probe := recorded_probe(query.question, texts[query], rarity=rarity)) is not None:
+    def _asked_before(
+        self, sources: Sequence[MemoryRecord], summary: str, rarity: Callable[[str], float]
+    ) -> Iterator[Probe]:
+        """Yield the recorded questions for which one of these memories was shown, each about the best of them.
+
+        First those for which it was the best of all memories, of these the newest.
+        """
+        shown = sorted(
+            (*each, source.entry.content) for source in sources for each in self._recorded.get(source.entry.id, ())
+        )
+        best: dict[str, str] = {}
+        for _, _, question, text in shown:
+            best.setdefault(question, text)
+        for question, text in best.items():
+            if (probe := recorded_probe(question, text, summary, rarity=rarity)) is not None:
                 yield probe
 
     async def _asked_for(self, sources: Sequence[MemoryRecord]) -> tuple[Probe, ...]:

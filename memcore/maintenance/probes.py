@@ -27,6 +27,9 @@ MOST_PROBES, MOST_LATER, LATER_FROM = 2, 1, 20
 #: Most probes of a group that a model asks for, beside the others.
 MOST_ASKED = 2
 
+#: Most recorded questions that are probes of a group, beside the others: those for which its memories came first.
+MOST_RECORDED = 1
+
 #: Fewer words than this make no question with an answer.
 _LEAST_WORDS = 2
 
@@ -65,21 +68,23 @@ def probes_of(
     return tuple(found)
 
 
-def recorded_probe(question: str, texts: Sequence[str], *, rarity: Callable[[str], float]) -> Probe | None:
+def recorded_probe(question: str, text: str, summary: str, *, rarity: Callable[[str], float]) -> Probe | None:
     """Return a question that was really asked, with the most telling word that the best sentence for it says beside it.
 
-    The best one shares the rarest words with the question. None where no sentence of the texts shares a word with it
-    and says another: nobody could tell whether it was answered.
+    The best one shares the rarest words with the question. None where the summary says it word for word, or where no
+    sentence shares a word with the question and says another: nobody could tell whether it was answered.
     """
     asked = frozenset(_tokenizer.terms(question))
-    best, answer = 0.0, None
-    for passage, _ in _sentences(texts):
+    best, answer, is_kept = 0.0, "", True
+    for passage, sentence in _sentences([text]):
+        if asked.isdisjoint(_tokenizer.terms(passage)):
+            continue
         words = _telling_words(passage, rarity)
         shared = sum(rarity(word) for _, term, word in words if term in asked)
         said = next((term for _, term, _ in words if term not in asked), None)
         if said is not None and shared > best:
-            best, answer = shared, said
-    return None if answer is None else Probe(question=question, answer=answer)
+            best, answer, is_kept = shared, said, sentence in summary
+    return None if is_kept else Probe(question=question, answer=answer)
 
 
 def _sentences(texts: Sequence[str]) -> Iterator[tuple[str, str]]:

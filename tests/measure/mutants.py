@@ -95,7 +95,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "questions",
         ("if self._retrieval.record_queries:", "if True:"),
-        ("recorded = islice(self._asked_before(sources, shadow.rarity), most)", "recorded = ()"),
+        ("recorded = islice(self._asked_before(sources, content, shadow.rarity), MOST_RECORDED)", "recorded = ()"),
         ("self._query_recorder = query_recorder if config.record_queries else None", "self._query_recorder = None"),
         ("if not job_context.policy.memory.retrieval.record_queries:", "if False:"),
         ("older = table.query_id.in_(newest.offset(MOST_QUERIES))", "older = table.query_id.in_([])"),

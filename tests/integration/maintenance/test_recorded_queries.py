@@ -24,6 +24,7 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryDraft,
 )
 from memcore.records import MemoryRecord
+from memcore.retrieval.context import ContextInjectionStrategy
 
 #: The drawn probes ask what was eaten, which the summary says; of the bowl nobody asks who has not asked before.
 TEXTS = [
@@ -166,16 +167,31 @@ async def test_a_question_that_says_nothing_of_the_group_is_not_asked(
     assert (run.counts["gate_probes"], run.counts["gate_refused"], run.counts["summaries"]) == (2, 0, 1)
 
 
-async def test_the_newest_two_of_a_group_are_asked_beside_the_drawn_ones(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+async def test_the_newest_for_which_a_memory_came_first_is_asked_beside_the_drawn_ones(
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = await filled(make_maintenance_fixture)
-    of_food = [f"What did the tortoise eat on day {n}?" for n in (1, 3, 4)]
-    questions = [asked(world, uid(n), question=of_food[n // 2], days_ago=n) for n in (1, 3, 5)]
-    world.ledger.recorded_queries.record(COMPANY, [*questions, asked(world, days_ago=9)])
+    wanted, older, second = (f"What did the tortoise eat {when}?" for when in ("on day 1", "before", "at last"))
+    world.ledger.recorded_queries.record(
+        COMPANY,
+        [
+            asked(world, uid(3), question=older, days_ago=3),
+            asked(world, uid(1), question=wanted, days_ago=2),
+            asked(world, uid(99), uid(4), question=second, days_ago=1),
+            asked(world, days_ago=9),
+        ],
+    )
+    prepare, prepared = ContextInjectionStrategy.prepare_messages, list[str]()
+
+    async def noting(self: ContextInjectionStrategy, agent_id: str, query_text: str, token_budget: int) -> Any:
+        prepared.append(query_text)
+        return await prepare(self, agent_id, query_text, token_budget)
+
+    monkeypatch.setattr(ContextInjectionStrategy, "prepare_messages", noting)
     run = await ran(world)
-    assert (run.counts["gate_probes"], run.counts["gate_refused"]) == (4, 0), "who carried the bowl is the fourth"
-    assert len(await texts_of(world)) < len(TEXTS)
+    assert {wanted, older, second, QUESTION}.intersection(prepared) == {wanted}
+    assert prepared[0] == wanted
+    assert (run.counts["gate_probes"], run.counts["gate_refused"], run.counts["summaries"]) == (3, 0, 1)
 
 
 async def test_a_crash_at_any_call_leaves_the_same_in_the_end(make_maintenance_fixture: MakeMaintenanceFixture) -> None:

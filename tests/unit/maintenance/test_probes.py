@@ -82,14 +82,15 @@ def test_questions_are_few_and_the_same_each_time(texts: list[str], summary: str
         ("Who plays on a Thursday?", "okello"),
         ("Okello plays the oboe on Thursday evenings", None),
         ("Is the ferry late?", None),
+        ("Who minds?", None),
         ("", None),
     ],
 )
 def test_a_recorded_question_is_answered_by_the_sentence_that_matches_it_best(
     question: str, answer: str | None
 ) -> None:
-    texts = ["The team plan costs 4711 euros. Nobody minds.", "Okello plays the oboe on Thursday evenings."]
-    found = recorded_probe(question, texts, rarity=rarity_in(*texts))
+    text = "The team plan costs 4711 euros. Nobody minds. Okello plays the oboe on Thursday evenings."
+    found = recorded_probe(question, text, "Nobody minds.", rarity=rarity_in(text))
     if answer is None:
         assert found is None
     else:
