@@ -39,6 +39,11 @@ class TerminationReason(StrEnum):
         """Whether the task did what it was to do."""
         return self is TerminationReason.COMPLETED
 
+    @property
+    def is_interruption(self) -> bool:
+        """Whether somebody stopped the task or put it off: that says nothing about how it was done."""
+        return self in {TerminationReason.CANCELLED, TerminationReason.SHUTDOWN, TerminationReason.DEFERRED}
+
 
 class Turn(Frozen):
     """One turn: the tokens read and written, and the names of the tools called, in order, one for each call."""

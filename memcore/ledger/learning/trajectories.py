@@ -11,7 +11,7 @@ from memcore import ids
 from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one, record_of
 from memcore.ledger.learning.lessons import open_lesson
 from memcore.ledger.rows import pack, unpack
-from memcore.ledger.tables import OF_ADDED_AGENT, trajectories
+from memcore.ledger.tables import IS_EVIDENCE, trajectories
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
 from memcore.models.memory import BoundedTime, NotBlankText, StoredKey
@@ -118,8 +118,8 @@ class Trajectories(CompanyRecords[Trajectory]):
         return self._stream(_window(company, agent_id, since, until))
 
     def stream_added(self, company: str, *, since: datetime, until: datetime) -> Iterator[Trajectory]:
-        """Yield those of agents that a person added, as :meth:`stream` does."""
-        return self._stream(_window(company, None, since, until) & OF_ADDED_AGENT)
+        """Yield those from which skills are learned (IS_EVIDENCE), as :meth:`stream` does."""
+        return self._stream(_window(company, None, since, until) & IS_EVIDENCE)
 
     def _stream(self, which: ColumnElement[bool]) -> Iterator[Trajectory]:
         last: Trajectory | None = None
@@ -132,8 +132,8 @@ class Trajectories(CompanyRecords[Trajectory]):
         return self._database.count(trajectories, _window(company, None, since, until))
 
     def count_added(self, company: str, *, since: datetime, until: datetime) -> int:
-        """Return how many of a window are of agents that a person added."""
-        which = _window(company, None, since, until) & OF_ADDED_AGENT
+        """Return of how many of a window skills are learned."""
+        which = _window(company, None, since, until) & IS_EVIDENCE
         return self._database.count(trajectories, which)
 
     def quality_rank(self, company: str, agent_id: str, quality: float, *, since: datetime) -> tuple[int, int]:

@@ -173,7 +173,7 @@ async def test_a_lesson_that_a_run_removed_does_not_rise_again(school: LearningF
     school.clock.now += DAY
     school.reported("l-3", **FAILED)
     model = teacher()
-    assert await school.extract_lesson(model, "l-3") == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model, "l-3") == Done(facts={"repeated": 1})
     assert model.asked == []
 
 
