@@ -278,6 +278,11 @@ WRITES: dict[str, Call] = {
     "lessons.finish": lambda ledger, _, c: _heard(
         lambda: ledger.lessons.finish(c, *_held(ledger, "lessons"), "stored")
     ),
+    "lessons.settle": lambda ledger, _, c: _heard(
+        lambda: ledger.lessons.settle(
+            c, *_held(ledger, "lessons"), memory_id=MEMORY, confidence=0.9, text="{}", repeats=lambda _: True
+        )
+    ),
     "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
@@ -393,6 +398,7 @@ VIEWS: dict[str, Call] = {
     "lessons.of_pattern": lambda ledger, clock, c: ledger.lessons.of_pattern(
         c, PatternKind.FAILURE, "disk", since=FIRST, until=clock() + timedelta(days=400), limit=9
     ),
+    "lessons.taught": lambda ledger, _, c: ledger.lessons.taught(c, AGENT, [MEMORY]),
     "lessons.item": lambda ledger, _, c: ledger.lessons.item(c, TRAJECTORY.id),
     "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),
     "work.open": lambda ledger, _, c: ledger.work.open(c, EvolvePayload.task),
