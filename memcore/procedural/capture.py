@@ -16,7 +16,14 @@ from memcore.ledger.learning.lessons import REPEATED, Lesson
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.llm.protocol import Model
 from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, SuccessPayload, propose
-from memcore.procedural.records import SUCCESS_TAG, LessonText, ProceduralEvent, ProceduralMemoryProposal, record_of
+from memcore.procedural.records import (
+    SUCCESS_TAG,
+    LessonText,
+    ProceduralEvent,
+    ProceduralMemoryProposal,
+    record_of,
+    sanitised,
+)
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord
 from memcore.retrieval.repetitions import repeats
@@ -285,10 +292,21 @@ def failure_of(trajectory: Trajectory) -> FailureAnalysisPayload:
     )
 
 
-def success_of(trajectory: Trajectory) -> SuccessPayload:
-    """Return the proposer's input for a success: its turns and its tools."""
+def success_of(trajectory: Trajectory, failures: Sequence[Trajectory] = ()) -> SuccessPayload:
+    """Return the proposer's input for a success: its turns and calls, and what earlier attempts at the task failed at.
+
+    Of a failure it has the category, the message, and the last tool called; no word of the conversation.
+    """
     return SuccessPayload(
         task_id=trajectory.task_id,
         turn_count=trajectory.turn_count,
         tool_calls_made=trajectory.tools[:MAX_TOOL_CALLS],
+        argument_shapes=trajectory.signatures,
+        failed_before=tuple(text for each in failures if (text := sanitised(_failed(each)))),
     )
+
+
+def _failed(trajectory: Trajectory) -> str:
+    last = f" after {trajectory.tools[-1]}" if trajectory.tools else ""
+    said = f": {trajectory.error_message}" if trajectory.error_message else ""
+    return f"{trajectory.error_category}{last}{said}"

@@ -30,6 +30,7 @@ from memcore.procedural.capture import (
     success_of,
     takes,
 )
+from memcore.procedural.proposer import MAX_FAILED_BEFORE, FailureAnalysisPayload, SuccessPayload
 from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryProposal
 from memcore.procedural.skill_files import SkillFolders
 
@@ -117,7 +118,11 @@ class LearningService:
             tombstones=self.ledger.journal,
             skills=self.skills,
         )
-        payload = failure_of(trajectory) if is_failure(trajectory) else success_of(trajectory)
+        if is_failure(trajectory):
+            payload: FailureAnalysisPayload | SuccessPayload = failure_of(trajectory)
+        else:
+            before = self.ledger.trajectories.failures_before(self.company, trajectory, limit=MAX_FAILED_BEFORE)
+            payload = success_of(trajectory, before)
 
         def settle(proposal: ProceduralMemoryProposal, memory_id: str) -> Lesson | None:
             def is_repeated(first: Lesson) -> bool:

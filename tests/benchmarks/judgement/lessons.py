@@ -20,6 +20,7 @@ from support.ledger_records import StoppedClock, sqlite_urls
 
 from memcore.backends.factory import WorkerBackend
 from memcore.config.learning import ProceduralMemoryConfig
+from memcore.jobs import AppliedPayload
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
@@ -29,6 +30,7 @@ from memcore.procedural.service import LearningService
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord, Where
 from memcore.retrieval.context import ContextInjectionStrategy
+from memcore.skills.applications import ApplicationService
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
 _AGENT = "agent"
@@ -176,6 +178,30 @@ class _World:
         drawn = self.ledger.lessons.get(self.company, lesson_id)
         return None if drawn is None else drawn.memory_id
 
+    def is_helpful_first(self, number: int, case: _Case) -> bool:
+        """Draw two lessons of which one helps and the younger one fails, and ask for them."""
+        helps, fails = (
+            self.draw(2 * number + each, case, {**_told(case, 0), "action": f"{kind} {case.action}"}) or ""
+            for each, kind in enumerate(("At once", "Never"))
+        )
+        service = ApplicationService(self.backend, self.ledger, company=self.company)
+        for memory_id, helped in ((helps, 8), (fails, 2)):
+            for place in range(10):
+                payload = AppliedPayload(
+                    company=self.company,
+                    agent_id=_AGENT,
+                    application_id=f"{memory_id}-{place}",
+                    skill_id=memory_id,
+                    outcome="success" if place < helped else "failure",
+                    applied_at=self.clock(),
+                )
+                self.runner.run(service.count(payload))
+        strategy = ContextInjectionStrategy.from_policy(self._policy, backend=self.backend, clock=self.clock)
+        messages = self.runner.run(strategy.prepare_messages(_AGENT, case.condition, _BUDGET))
+        shown = "".join(each.content for each in messages)
+        places = [shown.find(f"{kind} {case.action}") for kind in ("At once", "Never")]
+        return places[0] >= 0 and (places[1] < 0 or places[0] < places[1])
+
     def kept(self) -> Sequence[MemoryRecord]:
         return self.runner.run(self.backend.scan(Where(agent_id=_AGENT, lessons=True), limit=256)).records
 
@@ -231,6 +257,12 @@ def lessons() -> tuple[list[Figure], list[Target]]:
                     case = replace(_CASES[number], mark="none", action="do nothing of it")
                     world.draw(100 + number, case, _told(case, 0), termination_reason=end, error_category=None)
                 targets.append(_most("lessons of 3 interrupted tasks", len(world.kept()) - before, 0))
+        with stack.backend("lessons-applied") as (backend, runner):
+            world = _World(stack, backend, runner, folder, "applied")
+            with closing(world.ledger):
+                ahead = [world.is_helpful_first(number, case) for number, case in enumerate(_CASES)]
+                name = "of two lessons about one thing, that which helped 8 of 10 times comes first, %"
+                targets.append(Target(name=name, values=[100.0 * sum(ahead) / len(ahead)], wanted=95.0))
     return [], targets
 
 

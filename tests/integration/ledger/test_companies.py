@@ -41,7 +41,7 @@ from memcore.ledger.work_items import WorkState
 from memcore.models.approval import ApprovalNeed, ApprovalState
 from memcore.models.archival import ArchivalMode
 from memcore.models.execution import Turn
-from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.models.memory import LATEST, ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage
 
 OTHER = "globex"
@@ -392,6 +392,9 @@ VIEWS: dict[str, Call] = {
     "trajectories.page": lambda ledger, _, c: ledger.trajectories.page(c),
     "trajectories.stream": lambda ledger, _, c: list(ledger.trajectories.stream(c, agent_id=AGENT)),
     "trajectories.quality_rank": lambda ledger, _, c: ledger.trajectories.quality_rank(c, AGENT, 9.0, since=FIRST),
+    "trajectories.failures_before": lambda ledger, _, c: ledger.trajectories.failures_before(
+        c, TRAJECTORY.model_copy(update={"ended_at": LATEST}), limit=9
+    ),
     "patterns.shared": lambda ledger, _, c: list(ledger.patterns.shared(c, EVER)),
     "patterns.tally": lambda ledger, _, c: ledger.patterns.tally(c, EVER),
     "lessons.get": lambda ledger, _, c: ledger.lessons.get(c, TRAJECTORY.id),
