@@ -98,7 +98,7 @@ _IN_OTHER_WORDS = (
 )
 
 
-def _told(case: _Case, number: int, task_id: str = "") -> dict[str, Any]:
+def _worded(case: _Case, number: int, task_id: str = "") -> dict[str, Any]:
     """Return the lesson as a model words it the n-th time; what it says of when and what to do is the same."""
     form = number % 5
     condition = case.condition
@@ -181,7 +181,7 @@ class _World:
     def is_helpful_first(self, number: int, case: _Case) -> bool:
         """Draw two lessons of which one helps and the younger one fails, and ask for them."""
         helps, fails = (
-            self.draw(2 * number + each, case, {**_told(case, 0), "action": f"{kind} {case.action}"}) or ""
+            self.draw(2 * number + each, case, {**_worded(case, 0), "action": f"{kind} {case.action}"}) or ""
             for each, kind in enumerate(("At once", "Never"))
         )
         service = ApplicationService(self.backend, self.ledger, company=self.company)
@@ -230,7 +230,7 @@ def lessons() -> tuple[list[Figure], list[Target]]:
             with closing(world.ledger):
                 for number in range(_TASKS):
                     case = _CASES[number % len(_CASES)]
-                    world.draw(number, case, _told(case, number // len(_CASES), _task_id(number)))
+                    world.draw(number, case, _worded(case, number // len(_CASES), _task_id(number)))
                 kept, shown = len(world.kept()), world.repeated_in_prompts()
                 targets += [
                     _most(f"{len(_CASES)} lessons of {_TASKS} tasks: memories", kept, len(_CASES)),
@@ -241,21 +241,21 @@ def lessons() -> tuple[list[Figure], list[Target]]:
             world = _World(stack, backend, runner, folder, "near")
             with closing(world.ledger):
                 every = [each for case in _CASES for each in (case, *_near_misses(case))]
-                made = [world.draw(n, each, {**_told(each, 0), "confidence": 0.9}) for n, each in enumerate(every)]
+                made = [world.draw(n, each, {**_worded(each, 0), "confidence": 0.9}) for n, each in enumerate(every)]
                 merged = len(made) - len(set(made) - {None})
                 targets.append(_most(f"{_NEAR} lessons close to 10 others: merged or lost", merged, 0))
         with stack.backend("lessons-words") as (backend, runner):
             world = _World(stack, backend, runner, folder, "words")
             with closing(world.ledger):
                 for number, (case, words) in enumerate(zip(_CASES, _IN_OTHER_WORDS, strict=True)):
-                    world.draw(2 * number, case, _told(case, 0))
-                    world.draw(2 * number + 1, case, {**_told(case, 0), "action": words})
+                    world.draw(2 * number, case, _worded(case, 0))
+                    world.draw(2 * number + 1, case, {**_worded(case, 0), "action": words})
                 targets.append(_most("10 lessons, each twice in other words: memories", len(world.kept()), 10))
                 before = len(world.kept())
                 ends = (TerminationReason.CANCELLED, TerminationReason.DEFERRED, TerminationReason.SHUTDOWN)
                 for number, end in enumerate(ends):
                     case = replace(_CASES[number], mark="none", action="do nothing of it")
-                    world.draw(100 + number, case, _told(case, 0), termination_reason=end, error_category=None)
+                    world.draw(100 + number, case, _worded(case, 0), termination_reason=end, error_category=None)
                 targets.append(_most("lessons of 3 interrupted tasks", len(world.kept()) - before, 0))
         with stack.backend("lessons-applied") as (backend, runner):
             world = _World(stack, backend, runner, folder, "applied")
