@@ -26,7 +26,7 @@ from memcore.models.memory import (
     experience_refusal,
     refusal,
 )
-from memcore.procedural.capture import is_failure, takes
+from memcore.procedural.capture import takes
 
 #: Characters of an error message that a memory keeps; the trajectory keeps all of it.
 MAX_ERROR_CHARS = 1_000
@@ -90,7 +90,7 @@ def outcome_of(trace: ExecutionTrace) -> str:
     """Return how a task ended, in one line: a success, ``failed: <error>`` or ``terminated: <reason>``."""
     if trace.termination_reason.is_success:
         return "completed successfully"
-    if trace.error_message is None:
+    if trace.error_message is None or trace.termination_reason.is_interruption:
         return f"terminated: {trace.termination_reason}"
     error = _one_line(trace.error_message)
     return f"failed: {error[:MAX_ERROR_CHARS]}"
@@ -184,7 +184,7 @@ class Capture:
 
     def _teaches(self, trajectory: Trajectory) -> bool:
         config = self.procedural
-        return config is not None and config.enabled and takes(config.capture, is_failure=is_failure(trajectory))
+        return config is not None and config.enabled and takes(config.capture, trajectory)
 
 
 def _memory(job: DistillPayload) -> StoreItem:

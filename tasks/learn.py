@@ -24,8 +24,8 @@ from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import MemoryLevel, experience_refusal
 from memcore.procedural.service import LearningService
 from memcore.reindex import ReindexService
+from memcore.skills.applications import ApplicationService
 from memcore.skills.evolver import CycleService
-from memcore.skills.publication import count_application
 from tasks.context import JobContext
 from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, LONG_LIMITS, WRITE_LIMITS, Limits, job
 from tasks.maintain import export_wiki
@@ -80,10 +80,10 @@ def evolve(payload: EvolvePayload, service: CycleService, job_context: JobContex
     return job_context.run(service.run(payload.cycle_id, on_progress=job_context.on_progress))
 
 
-@job(AppliedPayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY)
-def count(payload: AppliedPayload, job_context: JobContext) -> Outcome:
+@job(AppliedPayload, COUNT_LIMITS, needs=ApplicationService, retry_after=COUNT_RETRY_DELAY)
+def count(payload: AppliedPayload, service: ApplicationService, job_context: JobContext) -> Outcome:
     """Count the application once, however often its message comes."""
-    is_new = count_application(job_context.ledger, payload)
+    is_new = job_context.run(service.count(payload))
     return Done(facts={"counted": int(is_new), "passed_over": int(not is_new)})
 
 

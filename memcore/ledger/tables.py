@@ -28,6 +28,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import UserDefinedType
 
 from memcore.ledger.database import UtcDateTime, json_document
+from memcore.models.execution import TerminationReason
 
 
 def _key(*names: str) -> list[Column[Any]]:
@@ -347,8 +348,12 @@ def _of_added(table: Table) -> ColumnElement[bool]:
     return exists().where(is_agent, agents.c.added_at.is_not(None))
 
 
-#: Of an agent that a person added. An engine may invent agents, which register themselves by storing.
-OF_ADDED_AGENT = _of_added(trajectories)
+#: Outcomes of executions that somebody stopped or put off.
+INTERRUPTIONS = sorted(reason.value for reason in TerminationReason if reason.is_interruption)
+
+#: An execution from which a skill is learned: of an agent that a person added, since an engine may invent agents, which
+#: register themselves by storing; and not one that was interrupted.
+IS_EVIDENCE = _of_added(trajectories) & trajectories.c.outcome.not_in(INTERRUPTIONS)
 
 #: The lesson of each task from which one may be drawn: asked for once, and what became of it.
 lessons = _table(

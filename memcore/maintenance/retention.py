@@ -78,10 +78,11 @@ async def apply_removal(store: JournaledStore, journal: Journal) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeighedLesson:
-    """A lesson without its text, for an agent may have thousands."""
+    """A lesson without its text, for an agent may have thousands; it is as old as the last task that taught it."""
 
     id: str
     created_at: datetime
+    tasks: int = 1
     relevance_score: float = 0.0
 
 
@@ -150,6 +151,7 @@ async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:
     async for page in pages(snapshot.backend, wanted):
         staying = [record.entry for record in page if snapshot.survives_retention(record)]
         found.extend(WeighedLesson(id=each.id, created_at=each.created_at) for each in staying)
+    found = _taught(snapshot, found)
     if config.type != "ttl":
         found = _ranked(snapshot, found)
     return to_prune(found, config, now=snapshot.now)
@@ -177,23 +179,33 @@ async def _checked_at(snapshot: AgentSnapshot, config: PruningConfig, lessons: W
     aged = lessons.model_copy(update={"created_before": snapshot.now - timedelta(days=config.max_age_days)})
     if config.type == "ttl":
         return aged
-    old = await snapshot.backend.count_where(aged) if config.type == "hybrid" else 0
-    if await snapshot.backend.count_where(lessons) - old > config.max_entries:
+    if await snapshot.backend.count_where(lessons) > config.max_entries:
         return lessons
-    return aged if old else None
+    return aged if config.type == "hybrid" and await snapshot.backend.count_where(aged) else None
+
+
+def _taught(snapshot: AgentSnapshot, found: Sequence[WeighedLesson]) -> list[WeighedLesson]:
+    """Return the lessons with what taught them: a task that taught one again keeps it young."""
+    taught = snapshot.ledger.lessons.taught(snapshot.company, snapshot.agent_id, [each.id for each in found])
+    return [
+        replace(each, created_at=max(each.created_at, again.last_at), tasks=again.tasks)
+        if (again := taught.get(each.id))
+        else each
+        for each in found
+    ]
 
 
 def _ranked(snapshot: AgentSnapshot, found: Sequence[WeighedLesson]) -> list[WeighedLesson]:
-    """Rank lessons by their outcomes: most successes, then fewest failures, then most uses."""
+    """Rank lessons by their outcomes: what surely helps most, then what may help most, then by tasks and uses."""
     ids = [each.id for each in found]
     applied = snapshot.ledger.skills.applications(snapshot.company, ids)
     used = snapshot.ledger.uses.of(snapshot.company, snapshot.agent_id, ids)
 
-    def use_of(memory_id: str) -> tuple[int, int, int]:
-        times, shown = applied.get(memory_id), used.get(memory_id)
-        successes = times.successes if times else 0
-        return successes, successes - (times.applications if times else 0), shown.uses if shown else 0
+    def use_of(lesson: WeighedLesson) -> tuple[float, float, int, int]:
+        times, shown = applied.get(lesson.id), used.get(lesson.id)
+        bounds = times.bounds if times else (0.0, 1.0)
+        return *bounds, lesson.tasks, shown.uses if shown else 0
 
-    # Only the order matters, so a rank replaces the three figures.
-    order = {use: rank for rank, use in enumerate(sorted({use_of(each) for each in ids}))}
-    return [replace(each, relevance_score=float(order[use_of(each.id)])) for each in found]
+    # Only the order matters, so a rank replaces the four figures.
+    order = {use: rank for rank, use in enumerate(sorted({use_of(each) for each in found}))}
+    return [replace(each, relevance_score=float(order[use_of(each)])) for each in found]

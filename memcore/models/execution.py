@@ -1,7 +1,7 @@
 """The execution trace of an agent's task, as any engine can report it; and chat messages."""
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -39,12 +39,38 @@ class TerminationReason(StrEnum):
         """Whether the task did what it was to do."""
         return self is TerminationReason.COMPLETED
 
+    @property
+    def is_interruption(self) -> bool:
+        """Whether somebody stopped the task or put it off: that says nothing about how it was done."""
+        return self in {TerminationReason.CANCELLED, TerminationReason.SHUTDOWN, TerminationReason.DEFERRED}
+
+
+#: The name of an argument as schemas write it, so that no text of a conversation passes for one.
+ArgumentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+
+#: The type of an argument, in the words of JSON Schema.
+ArgumentType = Literal["string", "number", "integer", "boolean", "array", "object", "null"]
+
+#: Most arguments of one call, and most calls of different forms that are kept of one execution.
+MAX_ARGUMENTS = 32
+MAX_SIGNATURES = 64
+
 
 class Turn(Frozen):
-    """One turn: the tokens read and written, and the names of the tools called, in order, one for each call."""
+    """One turn: the tokens read and written, and the names of the tools called, in order, one for each call.
+
+    ``arguments`` may say the type of each argument of each call, by name; values are never told.
+    """
 
     tokens: int = Field(default=0, ge=0, le=2**53)
     tools: tuple[Key, ...] = ()
+    arguments: tuple[Annotated[dict[ArgumentName, ArgumentType], Field(max_length=MAX_ARGUMENTS)], ...] = ()
+
+    @model_validator(mode="after")
+    def _of_each_call(self) -> Self:
+        if self.arguments and len(self.arguments) != len(self.tools):
+            raise ValueError(f"arguments: are those of {len(self.arguments)} calls; tools has {len(self.tools)}")
+        return self
 
 
 class Recovery(Frozen):
@@ -110,6 +136,13 @@ class ExecutionTrace(Frozen):
     def tools(self) -> tuple[str, ...]:
         """Every tool called, in order, one name for each call."""
         return tuple(tool for turn in self.turns for tool in turn.tools)
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """The calls whose arguments are known as ``tool(name: type)``, each form once, in the order of the calls."""
+        calls = (call for turn in self.turns for call in zip(turn.tools, turn.arguments, strict=False))
+        forms = (f"{tool}({', '.join(f'{name}: {kind}' for name, kind in given.items())})" for tool, given in calls)
+        return tuple(dict.fromkeys(forms))[:MAX_SIGNATURES]
 
     @property
     def tokens(self) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -11,18 +12,29 @@ from memcore.backends.protocol import BatchBackend
 from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
 from memcore.errors import MalformedAnswerError, ProviderError
 from memcore.ingest import Tombstones, insert_unless_tombstoned
+from memcore.ledger.learning.lessons import REPEATED, Lesson
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.llm.protocol import Model
 from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, SuccessPayload, propose
-from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, record_of
+from memcore.procedural.records import (
+    SUCCESS_TAG,
+    LessonText,
+    ProceduralEvent,
+    ProceduralMemoryProposal,
+    record_of,
+    sanitised,
+)
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord
+from memcore.retrieval.repetitions import repeats
 
 
 class CaptureOutcome(StrEnum):
     """The outcome of a capture."""
 
     STORED = "stored"
+    #: The agent has a lesson that says the same of the same kind of task: that one counts this task too.
+    REPEATED = REPEATED
     #: memory.procedural.enabled is false.
     DISABLED = "disabled"
     #: The policy learns from executions of another kind.
@@ -65,8 +77,14 @@ _ALL = 100.0
 _QUALITY = 10.0
 
 
-def takes(config: CaptureConfig, *, is_failure: bool) -> bool:
-    """Whether executions of this kind teach."""
+def takes(config: CaptureConfig, trajectory: Trajectory) -> bool:
+    """Whether this execution teaches; one that was interrupted does only if it had to be recovered from."""
+    if trajectory.outcome.is_interruption and trajectory.recovery is None:
+        return False
+    return _is_chosen(config, is_failure=is_failure(trajectory))
+
+
+def _is_chosen(config: CaptureConfig, *, is_failure: bool) -> bool:
     return config.type in {"failure" if is_failure else "success", "hybrid"}
 
 
@@ -83,6 +101,28 @@ def is_among_the_best(config: CaptureConfig, *, reached: int, successes: int) ->
     """
     return reached * _ALL >= config.success_quality_percentile * successes
 
+
+def says_the_same(lesson: LessonText, first: LessonText, *, tasks: Sequence[str | None] = ()) -> bool:
+    """Whether a lesson repeats another one, word by word: when it applies, what to do then, and each step.
+
+    How it is found, and why it is so, may be said in any words. The ids of the tasks say nothing about the next one.
+    """
+    pairs = [(lesson.condition, first.condition), (lesson.action, first.action)]
+    pairs += zip(lesson.execution_steps, first.execution_steps, strict=False)
+    return len(lesson.execution_steps) <= len(first.execution_steps) and all(
+        repeats(one, other) or repeats(other, one)
+        for one, other in (tuple(_without(text, tasks) for text in pair) for pair in pairs)
+    )
+
+
+def _without(text: str, tasks: Sequence[str | None]) -> str:
+    for task_id in filter(None, tasks):
+        text = text.replace(task_id, "")
+    return text
+
+
+#: Gives a lesson its memory's id, and returns an earlier lesson if that is whose memory it is.
+Settle = Callable[[ProceduralMemoryProposal, str], Lesson | None]
 
 _log = logging.getLogger(__name__)
 
@@ -104,17 +144,23 @@ class ProceduralCapture:
     skills: SkillFolders | None = None
 
     async def run(
-        self, agent_id: str, payload: FailureAnalysisPayload | SuccessPayload, *, learned_at: datetime
+        self,
+        agent_id: str,
+        payload: FailureAnalysisPayload | SuccessPayload,
+        *,
+        learned_at: datetime,
+        settle: "Settle | None" = None,
     ) -> Captured:
         """Draw the lesson of one execution, if there is one.
 
         ``learned_at`` is when it was first captured, the same each time: a memory that was removed since stays removed.
-        After an error it can be called again; an answer that came is kept.
+        ``settle`` returns an earlier lesson that this one repeats; without it each lesson becomes a memory. After an
+        error it can be called again; an answer that came is kept.
         """
         if not self.config.enabled:
             return Captured(outcome=CaptureOutcome.DISABLED)
         is_success = isinstance(payload, SuccessPayload)
-        if not takes(self.config.capture, is_failure=not is_success):
+        if not _is_chosen(self.config.capture, is_failure=not is_success):
             return Captured(outcome=CaptureOutcome.NOT_CHOSEN)
         try:
             draft = await propose(self.model, self.config, payload, company=self.company, agent_id=agent_id)
@@ -134,7 +180,34 @@ class ProceduralCapture:
             is_success=is_success,
             created_at=learned_at,
         )
-        return await self._keep(drawn, lesson, record)
+        first = None if settle is None else settle(lesson, record.entry.id)
+        if first is None:
+            return await self._keep(drawn, lesson, record, learned_at)
+        return await self._repeat(drawn, lesson, record, first)
+
+    async def _repeat(
+        self, drawn: Captured, lesson: ProceduralMemoryProposal, record: MemoryRecord, first: Lesson
+    ) -> Captured:
+        """Leave the memory of the earlier lesson as it is; store it where its worker died, or somebody removed it."""
+        agent_id, learned_at, memory_id = record.entry.agent_id, record.entry.created_at, first.memory_id or ""
+        if not await self.backend.get_many(agent_id, [memory_id]):
+            earlier = ProceduralMemoryProposal.model_validate_json(first.text or "")
+            again = record_of(
+                earlier,
+                company=self.company,
+                agent_id=agent_id,
+                task_id=first.task_id or "",
+                is_success=SUCCESS_TAG in record.entry.metadata.tags,
+                created_at=first.created_at,
+            )
+            if again.entry.id != memory_id:
+                # The execution that taught it is kept no longer.
+                return await self._keep(drawn, lesson, record, learned_at)
+            drawn = await self._keep(drawn, earlier, again, learned_at)
+            if drawn.memory_id is None:
+                return drawn
+        _log.info(ProceduralEvent.REPEATED, extra={"agent_id": agent_id, "memory_id": memory_id})
+        return replace(drawn, outcome=CaptureOutcome.REPEATED, memory_id=memory_id)
 
     def _gate(self, proposal: ProceduralMemoryProposal, agent_id: str, *, is_success: bool) -> CaptureOutcome | None:
         facts = {"agent_id": agent_id, "confidence": proposal.confidence}
@@ -146,12 +219,14 @@ class ProceduralCapture:
             return CaptureOutcome.LOW_QUALITY
         return None
 
-    async def _keep(self, drawn: Captured, lesson: ProceduralMemoryProposal, record: MemoryRecord) -> Captured:
+    async def _keep(
+        self, drawn: Captured, lesson: ProceduralMemoryProposal, record: MemoryRecord, learned_at: datetime
+    ) -> Captured:
         memory_id = record.entry.id
         facts = {"agent_id": record.entry.agent_id, "memory_id": memory_id}
         try:
             tombstoned = await insert_unless_tombstoned(
-                self.backend, self.tombstones, [record], sent={memory_id: record.entry.created_at}
+                self.backend, self.tombstones, [record], sent={memory_id: learned_at}
             )
         except errors.MemoryError as error:
             _log.warning(ProceduralEvent.STORE_FAILED, extra={**facts, "error": type(error).__name__})
@@ -217,10 +292,21 @@ def failure_of(trajectory: Trajectory) -> FailureAnalysisPayload:
     )
 
 
-def success_of(trajectory: Trajectory) -> SuccessPayload:
-    """Return the proposer's input for a success: its turns and its tools."""
+def success_of(trajectory: Trajectory, failures: Sequence[Trajectory] = ()) -> SuccessPayload:
+    """Return the proposer's input for a success: its turns and calls, and what earlier attempts at the task failed at.
+
+    Of a failure it has the category, the message, and the last tool called; no word of the conversation.
+    """
     return SuccessPayload(
         task_id=trajectory.task_id,
         turn_count=trajectory.turn_count,
         tool_calls_made=trajectory.tools[:MAX_TOOL_CALLS],
+        argument_shapes=trajectory.signatures,
+        failed_before=tuple(text for each in failures if (text := sanitised(_failed(each)))),
     )
+
+
+def _failed(trajectory: Trajectory) -> str:
+    last = f" after {trajectory.tools[-1]}" if trajectory.tools else ""
+    said = f": {trajectory.error_message}" if trajectory.error_message else ""
+    return f"{trajectory.error_category}{last}{said}"

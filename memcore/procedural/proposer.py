@@ -13,7 +13,7 @@ from memcore.experience import clipped
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.execution import ChatMessage, prompt
+from memcore.models.execution import MAX_SIGNATURES, ChatMessage, prompt
 from memcore.models.memory import StoredKey
 from memcore.procedural.records import ProceduralEvent, ProposalDraft, sanitised
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
@@ -79,12 +79,27 @@ class FailureAnalysisPayload(Frozen):
         return self
 
 
+#: A failed attempt: what went wrong, cleaned as an error message is.
+FailedAttempt = Annotated[NotBlankStr, BeforeValidator(_clean)]
+
+#: Most failed attempts at a task that the proposer of its success sees.
+MAX_FAILED_BEFORE = 5
+
+
 class SuccessPayload(Frozen):
-    """A success as the proposer sees it: its turns and its tools; the model is not told the task's id."""
+    """A success as the proposer sees it; the model is not told the task's id.
+
+    Attributes:
+        tool_calls_made: as of a failure.
+        argument_shapes: calls with the names and the types of their arguments, each form once; never a value.
+        failed_before: what went wrong in earlier attempts at the task, oldest first.
+    """
 
     task_id: StoredKey
     turn_count: int = Field(ge=0)
     tool_calls_made: tuple[ToolName, ...] = Field(default=(), max_length=MAX_TOOL_CALLS)
+    argument_shapes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SIGNATURES)
+    failed_before: tuple[FailedAttempt, ...] = Field(default=(), max_length=MAX_FAILED_BEFORE)
 
 
 #: The fence around each fact of an execution.
@@ -111,14 +126,16 @@ when something like this is met, what to do.
 
 _SUCCESS = f"""\
 You look at a task that an AI agent, which is another than you, has done well, and write down the way of working that
-can be used again. You know how many turns it took and which tools were called, in order, and nothing else.
+can be used again. You know how many turns it took and which tools were called, in order, and, where it was reported,
+the types of their arguments and what went wrong in earlier attempts; nothing else.
 {_FORM}"""
 
 
 def messages_of(payload: FailureAnalysisPayload | SuccessPayload) -> tuple[ChatMessage, ...]:
-    """Return the messages: the instructions, then the facts. Of a success these are turns and tools alone."""
+    """Return the messages: the instructions, then the facts; of a success only how it was done."""
     if isinstance(payload, SuccessPayload):
-        system, facts = _SUCCESS, payload.model_dump(mode="json", exclude={"task_id"})
+        unknown = {name for name in ("argument_shapes", "failed_before") if not getattr(payload, name)}
+        system, facts = _SUCCESS, payload.model_dump(mode="json", exclude={"task_id", *unknown})
     else:
         system, facts = _FAILURE, payload.model_dump(mode="json", exclude={"task_id"}, exclude_none=True)
     content = "\n\n".join(
@@ -138,7 +155,7 @@ PURPOSE_FAILURE = "system:memory:propose:failure"
 PURPOSE_SUCCESS = "system:memory:propose:success"
 
 #: Raise it with any change of the prompt: the same execution is then another question.
-VERSION = "proposer-v1"
+VERSION = "proposer-v2"
 
 _log = logging.getLogger(__name__)
 

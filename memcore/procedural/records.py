@@ -371,6 +371,8 @@ class ProceduralEvent(StrEnum):
     LOW_CONFIDENCE = "procedural_memory.proposal.low_confidence"
     LOW_QUALITY = "procedural_capture.quality_below_threshold"
     STORED = "procedural_memory.entry.stored"
+    #: It says what an earlier lesson says, which counts it.
+    REPEATED = "procedural_memory.entry.repeated"
     STORE_FAILED = "procedural_memory.entry.store_failed"
     #: A run has removed the memory since the execution was told; it stays removed.
     TOMBSTONED = "procedural_memory.entry.buried"

@@ -26,9 +26,12 @@ from memcore.procedural.capture import (
     failure_of,
     is_among_the_best,
     is_failure,
+    says_the_same,
     success_of,
+    takes,
 )
-from memcore.procedural.records import LessonText, ProceduralEvent
+from memcore.procedural.proposer import MAX_FAILED_BEFORE, FailureAnalysisPayload, SuccessPayload
+from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryProposal
 from memcore.procedural.skill_files import SkillFolders
 
 #: A lesson is given up after more than three days.
@@ -38,6 +41,10 @@ RETRY = RetryPolicy(attempts=21, first_delay=timedelta(minutes=1), longest_delay
 _PASSING = frozenset({CaptureOutcome.UNAVAILABLE, CaptureOutcome.REFUSED})
 
 _log = logging.getLogger(__name__)
+
+
+def _text_of(proposal: ProceduralMemoryProposal) -> str:
+    return proposal.model_dump_json(include=set(LessonText.model_fields))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +118,36 @@ class LearningService:
             tombstones=self.ledger.journal,
             skills=self.skills,
         )
-        payload = failure_of(trajectory) if is_failure(trajectory) else success_of(trajectory)
-        return await capture.run(lesson.agent_id, payload, learned_at=lesson.created_at)
+        if is_failure(trajectory):
+            payload: FailureAnalysisPayload | SuccessPayload = failure_of(trajectory)
+        else:
+            before = self.ledger.trajectories.failures_before(self.company, trajectory, limit=MAX_FAILED_BEFORE)
+            payload = success_of(trajectory, before)
+
+        def settle(proposal: ProceduralMemoryProposal, memory_id: str) -> Lesson | None:
+            def is_repeated(first: Lesson) -> bool:
+                earlier = LessonText.model_validate_json(first.text or "")
+                return says_the_same(proposal, earlier, tasks=(trajectory.task_id, first.task_id))
+
+            first = self.ledger.lessons.settle(
+                self.company,
+                lesson.lesson_id,
+                lesson.token or "",
+                memory_id=memory_id,
+                confidence=proposal.confidence,
+                text=_text_of(proposal),
+                repeats=is_repeated,
+            )
+            return None if first.lesson_id == lesson.lesson_id else first
+
+        return await capture.run(lesson.agent_id, payload, learned_at=lesson.created_at, settle=settle)
 
     def _refusal(self, trajectory: Trajectory) -> CaptureOutcome | None:
         """Return why no model is asked about an execution, or None when one is."""
         agent_id, quality = trajectory.agent_id, trajectory.quality
+        if not takes(self.config.capture, trajectory):
+            # It was opened by an earlier release, or under another policy.
+            return CaptureOutcome.NOT_CHOSEN
         level = self.ledger.agents.levels(self.company, [agent_id]).get(agent_id, self.level)
         if level is MemoryLevel.NONE or experience_refusal(level) is not None:
             return CaptureOutcome.LEVEL
@@ -143,7 +174,8 @@ class LearningService:
                 captured.outcome,
                 memory_id=captured.memory_id,
                 confidence=None if proposal is None else proposal.confidence,
-                text=proposal.model_dump_json(include=set(LessonText.model_fields)) if proposal and is_stored else None,
+                text=_text_of(proposal) if proposal and is_stored else None,
+                is_known=captured.outcome is CaptureOutcome.REPEATED,
             )
         except MemoryNotFoundError:
             if captured.memory_id is not None:

@@ -40,6 +40,7 @@ from memcore.retrieval.ranking import (
     fuse_ranked_lists,
     fuse_weighted,
     rank_memories,
+    surer_first,
     with_archived,
 )
 from memcore.retrieval.repetitions import collapsed
@@ -209,7 +210,7 @@ class ContextInjectionStrategy:
         self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None
     ) -> tuple[ScoredMemory, ...]:
         with Degrading(Source.PIPELINE, agent_id):
-            ranked = await self._ranked(agent_id, query_text, categories)
+            ranked = surer_first(await self._ranked(agent_id, query_text, categories))
             ranked = self._pooled(await self._organisation.checked(agent_id, ranked))
             # One memory has one order.
             if self._reranker is not None and len(ranked) > 1:

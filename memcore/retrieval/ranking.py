@@ -8,7 +8,7 @@ from itertools import pairwise
 from memcore.backends.evidence import MOST_JUDGED, Candidate, absolute, best_evidence
 from memcore.backends.fusion import RankedLists, weighted_rankings
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory, best_first
 
 _HOUR = timedelta(hours=1)
@@ -293,3 +293,21 @@ def _bigrams(text: str) -> _Bigrams:
 def _jaccard(a: _Bigrams, b: _Bigrams) -> float:
     common = len(a & b)
     return common / (len(a) + len(b) - common) if common else 0.0
+
+
+def surer_first(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
+    """Return the memories with the combined score of each lesson times its confidence, in that order."""
+    if not any(_is_lesson(each) for each in memories):
+        return tuple(memories)
+    weighed = [
+        each.model_copy(update={"combined_score": each.combined_score * each.entry.metadata.confidence})
+        if _is_lesson(each)
+        else each
+        for each in memories
+    ]
+    return tuple(sorted(weighed, key=best_first))
+
+
+def _is_lesson(memory: ScoredMemory) -> bool:
+    entry = memory.entry
+    return entry.category is MemoryCategory.PROCEDURAL and NON_INFERABLE_TAG in entry.metadata.tags

@@ -1,9 +1,7 @@
 """How sure it is that a skill would help: bounds on shares, lift over what is usual, outcomes of applications.
 
-A share that was counted is no fact about the next time; a bound says how low, or how high, it may really be. The bounds
-are of E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the American
-Statistical Association 22 (1927). The attributable share is that of O. S. Miettinen, "Proportion of disease caused or
-prevented by a given exposure, trait or intervention", American Journal of Epidemiology 99 (1974).
+The attributable share is that of O. S. Miettinen, "Proportion of disease caused or prevented by a given exposure, trait
+or intervention", American Journal of Epidemiology 99 (1974).
 """
 
 import math
@@ -11,36 +9,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from memcore.ledger.learning.bounds import lower_bound, upper_bound
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.trajectories import Trajectory
-
-#: Normal quantile of a bound that holds 95 times in 100.
-_QUANTILE = 1.645
 
 #: Executions of one agent that count, of those that show a pattern: no agent alone makes it sure.
 AGENT_COUNTS = 3
 
 #: How much likelier an agent whom a lesson always helps makes it, in odds, that the lesson helps.
 _VOTE = 3.0
-
-
-def lower_bound(hits: float, of: float) -> float:
-    """Return the least that a share may really be, 0 to 1: 0.0 without a case."""
-    return _wilson(hits, of, -1.0)
-
-
-def upper_bound(hits: float, of: float) -> float:
-    """Return the most that a share may really be, 0 to 1: 1.0 without a case."""
-    return _wilson(hits, of, 1.0)
-
-
-def _wilson(hits: float, of: float, side: float) -> float:
-    if of <= 0.0:
-        return max(0.0, side)
-    share, square = min(1.0, hits / of), _QUANTILE**2
-    centre = share + square / (2 * of)
-    width = _QUANTILE * math.sqrt(share * (1 - share) / of + square / (4 * of * of))
-    return min(1.0, max(0.0, (centre + side * width) / (1 + square / of)))
 
 
 def attributable(hits: Mapping[str, int], executions: int, *, usual_hits: int, usual: int) -> float:

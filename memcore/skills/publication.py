@@ -30,12 +30,11 @@ from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs import AppliedPayload
 from memcore.ledger.learning.skills import Skill, Skills, SkillState, require_skill_capacity
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import CapacityLimit
 from memcore.models.approval import Approval, ApprovalRisk, Proposal, Superseded
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, require_memory_id
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
 from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryScope, written
 from memcore.procedural.skill_files import SkillFolders
 
@@ -222,18 +221,6 @@ def _pattern_of(approval: Approval) -> str:
     if not isinstance(pattern_id, str) or not pattern_id:
         raise MemoryInputError("details.pattern_id", "must be the id of a pattern")
     return pattern_id
-
-
-def count_application(ledger: Ledger, payload: AppliedPayload) -> bool:
-    """Count it and return True; False when it was counted before.
-
-    A skill that was published again under another id counts under its first one. No memory with the id needs to exist:
-    a lesson may have been forgotten since it was applied.
-
-    Raises MemoryInputError for an id that no memory can have.
-    """
-    lines = ledger.shared_log.history(payload.company, require_memory_id(payload.skill_id))
-    return ledger.skills.apply(payload, skill_id=lines[0].memory_id if lines else payload.skill_id)
 
 
 class SkillApprovals(ApprovalService):

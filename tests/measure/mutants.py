@@ -33,6 +33,10 @@ MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger
 
 #: The tests that must see a mutant of an area; the quick ones come first, and the first failure ends them.
 TESTS = {
+    "lessons": (
+        "tests/unit/procedural", "tests/unit/retrieval/test_surer.py", "tests/integration/procedural",
+        f"{MAINTENANCE}/test_pruning.py",
+    ),
     "proposals": (f"{MAINTENANCE}/test_proposals.py", f"{MAINTENANCE}/test_first_runs.py"),
     "fallbacks": (f"{MAINTENANCE}/test_fallbacks.py",),
     "journal": (
@@ -102,6 +106,24 @@ MUTANTS: tuple[Mutant, ...] = (
         ("where=insert.excluded.asked_at > table.asked_at,", "where=None,"),
         ("ledger.recorded_queries.expire(company, before=now - asked)", "del asked"),
         ("if self._queries.get(key) is query:", "if key in self._queries:"),
+    ),
+    *_of(
+        "lessons",
+        (
+            "if own.memory_id is None and _kind(row) == _kind(mine) and repeats(first):",
+            "if own.memory_id is None and repeats(first):",
+        ),
+        ("order = (is_repeated, *self._newest_by)", "order = self._newest_by"),
+        ('"propagated_at": self._clock() if is_known else None,', '"propagated_at": None,'),
+        ("if not await self.backend.get_many(agent_id, [memory_id]):", "if False:"),
+        ("if trajectory.outcome.is_interruption and trajectory.recovery is None:", "if False:"),
+        ("return min(most, max(least, confidence))", "return max(least, confidence)"),
+        ("return tuple(sorted(weighed, key=best_first))", "return tuple(memories)"),
+        ("found = _taught(snapshot, found)", "found = list(found)"),
+        (
+            "failed = trajectories.c.error_category.is_not(None) & trajectories.c.outcome.not_in(INTERRUPTIONS)",
+            "failed = trajectories.c.error_category.is_not(None)",
+        ),
     ),
     *_of(
         "evidence",

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from memcore.backends.inmemory import InMemoryBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
@@ -24,6 +25,7 @@ from memcore.maintenance.consolidation.answers import QuestionOutcome
 from memcore.maintenance.service import MaintenanceService
 from memcore.procedural.propagation import Propagation
 from memcore.reindex import ReindexService
+from memcore.skills.applications import ApplicationService
 from memcore.skills.evolver import CycleService
 
 Result = TypeVar("Result")
@@ -173,6 +175,10 @@ class ScriptedContext:
         return CompanyPolicies(PLACELESS, self.policy)
 
     def service(self, kind: type) -> Any:
+        if kind is ApplicationService:
+            backend = InMemoryBackend(company=self.company, clock=self.clock)
+            self.run(backend.connect())
+            return ApplicationService(backend, self.ledger, company=self.company)
         scripted = ScriptedStages(self) if kind is FineTuneService else ScriptedService(self, kind)
         return self.services.get(kind, scripted)
 

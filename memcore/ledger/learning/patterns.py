@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy import Select, Subquery, and_, case, distinct, func, literal, select, true, union_all
 
 from memcore.ledger.database import Records, record_of
-from memcore.ledger.tables import OF_ADDED_AGENT, trajectories
+from memcore.ledger.tables import IS_EVIDENCE, trajectories
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 
@@ -134,7 +134,7 @@ def _successes(company: str, window: Window) -> Select[*tuple[Any, ...]]:
 def _executions(company: str, window: Window, *columns: Any) -> Select[*tuple[Any, ...]]:
     at = trajectories.c.ended_at
     of_window = and_(trajectories.c.company == company, at >= window.since, at < window.until)
-    return select(*columns).select_from(trajectories).where(of_window, OF_ADDED_AGENT)
+    return select(*columns).select_from(trajectories).where(of_window, IS_EVIDENCE)
 
 
 def _how_many(which: Any) -> Any:

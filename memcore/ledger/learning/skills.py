@@ -12,6 +12,7 @@ from sqlalchemy import Connection, case, delete, exists, func, not_, select, upd
 from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
 from memcore.ledger.database import CompanyRecords, count_rows, equals, insert_for, insert_one, later_of, record_of
+from memcore.ledger.learning.bounds import lower_bound, upper_bound
 from memcore.ledger.organization.shared_log import lock_shared_head
 from memcore.ledger.tables import BY_ADDED_AGENT, approvals, skill_applications, skill_counts, skills
 from memcore.models.approval import ApprovalNeed
@@ -53,6 +54,16 @@ class Applications(Frozen):
     applications: int
     successes: int
     last_applied_at: BoundedTime
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most that the share of successes may really be."""
+        return lower_bound(self.successes, self.applications), upper_bound(self.successes, self.applications)
+
+    def corrected(self, confidence: float) -> float:
+        """Return the confidence, as far as the bounds allow it: no lower than the least, no higher than the most."""
+        least, most = self.bounds
+        return min(most, max(least, confidence))
 
 
 #: Most skills of a page.

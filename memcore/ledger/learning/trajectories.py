@@ -11,7 +11,7 @@ from memcore import ids
 from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one, record_of
 from memcore.ledger.learning.lessons import open_lesson
 from memcore.ledger.rows import pack, unpack
-from memcore.ledger.tables import OF_ADDED_AGENT, trajectories
+from memcore.ledger.tables import INTERRUPTIONS, IS_EVIDENCE, trajectories
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
 from memcore.models.memory import BoundedTime, NotBlankText, StoredKey
@@ -24,7 +24,8 @@ class Trajectory(Frozen):
     """A finished task in short, from which skills are learned; its raw experience and its memory have the same id.
 
     It has no error category exactly when it is a success (see ExecutionTrace.failure), every tool called in order, one
-    name for each call, and no quality when nobody looked.
+    name for each call, and no quality when nobody looked; signatures are the forms of the calls whose arguments are
+    known.
     """
 
     id: StoredKey
@@ -42,6 +43,7 @@ class Trajectory(Frozen):
     turn_count: int = Field(default=0, ge=0)
     tokens: int = Field(default=0, ge=0)
     tools: tuple[StoredKey, ...] = ()
+    signatures: tuple[str, ...] = ()
     started_at: BoundedTime | None = None
     ended_at: BoundedTime
 
@@ -118,8 +120,8 @@ class Trajectories(CompanyRecords[Trajectory]):
         return self._stream(_window(company, agent_id, since, until))
 
     def stream_added(self, company: str, *, since: datetime, until: datetime) -> Iterator[Trajectory]:
-        """Yield those of agents that a person added, as :meth:`stream` does."""
-        return self._stream(_window(company, None, since, until) & OF_ADDED_AGENT)
+        """Yield those from which skills are learned (IS_EVIDENCE), as :meth:`stream` does."""
+        return self._stream(_window(company, None, since, until) & IS_EVIDENCE)
 
     def _stream(self, which: ColumnElement[bool]) -> Iterator[Trajectory]:
         last: Trajectory | None = None
@@ -132,9 +134,16 @@ class Trajectories(CompanyRecords[Trajectory]):
         return self._database.count(trajectories, _window(company, None, since, until))
 
     def count_added(self, company: str, *, since: datetime, until: datetime) -> int:
-        """Return how many of a window are of agents that a person added."""
-        which = _window(company, None, since, until) & OF_ADDED_AGENT
+        """Return of how many of a window skills are learned."""
+        which = _window(company, None, since, until) & IS_EVIDENCE
         return self._database.count(trajectories, which)
+
+    def failures_before(self, company: str, trajectory: Trajectory, *, limit: int) -> tuple[Trajectory, ...]:
+        """Return the newest attempts of an agent at the same task that failed before this one, oldest first."""
+        earlier = _window(company, trajectory.agent_id, None, trajectory.ended_at)
+        failed = trajectories.c.error_category.is_not(None) & trajectories.c.outcome.not_in(INTERRUPTIONS)
+        query = select(trajectories).where(earlier, failed, trajectories.c.task_id == trajectory.task_id)
+        return self._page(query, before=None, limit=limit)[::-1]
 
     def quality_rank(self, company: str, agent_id: str, quality: float, *, since: datetime) -> tuple[int, int]:
         """Return how many of an agent's successes since then have at most this quality, and how many have one."""

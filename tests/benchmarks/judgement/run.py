@@ -13,10 +13,11 @@ from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find
 from benchmarks.judgement.current import current  # noqa: E402
 from benchmarks.judgement.evidence import evidence  # noqa: E402
 from benchmarks.judgement.fleets import fleets  # noqa: E402
+from benchmarks.judgement.lessons import lessons  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 
 #: Each measures one kind of decision.
-SECTIONS = {"evidence": evidence, "current": current, "fleets": fleets}
+SECTIONS = {"evidence": evidence, "current": current, "fleets": fleets, "lessons": lessons}
 
 
 def main(names: list[str]) -> int:

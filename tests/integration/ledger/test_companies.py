@@ -41,7 +41,7 @@ from memcore.ledger.work_items import WorkState
 from memcore.models.approval import ApprovalNeed, ApprovalState
 from memcore.models.archival import ArchivalMode
 from memcore.models.execution import Turn
-from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.models.memory import LATEST, ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.records import Lineage
 
 OTHER = "globex"
@@ -278,6 +278,11 @@ WRITES: dict[str, Call] = {
     "lessons.finish": lambda ledger, _, c: _heard(
         lambda: ledger.lessons.finish(c, *_held(ledger, "lessons"), "stored")
     ),
+    "lessons.settle": lambda ledger, _, c: _heard(
+        lambda: ledger.lessons.settle(
+            c, *_held(ledger, "lessons"), memory_id=MEMORY, confidence=0.9, text="{}", repeats=lambda _: True
+        )
+    ),
     "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
@@ -392,12 +397,16 @@ VIEWS: dict[str, Call] = {
     "trajectories.page": lambda ledger, _, c: ledger.trajectories.page(c),
     "trajectories.stream": lambda ledger, _, c: list(ledger.trajectories.stream(c, agent_id=AGENT)),
     "trajectories.quality_rank": lambda ledger, _, c: ledger.trajectories.quality_rank(c, AGENT, 9.0, since=FIRST),
+    "trajectories.failures_before": lambda ledger, _, c: ledger.trajectories.failures_before(
+        c, TRAJECTORY.model_copy(update={"ended_at": LATEST}), limit=9
+    ),
     "patterns.shared": lambda ledger, _, c: list(ledger.patterns.shared(c, EVER)),
     "patterns.tally": lambda ledger, _, c: ledger.patterns.tally(c, EVER),
     "lessons.get": lambda ledger, _, c: ledger.lessons.get(c, TRAJECTORY.id),
     "lessons.of_pattern": lambda ledger, clock, c: ledger.lessons.of_pattern(
         c, PatternKind.FAILURE, "disk", since=FIRST, until=clock() + timedelta(days=400), limit=9
     ),
+    "lessons.taught": lambda ledger, _, c: ledger.lessons.taught(c, AGENT, [MEMORY]),
     "lessons.item": lambda ledger, _, c: ledger.lessons.item(c, TRAJECTORY.id),
     "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),
     "work.open": lambda ledger, _, c: ledger.work.open(c, EvolvePayload.task),

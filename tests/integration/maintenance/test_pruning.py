@@ -3,13 +3,14 @@
 import asyncio
 import tempfile
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.ledger_records import copied_urls
+from support.ledger_records import copied_urls, finish_lesson, open_lesson
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import (
     AGENT,
@@ -160,6 +161,44 @@ async def test_of_old_lessons_those_stay_that_helped_then_those_that_were_shown(
     await world.maintenance_run()
 
     assert set(await world.live()) == ids_of([newest, second, helped, shown])
+
+
+def taught(world: MaintenanceFixture, record: MemoryRecord, *days_ago: int) -> None:
+    """Note that tasks of so long ago taught a lesson."""
+    for number, days in enumerate(days_ago):
+        lesson_id = f"{record.entry.id}-{number}"
+        now = world.clock()
+        world.clock.at = now - timedelta(days=days)
+        assert open_lesson(world.ledger, COMPANY, AGENT, lesson_id)
+        finish_lesson(world.ledger, COMPANY, lesson_id, "repeated", memory_id=record.entry.id)
+        world.clock.at = now
+
+
+@pytest.mark.parametrize("policy", [{"type": "ttl"}, {"type": "hybrid", "max_entries": 1}])
+async def test_a_lesson_is_as_old_as_the_last_task_that_taught_it(
+    world: MaintenanceFixture, policy: dict[str, Any]
+) -> None:
+    world.pruning = PruningConfig.model_validate(policy)
+    again, once = lesson_memory(1, days_old=200), lesson_memory(2, days_old=100)
+    await world.store([again, once])
+    taught(world, again, 85, 3)
+    taught(world, once, 89)
+    assert (await world.maintenance_run()).counts["pruned"] == (0 if policy["type"] == "ttl" else 1)
+    assert again.entry.id in await world.live()
+
+
+async def test_a_lesson_that_surely_helps_stays_before_one_that_helped_as_often_and_failed(
+    world: MaintenanceFixture,
+) -> None:
+    world.pruning = PruningConfig(type="pareto", max_entries=2)
+    sure, unsure, again = (lesson_memory(n, days_old=50) for n in range(3))
+    await world.store([sure, unsure, again])
+    applied(world, sure, *["success"] * 3)
+    applied(world, unsure, *["success"] * 3, *["failure"] * 6)
+    applied(world, again, *["success"] * 3, *["failure"] * 6)
+    taught(world, again, 50, 50)
+    await world.maintenance_run()
+    assert set(await world.live()) == ids_of([sure, again])
 
 
 async def test_what_retention_removes_too_is_counted_once(make_maintenance_fixture: MakeMaintenanceFixture) -> None:

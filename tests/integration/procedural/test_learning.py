@@ -17,6 +17,7 @@ from memcore.errors import BudgetExceededError, MemoryStoreError, ProviderError,
 from memcore.jobs import Dead, Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.journal import JournalEntry
+from memcore.models.execution import TerminationReason, Turn
 from memcore.models.memory import LATEST, MemoryLevel
 from memcore.procedural.records import LessonText, ProceduralEvent
 from memcore.procedural.service import RETRY
@@ -173,7 +174,7 @@ async def test_a_lesson_that_a_run_removed_does_not_rise_again(school: LearningF
     school.clock.now += DAY
     school.reported("l-3", **FAILED)
     model = teacher()
-    assert await school.extract_lesson(model, "l-3") == Done(facts={"stored": 1})
+    assert await school.extract_lesson(model, "l-3") == Done(facts={"repeated": 1})
     assert model.asked == []
 
 
@@ -314,3 +315,29 @@ async def test_no_word_of_a_task_or_a_lesson_is_logged(
     await school.extract_lesson(teacher(action=f"Ask {CANARY}."))
     assert ProceduralEvent.DRAWN in caplog.messages
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)
+
+
+async def test_the_lesson_of_a_success_knows_what_failed_before_at_the_same_task(school: LearningFixture) -> None:
+    school.reported("f-1", task_id="t", **FAILED)
+    school.reported("f-2", task_id="t", younger=DAY, **{**FAILED, "error_category": "network", "error_message": None})
+    stopped = {"termination_reason": TerminationReason.CANCELLED, "error_category": "stopped"}
+    school.reported("stopped", task_id="t", younger=DAY, **stopped)
+    school.reported("other", task_id="u", **{**FAILED, "error_category": "other"})
+    school.reported("bob", agent_id="bob", task_id="t", **{**FAILED, "error_category": "bob's"})
+    school.reported("later", task_id="t", younger=3 * DAY, **{**FAILED, "error_category": "later"})
+    school.reported("s", task_id="t", younger=2 * DAY, turns=(Turn(tools=("copy",), arguments=({"path": "string"},)),))
+    model = teacher()
+    assert await school.extract_lesson(model, "s") == Done(facts={"stored": 1})
+    said = model.asked[0].messages[1].content
+    assert "disk after read_file: no space left on device\nnetwork after read_file\n" in said
+    assert "copy(path: string)" in said
+    assert not any(word in said for word in ("stopped", "other", "bob", "later"))
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "shutdown", "parked"])
+async def test_no_model_is_asked_about_a_task_that_was_interrupted(school: LearningFixture, reason: str) -> None:
+    # As an earlier release opened it.
+    school.reported(termination_reason=TerminationReason(reason), error_category="gone")
+    model = teacher()
+    assert await school.extract_lesson(model) == Done(facts={"not_chosen": 1})
+    assert model.asked == []

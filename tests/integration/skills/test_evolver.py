@@ -11,13 +11,13 @@ from support.skill_cycles import BACKGROUND, CHAIN, DISK, Fleet, accounted, patt
 
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.agents import AgentSpec
+from memcore.ledger.learning.bounds import lower_bound, upper_bound
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalRisk, ApprovalState
 from memcore.models.execution import Turn
 from memcore.models.memory import LATEST, ConsolidationInterval
 from memcore.procedural.records import written
 from memcore.skills import survey
-from memcore.skills.evidence import lower_bound, upper_bound
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
 from memcore.skills.report import CycleStage, EvolverReport, SkillEvent
 

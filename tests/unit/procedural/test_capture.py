@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.execution_traces import trajectory
 from support.fake_teacher import FakeTeacher
-from support.lessons import ANSWER, CANARY, FAILURE, SUCCESS, TombstoneRecorder, answer
+from support.lessons import ANSWER, CANARY, FAILURE, SUCCESS, TombstoneRecorder, answer, lesson
 from support.memories import DAWN, NOW
 from support.skill_format import problems_of
 
@@ -14,7 +15,15 @@ from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
 from memcore.errors import MemoryStoreError, ProviderError, RetryExhaustedError
 from memcore.ingest import Tombstones
-from memcore.procedural.capture import CaptureOutcome, ProceduralCapture, is_among_the_best, is_good_enough, takes
+from memcore.models.execution import Recovery, TerminationReason
+from memcore.procedural.capture import (
+    CaptureOutcome,
+    ProceduralCapture,
+    is_among_the_best,
+    is_good_enough,
+    says_the_same,
+    takes,
+)
 from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, proposal_of
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord, Where
@@ -110,8 +119,41 @@ async def test_a_run_that_removes_a_lesson_while_it_is_written_wins(backend: InM
 )
 def test_the_strategy_says_what_teaches(strategy: str, of_failures: bool, of_successes: bool) -> None:
     config = CaptureConfig.model_validate({"type": strategy})
-    assert takes(config, is_failure=True) is of_failures
-    assert takes(config, is_failure=False) is of_successes
+    assert takes(config, trajectory("f", termination_reason=TerminationReason.ERROR)) is of_failures
+    assert takes(config, trajectory("s")) is of_successes
+
+
+@pytest.mark.parametrize("reason", TerminationReason)
+def test_an_interruption_is_no_failure_unless_it_had_to_be_recovered_from(reason: TerminationReason) -> None:
+    interrupted = reason in {"cancelled", "parked", "shutdown"}
+    ended = trajectory("t", termination_reason=reason)
+    assert [takes(CaptureConfig(type=kind), ended) for kind in ("failure", "success", "hybrid")] == [
+        not interrupted and reason != "completed",
+        reason == "completed",
+        not interrupted,
+    ]
+    recovered = trajectory("t", termination_reason=reason, recovery=Recovery(strategy="resume"))
+    assert takes(CaptureConfig(type="failure"), recovered)
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_same"),
+    [
+        ({}, True),
+        ({"discovery": "Imports stop at 3 in the morning.", "rationale": "Ada lost 40 minutes to it."}, True),
+        ({"condition": "Please note: the nightly import stops with 'no space left on device'."}, True),
+        ({"condition": "The nightly import stops with 'no space left on device' (ticket-2)."}, True),
+        ({"execution_steps": ANSWER["execution_steps"][:2]}, True),
+        ({"condition": "The nightly import stops with 'no space left on device' (ticket-3)."}, False),
+        ({"action": "Never move exports older than a week away, then start the import again."}, False),
+        ({"action": "Move exports older than 2 weeks away, then start the import again."}, False),
+        ({"action": "Move exports older than a week to Bob, then start the import again."}, False),
+        ({"execution_steps": [*ANSWER["execution_steps"], "Tell the operator."]}, False),
+        ({"execution_steps": list(reversed(ANSWER["execution_steps"]))}, False),
+    ],
+)
+def test_a_lesson_repeats_another_when_each_thing_to_do_is_the_same(changed: dict[str, Any], *, is_same: bool) -> None:
+    assert says_the_same(lesson(**changed), lesson(), tasks=("ticket-1", "ticket-2")) is is_same
 
 
 @pytest.mark.parametrize(("confidence", "is_enough"), [(0.8, True), (0.79, False), (1.0, True), (0.0, False)])

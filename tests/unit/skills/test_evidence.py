@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.skills.evidence import AGENT_COUNTS, applied, attributable, lower_bound, success_share, upper_bound
+from memcore.ledger.learning.bounds import lower_bound, upper_bound
+from memcore.skills.evidence import AGENT_COUNTS, applied, attributable, success_share
 
 CASES = st.integers(0, 200).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of)))
 SHARES = st.floats(0.01, 0.99)
