@@ -184,8 +184,8 @@ def answering(
     if not ranked:
         return ()
     near = _cosines(rankings)
-    judged = [Candidate.of(each.entry, near.get(each.entry.id)) for each in ranked[:MOST_JUDGED]]
-    evidence = best_evidence(question, judged, noise=rankings.noise)
+    judged = [Candidate.of(each.entry, near.get(each.entry.id), rankings.asked) for each in ranked[:MOST_JUDGED]]
+    evidence = best_evidence(question, judged, noise=rankings.noise, asked=rankings.asked)
     if evidence < config.min_evidence:
         return ()
     return tuple(
@@ -211,6 +211,7 @@ def with_archived(rankings: RankedLists) -> RankedLists:
     return RankedLists(
         dense=(*rankings.dense, *(hit for hit in rankings.archived_dense if hit.entry.id not in own)),
         sparse=(*rankings.sparse, *(hit for hit in rankings.archived_sparse if hit.entry.id not in own)),
+        asked=rankings.asked,
     )
 
 
