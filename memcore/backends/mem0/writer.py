@@ -239,7 +239,11 @@ class IndexedText:
         return self.template if weighting is TermWeighting.SATURATED else f"{self.template} (terms by {weighting})"
 
     def of(self, entry: MemoryEntry) -> str:
-        """Return the text to embed and index; a field that the memory lacks is empty."""
+        """Return the text to embed and index.
+
+        A field that the memory lacks is left out with what follows it, up to the next field. What stands before the
+        content is left out where the content begins with it: texts of dialogue may name day and speaker themselves.
+        """
         if self.template == PLAIN:
             return entry.content
         fields = {
@@ -254,7 +258,14 @@ class IndexedText:
             ),
             "tags": ", ".join(entry.metadata.tags),
         }
-        return "".join(literal + ("" if name is None else fields[name]) for literal, name in self._parts)
+        text, is_left_out = "", False
+        for literal, name in self._parts:
+            value = "" if name is None else fields[name]
+            text += "" if is_left_out else literal
+            is_repeated = name == "content" and text.strip() != "" and value.startswith(text.strip())
+            text = value if is_repeated else text + value
+            is_left_out = name is not None and not value
+        return text
 
 
 def _day(at: datetime) -> str:
