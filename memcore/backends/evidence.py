@@ -34,6 +34,9 @@ _LITTLE = 0.2
 #: Evidence below which the rest of a question that names a time counts as not answered at all.
 _LEAST_ANSWERED = 0.1
 
+#: Share of a question that counts as not answered at least, or times would weigh nothing where all is answered.
+_LEAST_ODDS = 0.5
+
 #: Three letters at most, or one of Hiragana.
 _SHORT = re.compile(r"[^\W\d_\u2e80-\uffff]{1,3}|[\u3041-\u309f]")
 
@@ -128,8 +131,8 @@ def absolute(share: float, evidence: float) -> float:
 def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candidate], *, noise: float) -> float:
     """Return what a memory of the asked time gains, as a multiple of the best score: much where nothing else is asked.
 
-    It is the share of time in the question, one name beside the other telling words, times the odds that the rest of it
-    has no answer. The share is squared: beside names, the time is seldom that at which the answer was written down.
+    It is the share of time in the question, one name beside the other telling words, by the evidence for the rest of
+    it. The share is squared: beside names, the time is seldom that at which the answer was written down.
     ``candidates`` are the first of the ranking without the time.
     """
     timed = [_with_time(weights, asked) for weights in map(_weights, part_sentences(question))]
@@ -137,7 +140,7 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     share = max((_NAMED / sum(weights.values()) for weights in timed), default=_LITTLE)
     rest = [{term: weight for term, weight in weights.items() if term not in _TIME} for weights in timed]
     answered = max(_LEAST_ANSWERED, _best_evidence(rest, candidates[:MOST_JUDGED], noise=noise))
-    return share**2 * (1.0 - answered) / answered
+    return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 
 def _with_time(weights: Mapping[str, float], asked: AskedRange) -> Mapping[str, float]:

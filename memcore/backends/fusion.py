@@ -118,7 +118,8 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
         first = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
         entries = {hit.entry.id: hit.entry for hit in every}
         judged = [Candidate.of(entries[key], dense.get(key)) for key in first]
-        scores = in_time(scores, nearness, weight_of_time(question, asked, judged, noise=rankings.noise))
+        # Who asks for a time may want what was true then, not what is newer.
+        return in_time(scores, nearness, weight_of_time(question, asked, judged, noise=rankings.noise))
     return newer_first(question, scores, {hit.entry.id: (hit.entry.content, hit.entry.created_at) for hit in every})
 
 

@@ -312,7 +312,8 @@ class Reader:
             final = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
         answer = _Answer([*found.dense, *found.sparse], final, asked=question.asked)
         final = answer.put_in_time(query.text, near, noise=self._noised())
-        if self._plan.is_hybrid:
+        # Who asks for a time may want what was true then, not what is newer.
+        if self._plan.is_hybrid and question.asked is None:
             final = answer.put_newer_first(query.text)
         evidence = answer.evidence(query.text, near, noise=self._noised())
         if evidence < (self._plan.min_evidence if query.min_evidence is None else query.min_evidence):

@@ -1,5 +1,6 @@
 """The writer of a collection and of mem0's history: insert-only writes, marks, removals."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -223,6 +224,9 @@ _MONTHS = (
 )
 
 
+_WORD = re.compile(r"\w+")
+
+
 class IndexedText:
     """Fills a text template for each memory, with the placeholders that ``memory.storage.text_template`` has checked.
 
@@ -262,10 +266,15 @@ class IndexedText:
         for literal, name in self._parts:
             value = "" if name is None else fields[name]
             text += "" if is_left_out else literal
-            is_repeated = name == "content" and text.strip() != "" and value.startswith(text.strip())
-            text = value if is_repeated else text + value
+            text = value if name == "content" and _begins_with(value, text) else text + value
             is_left_out = name is not None and not value
         return text
+
+
+def _begins_with(content: str, text: str) -> bool:
+    # By words: "[8 May, 2023]" says what "[8 May 2023]" does.
+    wanted = _WORD.findall(text)
+    return wanted != [] and _WORD.findall(content[: 2 * len(text)])[: len(wanted)] == wanted
 
 
 def _day(at: datetime) -> str:

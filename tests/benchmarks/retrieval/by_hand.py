@@ -106,9 +106,7 @@ class ByHand:
             share = dense_weight if worded else 1.0
             fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
         fused = self._in_context(question, fused)
-        if asked is not None:
-            fused = self._in_time(question, fused, cosines, asked)
-        fused = self._newer_first(question, fused)
+        fused = self._newer_first(question, fused) if asked is None else self._in_time(question, fused, cosines, asked)
         ranks = np.zeros(len(cosines))
         for ranked in (near, worded):
             ranks[ranked] += 1.0 / (_RRF_K + 1 + np.arange(len(ranked)))
