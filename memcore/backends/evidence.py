@@ -143,7 +143,7 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 
-def _with_time(weights: Mapping[str, float], asked: AskedRange) -> Mapping[str, float]:
+def _with_time(weights: dict[str, float], asked: AskedRange) -> dict[str, float]:
     """Return the weights of a sentence with one for the range instead of its words, if the sentence has these.
 
     Short words are left out beside it: in languages without a list of stop words here they are such, mostly.

@@ -1,7 +1,7 @@
 """Time in questions: the range of days that a question names, and its weight among the candidates of a search.
 
 Patterns over tables of words, not a date library: dateparser found dates in 13 of 18 questions that have none, took 2
-to 200 ms a question, and returns a moment where a range is asked (docs/benchmarks/2026-11.md).
+to 200 ms a question, and returns a moment where a range is asked.
 """
 
 import re
