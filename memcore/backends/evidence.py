@@ -4,11 +4,13 @@ A ranking is relative: its first is the best that there is, however bad. Evidenc
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_sentences
 from memcore.models.memory import MemoryEntry
@@ -26,6 +28,21 @@ MOST_JUDGED = 20
 #: How much more a name or a number says about what a question is about than another word as rare.
 _NAMED = 5.0
 
+#: Share of a range of time in a question where its words are no terms.
+_LITTLE = 0.2
+
+#: Evidence below which the rest of a question that names a time counts as not answered at all.
+_LEAST_ANSWERED = 0.1
+
+#: Share of a question that counts as not answered at least, or times would weigh nothing where all is answered.
+_LEAST_ODDS = 0.5
+
+#: Three letters at most, or one of Hiragana.
+_SHORT = re.compile(r"[^\W\d_\u2e80-\uffff]{1,3}|[\u3041-\u309f]")
+
+#: The term of an asked range of time; no word is empty.
+_TIME = frozenset({""})
+
 #: Words of a sentence that have to be found at most, and sentences of a question that are judged, the last ones: a turn
 #: of a conversation may be long, and no memory says all of it.
 _TELLING, _MOST_SENTENCES = 8, 50
@@ -41,29 +58,44 @@ _tokenizer = Tokenizer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A memory that a search found: its words, and its cosine where it is known."""
+    """A memory that a search found: its words, its cosine where it is known, and whether it is of the asked time."""
 
     text: str
     cosine: float | None = None
+    is_in_time: bool = False
 
     @classmethod
-    def of(cls, entry: MemoryEntry, cosine: float | None) -> "Candidate":
+    def of(cls, entry: MemoryEntry, cosine: float | None, asked: AskedRange | None = None) -> "Candidate":
         """Return an entry as a candidate: its day and its tags count as words of it."""
         day = entry.created_at
         labels = " ".join(entry.metadata.tags)
-        return cls(text=f"{day.day} {day:%B %Y} {labels} {entry.content}", cosine=cosine)
+        text = f"{day.day} {day:%B %Y} {labels} {entry.content}"
+        return cls(text=text, cosine=cosine, is_in_time=asked is not None and asked.has(entry))
 
 
-def best_evidence(question: str, candidates: Sequence[Candidate], *, noise: float = DEFAULT_NOISE) -> float:
+def best_evidence(
+    question: str,
+    candidates: Sequence[Candidate],
+    *,
+    noise: float = DEFAULT_NOISE,
+    asked: AskedRange | None = None,
+) -> float:
     """Return the best evidence of the first candidates of a ranking, 0 to 1; 0.0 of none.
 
     Evidence is the share of a sentence's telling words that one memory has, each by its rarity among the candidates and
     names and numbers five times, or how far its cosine is above ``noise``: ``1 - (1 - words) * (1 - meaning)``.
-    A question of several sentences has the best evidence of any.
+    A question of several sentences has the best evidence of any. A range of time that it names (``asked``) counts as
+    one name, which each memory of that time has.
     """
-    judged = candidates[:MOST_JUDGED]
     sentences = [_weights(each) for each in [*part_sentences(question)][-_MOST_SENTENCES:]]
-    shares = _shares(sentences, [terms_of(each.text) for each in judged])
+    if asked is not None:
+        sentences += [_with_time(weights, asked) for weights in sentences]
+    return _best_evidence(sentences, candidates[:MOST_JUDGED], noise=noise)
+
+
+def _best_evidence(sentences: Sequence[Mapping[str, float]], judged: Sequence[Candidate], *, noise: float) -> float:
+    having = [terms_of(each.text) | (_TIME if each.is_in_time else frozenset()) for each in judged]
+    shares = _shares(sentences, having)
     best = 0.0
     for each, words in zip(judged, shares, strict=True):
         meaning = 0.0 if each.cosine is None or noise >= 1.0 else max(0.0, (each.cosine - noise) / (1.0 - noise))
@@ -76,7 +108,7 @@ def _shares(sentences: Sequence[Mapping[str, float]], having: Sequence[frozenset
     shares = [0.0] * len(having)
     for weights in sentences:
         shared = [weights.keys() & terms for terms in having]
-        spread = Counter(term for terms in shared for term in terms)
+        spread = Counter(term for terms in shared for term in terms - _TIME)
         worth = {
             term: weight * math.log1p((_AMONG - spread[term] + 0.5) / (spread[term] + 0.5))
             for term, weight in weights.items()
@@ -94,6 +126,37 @@ def absolute(share: float, evidence: float) -> float:
     ``share`` is the score in a ranking whose best may have 1. The order of a ranking stays as it is.
     """
     return evidence * math.sqrt(max(0.0, share))
+
+
+def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candidate], *, noise: float) -> float:
+    """Return what a memory of the asked time gains, as a multiple of the best score: much where nothing else is asked.
+
+    It is the share of time in the question, one name beside the other telling words, by the evidence for the rest of
+    it. The share is squared: beside names, the time is seldom that at which the answer was written down.
+    ``candidates`` are the first of the ranking without the time.
+    """
+    timed = [_with_time(weights, asked) for weights in map(_weights, part_sentences(question))]
+    timed = [weights for weights in timed if weights.keys() >= _TIME]
+    share = max((_NAMED / sum(weights.values()) for weights in timed), default=_LITTLE)
+    rest = [{term: weight for term, weight in weights.items() if term not in _TIME} for weights in timed]
+    answered = max(_LEAST_ANSWERED, _best_evidence(rest, candidates[:MOST_JUDGED], noise=noise))
+    return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
+
+
+def _with_time(weights: dict[str, float], asked: AskedRange) -> dict[str, float]:
+    """Return the weights of a sentence with one for the range instead of its words, if the sentence has these.
+
+    Short words are left out beside it: in languages without a list of stop words here they are such, mostly.
+    """
+    named = set(_tokenizer.terms(" ".join(asked.words)))
+    if not named or not weights.keys() >= named:
+        return weights
+    telling = {
+        term: weight
+        for term, weight in weights.items()
+        if term not in named and (weight == _NAMED or not _SHORT.fullmatch(term))
+    }
+    return telling | dict.fromkeys(_TIME, _NAMED)
 
 
 def _weights(question: str) -> dict[str, float]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from memcore.backends.current import newer_first
-from memcore.backends.evidence import DEFAULT_NOISE
+from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, weight_of_time
 from memcore.backends.neighbours import Remark, among_neighbours
+from memcore.backends.when import AskedRange, in_time
 from memcore.embedding.protocol import EmbedderKind
 from memcore.models.memory import MemoryEntry, MemoryQuery
 
@@ -42,7 +43,7 @@ class RankedLists:
     The archived lists have the agent's archived memories that a summary in the store replaced.
     The keywords' lists are empty without words to search, or with ``retrieval.sparse`` off. ``dense_weight`` and
     ``noise``, the cosine of unrelated texts, go with the embedder that these lists were made with; None leaves the
-    weight to the backend's.
+    weight to the backend's. ``asked`` is the range of time that the question names, of which the lists have the best.
     """
 
     dense: tuple[Hit, ...] = ()
@@ -53,6 +54,7 @@ class RankedLists:
     archived_sparse: tuple[Hit, ...] = ()
     dense_weight: float | None = None
     noise: float = DEFAULT_NOISE
+    asked: AskedRange | None = None
 
 
 @runtime_checkable
@@ -98,7 +100,8 @@ def default_dense_weight(kind: EmbedderKind) -> float:
 def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: str = "") -> dict[str, float]:
     """Return the relevance of every memory in any of the lists, personal and shared on one scale; see ``weighted``.
 
-    Neighbours and names count too (memcore.backends.neighbours), and the newer of two that say nearly the same.
+    Neighbours and names count too (memcore.backends.neighbours), the time that is asked for, and the newer of two that
+    say nearly the same.
     """
     dense = {hit.entry.id: hit.score for hit in (*rankings.dense, *rankings.shared_dense)}
     sparse = {hit.entry.id: hit.score for hit in (*rankings.sparse, *rankings.shared_sparse)}
@@ -110,7 +113,14 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
     every = (*rankings.dense, *rankings.shared_dense, *rankings.sparse, *rankings.shared_sparse)
     remarks = {hit.entry.id: hit.remark or Remark(text=hit.entry.content) for hit in every}
     scores = among_neighbours(question, weighted(dense, sparse, dense_weight=dense_weight), remarks)
-    return newer_first(question, scores, {hit.entry.id: hit.entry for hit in every})
+    entries = {hit.entry.id: hit.entry for hit in every}
+    if (asked := rankings.asked) is not None:
+        nearness = {key: asked.nearness(entry) for key, entry in entries.items()}
+        first = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
+        judged = [Candidate.of(entries[key], dense.get(key)) for key in first]
+        # Who asks for a time may want what was true then, not what is newer.
+        return in_time(scores, nearness, weight_of_time(question, asked, judged, noise=rankings.noise))
+    return newer_first(question, scores, entries)
 
 
 def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_weight: float) -> dict[str, float]:

@@ -234,7 +234,8 @@ class ContextInjectionStrategy:
         is_hybrid = self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
         hybrid = self._backend if is_hybrid and isinstance(self._backend, HybridBackend) else None
         rankings = await self._sources.rankings(agent_id, query, hybrid=hybrid)
-        if hybrid is not None and (rankings.sparse or rankings.shared_sparse or rankings.archived_dense):
+        has_words = rankings.sparse or rankings.shared_sparse or rankings.archived_dense
+        if hybrid is not None and (has_words or rankings.asked is not None):
             weight = hybrid.dense_weight if rankings.dense_weight is None else rankings.dense_weight
             return self._fused_apart(query_text, rankings, dense_weight=weight)
         own, shared = (tuple(hit.entry for hit in hits) for hits in (rankings.dense, rankings.shared_dense))

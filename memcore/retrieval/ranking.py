@@ -188,7 +188,8 @@ def answering(
 
 def _evidence(question: str, judged: Sequence[MemoryEntry], rankings: RankedLists) -> float:
     near = _cosines(rankings)
-    return best_evidence(question, [Candidate.of(each, near.get(each.id)) for each in judged], noise=rankings.noise)
+    judged_of = [Candidate.of(each, near.get(each.id), rankings.asked) for each in judged]
+    return best_evidence(question, judged_of, noise=rankings.noise, asked=rankings.asked)
 
 
 def _cosines(rankings: RankedLists) -> dict[str, float]:
@@ -206,6 +207,7 @@ def with_archived(rankings: RankedLists) -> RankedLists:
         sparse=(*rankings.sparse, *(hit for hit in rankings.archived_sparse if hit.entry.id not in own)),
         dense_weight=rankings.dense_weight,
         noise=rankings.noise,
+        asked=rankings.asked,
     )
 
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from qdrant_client import QdrantClient
 
 from memcore.backends.factory import WorkerBackend, create_worker_backend
+from memcore.clock import Clock, utc_now
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -76,10 +77,10 @@ class BenchStack:
         client.delete(self.collection, points_selector=[_NOBODY], wait=True)
 
     @contextmanager
-    def backend(self, company: str) -> Iterator[tuple[WorkerBackend, asyncio.Runner]]:
+    def backend(self, company: str, *, clock: Clock = utc_now) -> Iterator[tuple[WorkerBackend, asyncio.Runner]]:
         """Connect to the memories of a company of its own, in this process."""
         settings = self.settings.model_copy(update={"company": company})
-        backend = create_worker_backend(settings, policy_of(settings))
+        backend = create_worker_backend(settings, policy_of(settings), clock=clock)
         with asyncio.Runner() as runner:
             runner.run(backend.connect())
             try:

@@ -60,7 +60,8 @@ TESTS = {
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
         "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
-        "tests/integration/backends/test_rankings.py",
+        "tests/integration/backends/test_rankings.py", "tests/unit/backends/test_when.py",
+        "tests/integration/backends/test_evidence.py", "tests/unit/backends/test_indexed_text.py",
     ),
     "gate": ("tests/integration/maintenance/test_gate.py", "tests/integration/maintenance/test_on_mem0.py"),
     "succession": (
@@ -127,7 +128,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "evidence",
-        ("judged = candidates[:MOST_JUDGED]", "judged = candidates"),
+        (
+            "return _best_evidence(sentences, candidates[:MOST_JUDGED], noise=noise)",
+            "return _best_evidence(sentences, candidates, noise=noise)",
+        ),
+        ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
+        ("sentences += [_with_time(weights, asked) for weights in sentences]", "pass"),
+        ("one.add(within)", "del within"),
+        ("if self._plan.is_hybrid and question.asked is None:", "if self._plan.is_hybrid:"),
+        ('text = value if name == "content" and _begins_with(value, text) else text + value', "text += value"),
         (
             "weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), _NAMED))",
             "weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), 1.0))",

@@ -1,7 +1,7 @@
 """Qdrant filters of Where and MemoryQuery; only this module decides which points are an agent's."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -221,6 +221,10 @@ class SearchScope:
             everything, *_asked(query), *_present(Key.SHARED_BY, publisher), but_not=(*unasked, *_held(query))
         )
         return cls(owner=SHARED_OWNER, everything=everything, asked=asked)
+
+    def within(self, since: datetime, until: datetime) -> Self:
+        """Return the scope of what was created from ``since`` up to before ``until``."""
+        return replace(self, asked=narrower(self.asked, *_range(Key.CREATED_TS, at_least=since, below=until)))
 
     def narrowed(self, *, now: datetime | None) -> Filter:
         """Return the filter of what the query may find; without a time also of what has expired (has_expired)."""

@@ -11,7 +11,14 @@ from qdrant_client import QdrantClient
 from qdrant_client.models import Condition, Direction, Filter, OrderBy, Record
 
 from memcore.backends.current import newer_first
-from memcore.backends.evidence import DEFAULT_MIN_EVIDENCE, MOST_JUDGED, Candidate, absolute, best_evidence
+from memcore.backends.evidence import (
+    DEFAULT_MIN_EVIDENCE,
+    MOST_JUDGED,
+    Candidate,
+    absolute,
+    best_evidence,
+    weight_of_time,
+)
 from memcore.backends.fusion import Hit, RankedLists, best_first, weighted
 from memcore.backends.mem0.filters import (
     SearchScope,
@@ -39,6 +46,7 @@ from memcore.backends.mem0.points import (
 from memcore.backends.mem0.writer import Indexing
 from memcore.backends.neighbours import among_neighbours
 from memcore.backends.protocol import MAX_PAGE
+from memcore.backends.when import AskedRange, asked_range, in_time
 from memcore.embedding.bm25 import relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
@@ -173,10 +181,11 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """The vectors of a text query; None for a list that is not asked."""
+    """The vectors of a text query, None for a list that is not asked, and the range of time that it names."""
 
     dense: NDArray[np.float32] | None
     sparse: dict[str, Any] | None
+    asked: AskedRange | None = None
 
 
 @dataclass(slots=True)
@@ -202,6 +211,18 @@ class _Lists:
         """Return the similarities of what keywords found, with payloads."""
         near = _scores(self.cosines)
         return [replace(one, score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
+
+    def add(self, others: "_Lists") -> None:
+        """Add what stands in other lists of the same question, by score."""
+        for mine, theirs in (
+            (self.dense, others.dense),
+            (self.sparse, others.sparse),
+            (self.cosines, others.cosines),
+            (self.words, others.words),
+        ):
+            known = {one.memory_id for one in mine}
+            mine += [one for one in theirs if one.memory_id not in known]
+            mine.sort(key=lambda one: one.score, reverse=True)
 
     def ids(self) -> frozenset[str]:
         """Return what stands in the lists."""
@@ -301,7 +322,7 @@ class Reader:
             pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
             rows, _ = pager.page(None, query.limit)
             return tuple(record.entry.known_at(query.as_of) for record in to_records(rows))
-        question = self._question(query.text, has_sparse=self._plan.is_hybrid)
+        question = self._question(query.text, has_sparse=self._plan.is_hybrid, now=now)
         # Nearly no more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose
         # similarity is known without this list, is behind them in the sum too. Not so when its words count as well.
         dense = _least(query) if self._plan.has_words_of_dense else max(query.limit, MOST_JUDGED)
@@ -313,8 +334,10 @@ class Reader:
             final = among_neighbours(query.text, final, remarks)
         else:
             final = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
-        answer = _Answer([*found.dense, *found.sparse], final)
-        if self._plan.is_hybrid:
+        answer = _Answer([*found.dense, *found.sparse], final, asked=question.asked)
+        final = answer.put_in_time(query.text, near, noise=self._noised())
+        # Who asks for a time may want what was true then, not what is newer.
+        if self._plan.is_hybrid and question.asked is None:
             final = answer.put_newer_first(query.text)
         evidence = answer.evidence(query.text, near, noise=self._noised())
         if evidence < (self._plan.min_evidence if query.min_evidence is None else query.min_evidence):
@@ -348,7 +371,7 @@ class Reader:
         """Return the lists themselves: an agent's own memories, the shared, the archived; empty without a text."""
         if query.text is None:
             return RankedLists()
-        question, least = self._question(query.text, has_sparse=self._plan.has_keywords), _least(query)
+        question, least = self._question(query.text, has_sparse=self._plan.has_keywords, now=now), _least(query)
         scopes = [scope for scope in (own, others, archive) if scope is not None]
         found = self._asked(scopes, question, now=now, dense=least, sparse=least)
         if archive is not None:
@@ -365,6 +388,7 @@ class Reader:
             archived_sparse=archived_sparse,
             dense_weight=self._plan.dense_weight,
             noise=self._noised(),
+            asked=question.asked,
         )
 
     def _noised(self) -> float:
@@ -407,10 +431,14 @@ class Reader:
             for record in to_records([row])
         )
 
-    def _question(self, text: str, *, has_sparse: bool) -> _Question:
+    def _question(self, text: str, *, has_sparse: bool, now: datetime) -> _Question:
         vector = self._embedder.embed_query(text)
         # A zero vector is as near to everything as to nothing: its list would be noise.
-        return _Question(dense=vector if np.any(vector) else None, sparse=self._words(text) if has_sparse else None)
+        return _Question(
+            dense=vector if np.any(vector) else None,
+            sparse=self._words(text) if has_sparse else None,
+            asked=asked_range(text, now),
+        )
 
     def _words(self, text: str) -> dict[str, Any] | None:
         vector = self._encoder.encode_query(text)
@@ -419,7 +447,13 @@ class Reader:
     def _asked(
         self, scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
     ) -> list[_Lists]:
-        """Query every scope at once; repeat with the expiry filter where expired memories took places."""
+        """Query every scope at once; repeat with the expiry filter where expired memories took places.
+
+        A question that names a range of time is asked within it too, or what fits by its time alone is not found.
+        """
+        own, asked = len(scopes), question.asked
+        if asked is not None:
+            scopes = [*scopes, *(scope.within(asked.start, asked.end) for scope in scopes)]
         known = [now if self._filtered_until.get(scope.owner, now) > now else None for scope in scopes]
         lists = self._run_queries(scopes, question, known, dense=dense, sparse=sparse)
         short = [at for at, one in enumerate(lists) if _lost(one.dense, dense, now) or _lost(one.sparse, sparse, now)]
@@ -433,10 +467,13 @@ class Reader:
             )
             for at, one in zip(short, again, strict=True):
                 lists[at] = one
-        for one, scope in zip(lists, scopes, strict=True):
+        for one in lists:
             one.drop_expired(now)
+        for one, within in zip(lists, lists[own:], strict=False):
+            one.add(within)
+        for one, scope in zip(lists[:own], scopes, strict=False):
             self._add_successors(one, scope, now=now)
-        return lists
+        return lists[:own]
 
     def _add_successors(self, found: _Lists, scope: SearchScope, *, now: datetime) -> None:
         """Put what replaced a memory that was found beside it: its own words may be none of the question's."""
@@ -555,11 +592,22 @@ def _hits(lists: _Lists, *, as_of: datetime | None) -> tuple[tuple[Hit, ...], tu
 class _Answer:
     """What was found for a query, best first by a score; each payload is read once, and only when it is asked for."""
 
-    def __init__(self, points: Iterable[Found], final: Mapping[str, float]) -> None:
+    def __init__(self, points: Iterable[Found], final: Mapping[str, float], *, asked: AskedRange | None = None) -> None:
+        self._asked = asked
         self._points = {one.memory_id: one for one in points}
         self._final = dict(final)
         self._read: dict[str, MemoryEntry | None] = {}
         self._keys = sorted(self._points, key=final.__getitem__, reverse=True)
+
+    def put_in_time(self, question: str, near: Mapping[str, float], *, noise: float) -> dict[str, float]:
+        """Return the scores with what the memories of the asked time gain."""
+        if (asked := self._asked) is not None:
+            read = ((key, self._entry(key)) for key in self._keys)
+            nearness = {key: asked.nearness(entry) for key, entry in read if entry is not None}
+            weight = weight_of_time(question, asked, self._judged(near), noise=noise)
+            self._final = in_time(self._final, nearness, weight)
+            self._keys.sort(key=self._final.__getitem__, reverse=True)
+        return self._final
 
     def put_newer_first(self, question: str) -> dict[str, float]:
         """Return the scores, in which no outdated memory is before the one that replaced it."""
@@ -577,12 +625,14 @@ class _Answer:
 
     def evidence(self, question: str, near: Mapping[str, float], *, noise: float) -> float:
         """Return the evidence of the best of the first memories."""
-        judged = [
-            Candidate.of(entry, near.get(key))
+        return best_evidence(question, self._judged(near), noise=noise, asked=self._asked)
+
+    def _judged(self, near: Mapping[str, float]) -> list[Candidate]:
+        return [
+            Candidate.of(entry, near.get(key), self._asked)
             for key in self._keys[:MOST_JUDGED]
             if (entry := self._entry(key)) is not None
         ]
-        return best_evidence(question, judged, noise=noise)
 
     def best(
         self, query: MemoryQuery, relevance: Mapping[str, float], scores: Mapping[str, MemoryScores]

@@ -1,5 +1,6 @@
 """The writer of a collection and of mem0's history: insert-only writes, marks, removals."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -224,6 +225,9 @@ _MONTHS = (
 )
 
 
+_WORD = re.compile(r"\w+")
+
+
 class IndexedText:
     """Fills a text template for each memory, with the placeholders that ``memory.storage.text_template`` has checked.
 
@@ -240,7 +244,11 @@ class IndexedText:
         return self.template if weighting is TermWeighting.SATURATED else f"{self.template} (terms by {weighting})"
 
     def of(self, entry: MemoryEntry) -> str:
-        """Return the text to embed and index; a field that the memory lacks is empty."""
+        """Return the text to embed and index.
+
+        A field that the memory lacks is left out with what follows it, up to the next field. What stands before the
+        content is left out where the content begins with it: texts of dialogue may name day and speaker themselves.
+        """
         if self.template == PLAIN:
             return entry.content
         fields = {
@@ -255,7 +263,19 @@ class IndexedText:
             ),
             "tags": ", ".join(entry.metadata.tags),
         }
-        return "".join(literal + ("" if name is None else fields[name]) for literal, name in self._parts)
+        text, is_left_out = "", False
+        for literal, name in self._parts:
+            value = "" if name is None else fields[name]
+            text += "" if is_left_out else literal
+            text = value if name == "content" and _begins_with(value, text) else text + value
+            is_left_out = name is not None and not value
+        return text
+
+
+def _begins_with(content: str, text: str) -> bool:
+    # By words: "[8 May, 2023]" says what "[8 May 2023]" does.
+    wanted = _WORD.findall(text)
+    return wanted != [] and _WORD.findall(content[: 2 * len(text)])[: len(wanted)] == wanted
 
 
 def _day(at: datetime) -> str:

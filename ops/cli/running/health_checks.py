@@ -194,7 +194,9 @@ def embedder(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(
         check="embedder",
         ok=same,
-        seen=seen if same or now is None else f"{seen} is configured, and {now.identity.label} serves",
+        seen=seen
+        if same or now is None
+        else f"{seen}, text {wanted[2]!r}, is configured, and {now.identity.label} serves",
         mend="`memtend reindex` changes over to what is configured; or configure what serves",
     )
 

@@ -1,6 +1,7 @@
 """The same rankings by a few lines of numpy, without the product's store, search and fusion.
 
-Shared with the product: the embedder, and which words a text has. Everything else is written here a second time.
+Shared with the product: the embedder, which words a text has, and what a question says of time: the range and its
+weight. Everything else is written here a second time.
 """
 
 import math
@@ -8,13 +9,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 from benchmarks.retrieval.conversations import Turn
 from benchmarks.retrieval.quality import DEPTH
 from numpy.typing import NDArray
 
+from memcore.backends.evidence import Candidate, weight_of_time
+from memcore.backends.when import AskedRange, asked_range
 from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.calibration import noise_of
 from memcore.embedding.protocol import Embedder
 
 #: BM25's constants and the candidates of each list, as the documentation names them.
@@ -61,6 +66,7 @@ class ByHand:
         texts = [turn.stored_text for turn in turns]
         self._own = Words.of(texts)
         self._vectors = embedder.embed_documents(texts).astype(np.float64)
+        self._noise = noise_of(embedder)
 
     def rankings(
         self,
@@ -82,13 +88,25 @@ class ByHand:
         """
         cosines = self._vectors @ vector.astype(np.float64)
         words = self._bm25(question, everybody or self._own)
-        near, worded = _first(cosines, _CANDIDATES), [at for at in _first(words, _CANDIDATES) if words[at] > 0.0]
+        few = _CANDIDATES if has_all_words else _FIRST
+        asked = asked_range(question, datetime.now(UTC))
+        near, closest, worded = _first(cosines, _CANDIDATES), _first(cosines, few), _first(words, _CANDIDATES)
+        if asked is not None:
+            # What is of the asked time is a candidate of its own.
+            outside = np.array([not asked.start <= turn.at < asked.end for turn in self._turns])
+            there = len(outside) - int(outside.sum())
+            within, said = (np.where(outside, -np.inf, scores) for scores in (cosines, words))
+            near = _joined(cosines, near, _first(within, min(there, _CANDIDATES)))
+            closest = _joined(cosines, closest, _first(within, min(there, few)))
+            worded = _joined(words, worded, _first(said, min(there, _CANDIDATES)))
+        worded = [at for at in worded if words[at] > 0.0]
         fused = np.full(len(cosines), -np.inf)
-        for at in {*near[: _CANDIDATES if has_all_words else _FIRST], *worded}:
+        for at in {*closest, *worded}:
             bm25 = words[at] / words[worded[0]] if worded and (has_all_words or at in worded) else 0.0
             share = dense_weight if worded else 1.0
             fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
-        fused = self._newer_first(question, self._in_context(question, fused))
+        fused = self._in_context(question, fused)
+        fused = self._newer_first(question, fused) if asked is None else self._in_time(question, fused, cosines, asked)
         ranks = np.zeros(len(cosines))
         for ranked in (near, worded):
             ranks[ranked] += 1.0 / (_RRF_K + 1 + np.arange(len(ranked)))
@@ -115,6 +133,19 @@ class ByHand:
             found[at] *= 1.0 + _LONG * min(1.0, len(turn.stored_text.encode()) / _LONG_BYTES)
         return found
 
+    def _in_time(self, question: str, fused: _Numbers, cosines: _Numbers, asked: AskedRange) -> _Numbers:
+        """Add what turns gain that were said in the asked time, and half of it where soon after."""
+        judged = [
+            Candidate(text=self._turns[at].stored_text, cosine=float(cosines[at]))
+            for at in _first(fused, _FIRST)
+            if np.isfinite(fused[at])
+        ]
+        gain = weight_of_time(question, asked, judged, noise=self._noise) * float(fused.max())
+        late = [(turn.at - asked.end) / (asked.end - asked.start) for turn in self._turns]
+        return fused + gain * np.array(
+            [1.0 if -1.0 <= each < 0.0 else 0.5 if 0.0 <= each < 1.0 else 0.0 for each in late]
+        )
+
     def _newer_first(self, question: str, fused: _Numbers) -> _Numbers:
         """Give the newer of two turns that say nearly the same of the question the score of the older."""
         asked, found = set(Tokenizer().query_terms(question)), fused.copy()
@@ -137,6 +168,10 @@ class ByHand:
                     length = 1.0 - _B + _B * counts.total() / _AVERAGE
                     scores[at] += rarity * count * (_K1 + 1.0) / (count + _K1 * length)
         return scores
+
+
+def _joined(scores: _Numbers, some: Sequence[int], others: Sequence[int]) -> list[int]:
+    return sorted({*some, *others}, key=lambda at: (-scores[at], -at))
 
 
 def _first(scores: _Numbers, number: int) -> list[int]:

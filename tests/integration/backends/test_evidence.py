@@ -108,3 +108,52 @@ async def test_a_prompt_says_what_was_replaced_and_what_holds_comes_first(backen
     day = day_of(NOW)
     assert f'superseded="{day}"' in opening
     assert f'from="{day_of(NOW - 9 * DAY)}" until="{day_of(NOW + 9 * DAY)}"' in opening
+
+
+async def test_a_question_of_a_time_finds_what_is_of_it(backend: Mem0Backend) -> None:
+    agent, found = new_agent(), "The kettle was mended."
+    others = [f"Note {number} about the garden." for number in range(60)]
+    await backend.store_many(
+        [
+            *(record(agent, text, created_at=NOW - 90 * DAY) for text in others),
+            record(agent, found, created_at=NOW - 3 * DAY),
+        ]
+    )
+    question = "What happened three days ago?"
+    # A list of candidates is shorter than what there is of other times.
+    first, *more = await search(backend, agent, question)
+    assert first == found
+    assert set(more) < set(others)
+    assert found in (await prompt(backend, agent, question)).split("</memory-entry>")[0]
+
+
+async def test_of_two_that_answer_alike_the_one_of_the_asked_time_comes_first(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    texts = ["Ada painted the boat red.", "Ada painted the boat blue and dark."]
+    days = [NOW - 60 * DAY, NOW - 3 * DAY]
+    await backend.store_many([record(agent, text, created_at=day) for text, day in zip(texts, days, strict=True)])
+    for when, first in (("60 days ago", texts[0]), ("three days ago", texts[1])):
+        question = f"Which colour did Ada paint the boat {when}?"
+        assert (await search(backend, agent, question))[0] == first
+        assert first in (await prompt(backend, agent, question)).split("</memory-entry>")[0]
+
+
+async def test_a_time_is_evidence_of_what_is_of_it_alone(backend: Mem0Backend) -> None:
+    agent, found = new_agent(), "The kettle was mended."
+    await backend.store_many([record(agent, found, created_at=NOW - 3 * DAY)])
+    for question, shown in (
+        ("three days ago", [found]),
+        ("3日前に", [found]),
+        ("four months ago", []),
+        ("Which boat has Ilja bought from Ada three days ago?", []),
+    ):
+        assert await search(backend, agent, question) == shown
+        assert (found in await prompt(backend, agent, question)) is bool(shown)
+
+
+async def test_a_time_does_not_hide_a_better_answer_of_another(backend: Mem0Backend) -> None:
+    agent, answer = new_agent(), "Ada sold the yacht to Ben in Riga."
+    await backend.store_many(
+        [record(agent, answer, created_at=NOW - 90 * DAY), record(agent, "Tea was made.", created_at=NOW - 3 * DAY)]
+    )
+    assert (await search(backend, agent, "Did Ada sell the yacht to Ben three days ago?"))[0] == answer

@@ -25,8 +25,18 @@ def test_the_day_is_that_of_utc() -> None:
     assert IndexedText("{date} {content}").of(record("ada", "x", created_at=late).entry) == "8 May 2023 x"
 
 
-def test_a_field_that_is_not_known_is_empty() -> None:
-    assert IndexedText("{speaker}{source}{tags}|{content}").of(record("ada", "x").entry) == "|x"
+def test_a_field_that_is_not_known_is_left_out_with_what_follows_it() -> None:
+    entry = record("ada", "x", created_at=AT).entry
+    assert IndexedText("{speaker}{source}{tags}|{content}").of(entry) == "x"
+    assert IndexedText("[{date}] {speaker}: {content}").of(entry) == "[8 May 2023] x"
+
+
+def test_what_a_content_begins_with_is_not_repeated() -> None:
+    form = IndexedText("[{date}] {speaker}: {content}")
+    for content in ("[8 May, 2023] Mel: I ran", "[8 May 2023] I ran"):
+        assert form.of(record("ada", content, created_at=AT).entry) == content
+    assert form.of(record("ada", "[9 May 2023] I ran", created_at=AT).entry) == "[8 May 2023] [9 May 2023] I ran"
+    assert form.of(record("ada", "8 runs", created_at=AT).entry) == "[8 May 2023] 8 runs"
 
 
 def test_every_field_that_the_policy_allows_is_filled() -> None:

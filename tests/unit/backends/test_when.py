@@ -1,0 +1,191 @@
+"""The range of time that a question names, and what it weighs."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.memories import record
+
+from memcore.backends.evidence import Candidate, best_evidence, weight_of_time
+from memcore.backends.when import AskedRange, asked_range, in_time
+
+#: A Thursday.
+NOW = datetime(2026, 11, 26, 9, 30, tzinfo=UTC)
+
+
+#: What ranges are made of.
+PARTS = (
+    "last",
+    "31",
+    "february",
+    "999",
+    "years",
+    "ago",
+    "in",
+    "may",
+    "2026",
+    "5年",
+    "月",
+    "3月",
+    "前",
+    "to",
+    "week",
+    "days",
+)
+
+
+def named(question: str, now: datetime = NOW) -> tuple[str, str] | None:
+    """Return the first and the last day of the range that a question names."""
+    asked = asked_range(question, now)
+    if asked is None:
+        return None
+    assert asked.start.time() == asked.end.time() == datetime.min.time()
+    return asked.start.date().isoformat(), (asked.end - timedelta(days=1)).date().isoformat()
+
+
+def of(start: datetime, days: float = 1.0) -> AskedRange:
+    return AskedRange(start=start, end=start + timedelta(days=days))
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("What happened last week?", "2026-11-16", "2026-11-22"),
+        ("Was war letzte Woche los?", "2026-11-16", "2026-11-22"),
+        ("vorige Woche", "2026-11-16", "2026-11-22"),
+        ("Wat deed ik vorige week?", "2026-11-16", "2026-11-22"),
+        ("Qu'ai-je fait la semaine dernière ?", "2026-11-16", "2026-11-22"),
+        ("¿Qué hice la semana pasada?", "2026-11-16", "2026-11-22"),
+        ("la settimana scorsa", "2026-11-16", "2026-11-22"),
+        ("na semana passada", "2026-11-16", "2026-11-22"),
+        ("先週何をしましたか", "2026-11-16", "2026-11-22"),
+        ("上周我做了什么?", "2026-11-16", "2026-11-22"),
+        ("지난주에 뭐 했어", "2026-11-16", "2026-11-22"),
+        ("what is new this week", "2026-11-23", "2026-11-29"),
+        ("what did we do three weeks ago", "2026-11-02", "2026-11-08"),
+        ("what did I do in May", "2026-05-01", "2026-05-31"),
+        ("im Mai", "2026-05-01", "2026-05-31"),
+        ("en mayo", "2026-05-01", "2026-05-31"),
+        ("au mois de mai", "2026-05-01", "2026-05-31"),
+        ("8月に何をしましたか", "2026-08-01", "2026-08-31"),
+        ("in December", "2025-12-01", "2025-12-31"),
+        ("last November", "2025-11-01", "2025-11-30"),
+        ("in November", "2026-11-01", "2026-11-30"),
+        ("February 2024", "2024-02-01", "2024-02-29"),
+        ("last month", "2026-10-01", "2026-10-31"),
+        ("letztes Jahr", "2025-01-01", "2025-12-31"),
+        ("in 2023", "2023-01-01", "2023-12-31"),
+        ("on 3 March", "2026-03-03", "2026-03-03"),
+        ("am 3. März", "2026-03-03", "2026-03-03"),
+        ("What did Ada do on 8 May 2023?", "2023-05-08", "2023-05-08"),
+        ("May 8th, 2023", "2023-05-08", "2023-05-08"),
+        ("2023-05-08", "2023-05-08", "2023-05-08"),
+        ("am 8.5.2023", "2023-05-08", "2023-05-08"),
+        ("2023年5月8日", "2023-05-08", "2023-05-08"),
+        ("on 27 November", "2025-11-27", "2025-11-27"),
+        ("on 29 February", "2024-02-29", "2024-02-29"),
+        ("three days ago", "2026-11-23", "2026-11-23"),
+        ("vor drei Tagen", "2026-11-23", "2026-11-23"),
+        ("il y a trois jours", "2026-11-23", "2026-11-23"),
+        ("hace tres días", "2026-11-23", "2026-11-23"),
+        ("3日前に何をした", "2026-11-23", "2026-11-23"),
+        ("What did I do yesterday?", "2026-11-25", "2026-11-25"),
+        ("Qu'est-ce que j'ai fait hier?", "2026-11-25", "2026-11-25"),
+        ("the day before yesterday", "2026-11-24", "2026-11-24"),
+        ("on Tuesday", "2026-11-24", "2026-11-24"),
+        ("am Dienstag", "2026-11-24", "2026-11-24"),
+        ("last Thursday", "2026-11-19", "2026-11-19"),
+        ("on Thursday", "2026-11-26", "2026-11-26"),
+        ("lundi dernier", "2026-11-23", "2026-11-23"),
+        ("月曜日に", "2026-11-23", "2026-11-23"),
+        ("last weekend", "2026-11-21", "2026-11-22"),
+        ("in the last two weeks", "2026-11-12", "2026-11-26"),
+        ("from 3 May to 10 May", "2026-05-03", "2026-05-10"),
+        ("In May I moved. What did I do last week?", "2026-11-16", "2026-11-22"),
+    ],
+)
+def test_a_range_is_recognised(question: str, first: str, last: str) -> None:
+    assert named(question) == (first, last)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "Where does Ada live?",
+        "May I use the second form?",
+        "which database does the march of progress use",
+        "how may people call 12 of them",
+        "she may 5 times",
+        "the second one is better",
+        "Who is April?",
+        "Is the sun shining?",
+        "do we use version 3.12 or 2.1",
+        "the port is 8080, is it?",
+        "the lock file of 2020.1.3",
+        "quel est le nom de mars",
+        "Wer arbeitet hier?",
+        "Deployments happen on Tuesdays",
+        "what do we do every Monday",
+        "How many hours a day does she work?",
+        "on the last day of the trip",
+        "what is due tomorrow",
+        "31 June",
+        "2023-13-40",
+        "私の名前は何ですか",
+    ],
+)
+def test_what_names_no_time_has_no_range(question: str) -> None:
+    assert named(question) is None
+
+
+def test_days_are_those_of_utc() -> None:
+    late = datetime.fromisoformat("2026-11-26T23:30:00-05:00")
+    assert named("yesterday", late) == ("2026-11-26", "2026-11-26")
+
+
+@given(st.text() | st.lists(st.sampled_from(PARTS)).map(" ".join), st.datetimes(timezones=st.just(UTC)))
+def test_no_text_raises_and_a_range_begins_before_its_end(question: str, now: datetime) -> None:
+    asked = asked_range(question, now)
+    assert asked is None or asked.start < asked.end
+
+
+def test_a_memory_of_the_time_is_nearer_than_one_of_soon_after() -> None:
+    asked = of(NOW, days=2)
+    ages = (-0.1, 0.0, 1.9, 2.0, 3.9, 4.0)
+    entries = [record("ada", "x", created_at=NOW + timedelta(days=age)).entry for age in ages]
+    assert [asked.nearness(entry) for entry in entries] == [0.0, 1.0, 1.0, 0.5, 0.5, 0.0]
+    summary = entries[0].model_copy(update={"covers_until": NOW})
+    assert asked.has(summary)
+
+
+def test_nothing_is_dropped_and_the_best_stays_as_good() -> None:
+    scores = {"a": 0.9, "b": 0.5, "c": 0.4}
+    assert in_time(scores, {"b": 1.0, "c": 0.5}, 1.0) == pytest.approx(
+        {"b": 0.9, "a": 0.9 * 0.9 / 1.4, "c": 0.9 * 0.85 / 1.4}
+    )
+    assert in_time(scores, {}, 1.0) == scores
+    assert in_time({"a": 0.0, "b": 0.0}, {"b": 1.0}, 1.0) == {"a": 0.0, "b": 1.0}
+
+
+def test_the_time_weighs_more_where_nothing_else_is_asked() -> None:
+    judged = [Candidate(text="Ada painted the boat of Ben")]
+    alone, beside = "what happened last week", "Which boat did Ada paint for Ben last week?"
+    weights = [
+        weight_of_time(question, asked, judged, noise=0.4)
+        for question in (alone, beside)
+        if (asked := asked_range(question, NOW)) is not None
+    ]
+    assert weights[0] > 1.0
+    assert weights[1] < 0.5
+
+
+def test_an_asked_time_is_evidence_of_what_is_of_it() -> None:
+    asked = asked_range("what happened last week", NOW)
+    inside, outside = (Candidate(text="The kettle broke.", is_in_time=is_inside) for is_inside in (True, False))
+    assert best_evidence("what happened last week", [inside], asked=asked) > 0.8
+    assert best_evidence("what happened last week", [outside], asked=asked) == 0.0
+    # Of another name it is none.
+    other = "Which colour has the boat that Ilja bought last week?"
+    assert best_evidence(other, [inside], asked=asked_range(other, NOW)) < 0.45
