@@ -55,7 +55,8 @@ def test_an_embedder_that_is_configured_and_does_not_serve_is_told(settings: Set
     ledger.collection_pointers.adopt("default", served("old", embedder="minilm"))
     (changed,) = embedder(settings)
     assert not changed.ok
-    assert f"{CONFIGURED}, 256 dimensions (static) is configured, and minilm" in changed.seen
+    assert f"{CONFIGURED}, 256 dimensions (static), text " in changed.seen
+    assert "is configured, and minilm" in changed.seen
     assert "memtend reindex" in changed.mend
 
 
