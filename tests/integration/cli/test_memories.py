@@ -7,7 +7,7 @@ from support.running_stack import StackAddress
 
 from memcore.backends.factory import create_worker_backend
 from memcore.config.policy import Policy
-from memcore.models.memory import MemoryCategory
+from memcore.models.memory import MemoryCategory, MemoryQuery
 
 
 def test_a_stored_memory_is_found_by_its_words(memtend: CommandLine) -> None:
@@ -116,3 +116,20 @@ def test_a_memory_that_another_replaced_ranks_behind_and_says_so_until_it_is_rei
     memtend.ok("supersede", agent, old, new)
     found = {each["id"]: each["superseded_by"] for each in memtend.ok("search", agent, "Ada lives", "--json").value}
     assert found == {old: new, new: None, third: None}
+
+
+def test_a_store_that_another_template_filled_goes_on_with_it(stack: StackAddress) -> None:
+    older = Policy.model_validate({"memory": {"storage": {"text_template": "{content}"}}})
+    settings, agent = stack.settings.model_copy(update={"company": new_agent("older")}), new_agent()
+
+    async def search(policy: Policy, *texts: str) -> list[str]:
+        backend = create_worker_backend(settings, policy)
+        await backend.connect()
+        await backend.store_many([record(agent, text) for text in texts])
+        found = await backend.retrieve(agent, MemoryQuery(text="printer"))
+        await backend.disconnect()
+        return sorted(entry.content for entry in found)
+
+    before, after = "the printer jams", "the printer is mended"
+    assert asyncio.run(search(older, before)) == [before]
+    assert asyncio.run(search(Policy(), after)) == sorted([before, after])
