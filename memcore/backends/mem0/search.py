@@ -204,13 +204,10 @@ class _Lists:
 
     def put_beside(self, payloads: Mapping[str, dict[str, Any]]) -> None:
         """Put these memories, which replaced others, right behind them, with their scores."""
-        self.cosines += [each for each in _followed(self.cosines_of_replaced(), payloads) if each.memory_id in payloads]
-        self.dense, self.sparse = _followed(self.dense, payloads), _followed(self.sparse, payloads)
-
-    def cosines_of_replaced(self) -> list[Found]:
-        """Return the similarities of what keywords found, with payloads."""
         near = _scores(self.cosines)
-        return [replace(one, score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
+        similar = [replace(one, score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
+        self.cosines += [each for each in _followed(similar, payloads) if each.memory_id in payloads]
+        self.dense, self.sparse = _followed(self.dense, payloads), _followed(self.sparse, payloads)
 
     def add(self, others: "_Lists") -> None:
         """Add what stands in other lists of the same question, by score."""
@@ -478,19 +475,18 @@ class Reader:
     def _add_successors(self, found: _Lists, scope: SearchScope, *, now: datetime) -> None:
         """Put what replaced a memory that was found beside it: its own words may be none of the question's."""
         for _ in range(_MOST_SUCCESSIONS):
-            ids = found.ids()
-            missing = {
-                successor
-                for one in (*found.dense, *found.sparse)
-                if (successor := successor_of(one)) is not None and successor not in ids
-            }
+            known = found.ids()
+            named = {successor_of(one) for one in (*found.dense, *found.sparse)}
+            missing = memory_ids(each for each in named if each is not None and each not in known)
             # Most questions find nothing that was replaced, and wait for nothing here.
-            rows = self._client.scroll(
+            if not missing:
+                return
+            rows, _ = self._client.scroll(
                 self._collection,
-                scroll_filter=narrower(scope.narrowed(now=now), with_ids(memory_ids(missing))),
+                scroll_filter=narrower(scope.narrowed(now=now), with_ids(missing)),
                 limit=len(missing),
                 with_payload=[*ENTRY_KEYS],
-            )[0] if missing else []  # fmt: skip
+            )
             if not rows:
                 return
             found.put_beside({str(row.id): row.payload or {} for row in rows})
