@@ -125,13 +125,14 @@ class MemoryStorageConfig(Frozen):
         text_template: the text that is embedded and indexed; the stored content does not change. It contains
             ``{content}`` and may contain ``{agent}``, ``{category}``, ``{date}``, ``{namespace}``, ``{source}``,
             ``{speaker}`` and ``{tags}``. What a memory lacks is left out with what follows it, up to the next, and so
-            is what its content begins with anyway.
+            is what its content begins with anyway. A date or a speaker there makes a short text less like a question in
+            other words.
     """
 
     data_dir: DataPath = "/data/memory"
     vector_store: Literal["qdrant", "qdrant-external"] = "qdrant"
     history_store: Literal["sqlite", "postgresql"] = "sqlite"
-    text_template: NotBlankText = Field(default="[{date}] {speaker}: {content}", max_length=MAX_TEMPLATE_CHARS)
+    text_template: NotBlankText = Field(default="{content}", max_length=MAX_TEMPLATE_CHARS)
 
     @field_validator("text_template")
     @classmethod

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -12,8 +12,10 @@ from pydantic import (
     ConfigDict,
     ModelWrapValidatorHandler,
     PlainSerializer,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 
@@ -27,6 +29,20 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class Grown(Frozen):
+    """A model to which releases have added fields (``added``); one that is not said is left out when it is written.
+
+    A release before that refuses a field that it does not know, and its workers may get the job.
+    """
+
+    added: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        said: dict[str, Any] = write(self)
+        return {name: value for name, value in said.items() if name not in self.added or value}
 
 
 #: Characters that act on a terminal or a line instead of being seen: control characters (C0, DEL, C1), separators of

@@ -1,11 +1,11 @@
 """The execution trace of an agent's task, as any engine can report it; and chat messages."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import Frozen, Grown, NotBlankStr
 from memcore.models.memory import BoundedTime, Key, NotBlankText
 
 #: Most turns of a trace; an agent that takes more is reported in parts.
@@ -56,11 +56,13 @@ MAX_ARGUMENTS = 32
 MAX_SIGNATURES = 64
 
 
-class Turn(Frozen):
+class Turn(Grown):
     """One turn: the tokens read and written, and the names of the tools called, in order, one for each call.
 
     ``arguments`` may say the type of each argument of each call, by name; values are never told.
     """
+
+    added: ClassVar = frozenset({"arguments"})
 
     tokens: int = Field(default=0, ge=0, le=2**53)
     tools: tuple[Key, ...] = ()

@@ -9,12 +9,19 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from memcore.errors import MemoryInputError
-from memcore.models.base import UNSEEN, Frozen, NotBlankStr
+from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -233,7 +240,7 @@ def _one_line_labels(metadata: MemoryMetadata) -> MemoryMetadata:
 NewMetadata = Annotated[MemoryMetadata, AfterValidator(_one_line_labels)]
 
 
-class MemoryStoreRequest(Frozen):
+class MemoryStoreRequest(Grown):
     """A memory to store: the fields of an entry that its writer gives; the client gives it its id and its time.
 
     Attributes:
@@ -245,6 +252,8 @@ class MemoryStoreRequest(Frozen):
         supersedes: ids of memories of the same agent that it replaces, at most 16. They stay, rank behind it, and say
             so; one that is not stored is left out.
     """
+
+    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes"})
 
     category: MemoryCategory
     namespace: Key = "default"

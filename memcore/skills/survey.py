@@ -101,7 +101,7 @@ class PatternMining:
         tally = self._ledger.patterns.tally(self._company, window)
         executions, of_window = self._ledger.trajectories, {"since": cycle.window_start, "until": cycle.window_end}
         counts["trajectories_analyzed"] = executions.count_added(self._company, **of_window)
-        every = executions.count(self._company, **of_window)
+        every = executions.count(self._company, with_interrupted=False, **of_window)
         counts["trajectories_unregistered"] = max(0, every - counts["trajectories_analyzed"])
         counts["patterns_found"] = tally.found
         counts["skipped_below_agent_threshold"] = tally.found - tally.shared

@@ -92,7 +92,8 @@ def assert_learned(printed: str) -> None:
     for kind in ("failure", "success"):
         line(printed, rf"system:memory:propose:{kind}: [1-9]\d* asked, [1-9]\d* tokens read, [1-9]\d* written")
     cycle = line(printed, r"the evolver looked at (\d+) executions .* found (\d+) patterns:\n((?:  \d+ \w+\n)+)")
-    assert int(cycle[1]) == len(tasks)
+    # What was interrupted says nothing about how it is done.
+    assert int(cycle[1]) == sum(not trace.termination_reason.is_interruption for _, trace in tasks)
     assert sum(map(int, re.findall(r"\d+", cycle[3]))) == int(cycle[2])
     shared = [agent_id for agent_id, trace in tasks if trace.failure == SHARED_FAILURE]
     line(

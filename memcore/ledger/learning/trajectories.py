@@ -129,9 +129,19 @@ class Trajectories(CompanyRecords[Trajectory]):
             yield from page
             last = page[-1]
 
-    def count(self, company: str, *, since: datetime | None = None, until: datetime | None = None) -> int:
-        """Return how many a window has."""
-        return self._database.count(trajectories, _window(company, None, since, until))
+    def count(
+        self,
+        company: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        with_interrupted: bool = True,
+    ) -> int:
+        """Return how many a window has, with those that were interrupted or without."""
+        which = _window(company, None, since, until)
+        if not with_interrupted:
+            which &= trajectories.c.outcome.not_in(INTERRUPTIONS)
+        return self._database.count(trajectories, which)
 
     def count_added(self, company: str, *, since: datetime, until: datetime) -> int:
         """Return of how many of a window skills are learned."""

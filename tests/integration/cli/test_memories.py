@@ -119,7 +119,7 @@ def test_a_memory_that_another_replaced_ranks_behind_and_says_so_until_it_is_rei
 
 
 def test_a_store_that_another_template_filled_goes_on_with_it(stack: StackAddress) -> None:
-    older = Policy.model_validate({"memory": {"storage": {"text_template": "{content}"}}})
+    older = Policy.model_validate({"memory": {"storage": {"text_template": "[{date}] {speaker}: {content}"}}})
     settings, agent = stack.settings.model_copy(update={"company": new_agent("older")}), new_agent()
 
     async def search(policy: Policy, *texts: str) -> list[str]:

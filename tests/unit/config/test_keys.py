@@ -84,7 +84,7 @@ org_memory.extended_store.max_retrieved_per_query 5
 """
 
 ADDED = """
-memory.storage.text_template [{date}] {speaker}: {content}
+memory.storage.text_template {content}
 memory.options.session_timeout_hours 24
 memory.options.project_timeout_hours None
 memory.options.task_timeout_hours 24
