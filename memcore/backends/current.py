@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from memcore.backends.evidence import MOST_JUDGED, question_terms, terms_of
+from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import Tokenizer, fold
 from memcore.models.memory import MemoryEntry
 
@@ -21,14 +22,24 @@ _BEHIND = 0.99
 _BESIDE_NAMES = "\"'()[]{}<>*`.,;:!?"
 
 
-def newer_first(question: str, scores: Mapping[str, float], memories: Mapping[str, MemoryEntry]) -> dict[str, float]:
+def newer_first(
+    question: str, scores: Mapping[str, float], memories: Mapping[str, MemoryEntry], *, asked: AskedRange | None = None
+) -> dict[str, float]:
     """Return the scores; a memory that an older one may only precede by chance has at least the older one's.
 
     So has what replaced a memory (``superseded_by``), and that is behind it. Two others have the same words of the
     question and many in common, as "the phone number of Ada is 1" and "the phone number of Ada is 2" have. The first
     of a ranking are compared. ``memories`` has the entry of each; of equal scores the newer has to come first in the
-    order that is made of them.
+    order that is made of them. Who asks for a time (``asked``) may want what was true then: nothing is compared, and
+    what is of that time keeps its place.
     """
+    if asked is None:
+        return _behind_successors(_compared(question, scores, memories), memories)
+    of_then = {key: each.known_at(each.created_at) if asked.has(each) else each for key, each in memories.items()}
+    return _behind_successors(dict(scores), of_then)
+
+
+def _compared(question: str, scores: Mapping[str, float], memories: Mapping[str, MemoryEntry]) -> dict[str, float]:
     asked, names = question_terms(question), _names(question)
     alike: defaultdict[tuple[frozenset[str], frozenset[str]], list[tuple[str, frozenset[str]]]] = defaultdict(list)
     for key in sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]:
@@ -45,7 +56,7 @@ def newer_first(question: str, scores: Mapping[str, float], memories: Mapping[st
                 is_newer = is_newer and scores[newer] >= _NEAR * scores[older]
                 if is_newer and 2 * len(words & others) >= ALIKE * (len(words) + len(others)):
                     found[newer] = max(found[newer], found[older])
-    return _behind_successors(found, memories)
+    return found
 
 
 def _behind_successors(scores: dict[str, float], memories: Mapping[str, MemoryEntry]) -> dict[str, float]:

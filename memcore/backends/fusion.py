@@ -118,9 +118,8 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
         nearness = {key: asked.nearness(entry) for key, entry in entries.items()}
         first = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
         judged = [Candidate.of(entries[key], dense.get(key)) for key in first]
-        # Who asks for a time may want what was true then, not what is newer.
-        return in_time(scores, nearness, weight_of_time(question, asked, judged, noise=rankings.noise))
-    return newer_first(question, scores, entries)
+        scores = in_time(scores, nearness, weight_of_time(question, asked, judged, noise=rankings.noise))
+    return newer_first(question, scores, entries, asked=asked)
 
 
 def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_weight: float) -> dict[str, float]:

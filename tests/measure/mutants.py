@@ -135,7 +135,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
         ("sentences += [_with_time(weights, asked) for weights in sentences]", "pass"),
         ("one.add(within)", "del within"),
-        ("if self._plan.is_hybrid and question.asked is None:", "if self._plan.is_hybrid:"),
         ('text = value if name == "content" and _begins_with(value, text) else text + value', "text += value"),
         (
             "weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), _NAMED))",
@@ -166,6 +165,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "succession",
         ("if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.created_at):", "if False:"),
         ("best[newer] = max(best[newer], scores[key])", "best[newer] = best[newer]"),
+        ("return _behind_successors(dict(scores), of_then)", "return dict(scores)"),
         ("best[key] = min(best[key], _BEHIND * best[chains[key][0]])", "best[key] = best[key]"),
         ("found.put_beside({str(row.id): row.payload or {} for row in rows})", "return"),
         ("await mark_superseded(self.backend, stored)", "del stored"),

@@ -333,8 +333,7 @@ class Reader:
             final = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
         answer = _Answer([*found.dense, *found.sparse], final, asked=question.asked)
         final = answer.put_in_time(query.text, near, noise=self._noised())
-        # Who asks for a time may want what was true then, not what is newer.
-        if self._plan.is_hybrid and question.asked is None:
+        if self._plan.is_hybrid:
             final = answer.put_newer_first(query.text)
         evidence = answer.evidence(query.text, near, noise=self._noised())
         if evidence < (self._plan.min_evidence if query.min_evidence is None else query.min_evidence):
@@ -610,7 +609,7 @@ class _Answer:
         replaced = (key for key, one in self._points.items() if one.payload.get(SUCCESSION_KEY))
         first = dict.fromkeys((*self._keys[:MOST_JUDGED], *replaced, *self._successors()))
         judged = {key: entry for key in first if (entry := self._entry(key)) is not None}
-        raised = newer_first(question, {key: self._final[key] for key in judged}, judged)
+        raised = newer_first(question, {key: self._final[key] for key in judged}, judged, asked=self._asked)
         self._final = {**self._final, **raised}
         self._keys.sort(key=self._final.__getitem__, reverse=True)
         return self._final

@@ -6,6 +6,7 @@ from support.memories import NOW
 from support.scored_memories import entry
 
 from memcore.backends.current import newer_first
+from memcore.backends.when import AskedRange
 from memcore.models.memory import MemoryEntry
 
 PHONE = "What is the phone number of Ada?"
@@ -84,3 +85,13 @@ def test_memories_that_replace_each_other_still_have_an_order() -> None:
     found = newer_first("Where does Ada live?", {"one": 1.0, "two": 0.5}, replaced(memories, one="two", two="one"))
     assert found.keys() == {"one", "two"}
     assert min(found.values()) > 0.9
+
+
+def test_who_asks_for_a_time_gets_what_is_of_it_and_else_what_holds() -> None:
+    memories = replaced(said(old=("Ada lives in Oslo.", 90), new=("Ada lives in Bergen.", 60)), old="new")
+    scores = {"old": 1.0, "new": 0.5}
+    then = AskedRange(start=NOW - timedelta(days=91), end=NOW - timedelta(days=89))
+    assert newer_first("Where did Ada live then?", scores, memories, asked=then) == scores
+    lately = AskedRange(start=NOW - timedelta(days=2), end=NOW)
+    found = newer_first("Where does Ada live on Monday?", scores, memories, asked=lately)
+    assert found["new"] > found["old"]
