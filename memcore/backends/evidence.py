@@ -58,19 +58,29 @@ _tokenizer = Tokenizer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A memory that a search found: its words, its cosine where it is known, and whether it is of the asked time."""
+    """A memory that a search found: its words, its cosine where it is known, and whether it is of the asked time.
+
+    What it is labelled with counts as words of it.
+    """
 
     text: str
+    labels: str = ""
     cosine: float | None = None
     is_in_time: bool = False
 
     @classmethod
     def of(cls, entry: MemoryEntry, cosine: float | None, asked: AskedRange | None = None) -> "Candidate":
-        """Return an entry as a candidate: its day and its tags count as words of it."""
-        day = entry.created_at
-        labels = " ".join(entry.metadata.tags)
-        text = f"{day.day} {day:%B %Y} {labels} {entry.content}"
-        return cls(text=text, cosine=cosine, is_in_time=asked is not None and asked.has(entry))
+        """Return an entry as a candidate, labelled with its day and its tags."""
+        day, is_in_time = entry.created_at, asked is not None and asked.has(entry)
+        labels = " ".join([f"{day.day} {day:%B %Y}", *sorted(entry.metadata.tags)])
+        return cls(text=entry.content, labels=labels, cosine=cosine, is_in_time=is_in_time)
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """Its words as terms."""
+        # Apart, since the terms of a text are kept, and others ask for them.
+        said = terms_of(self.text) | terms_of(self.labels)
+        return said | _TIME if self.is_in_time else said
 
 
 def best_evidence(
@@ -94,8 +104,7 @@ def best_evidence(
 
 
 def _best_evidence(sentences: Sequence[Mapping[str, float]], judged: Sequence[Candidate], *, noise: float) -> float:
-    having = [terms_of(each.text) | (_TIME if each.is_in_time else frozenset()) for each in judged]
-    shares = _shares(sentences, having)
+    shares = _shares(sentences, [each.terms for each in judged])
     best = 0.0
     for each, words in zip(judged, shares, strict=True):
         meaning = 0.0 if each.cosine is None or noise >= 1.0 else max(0.0, (each.cosine - noise) / (1.0 - noise))

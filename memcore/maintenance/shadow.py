@@ -21,6 +21,7 @@ from memcore.records import ArchivedCopy, MemoryRecord, Vectors
 MOST_MEMORIES = 1_000
 
 _Mask = NDArray[np.bool_]
+_Having = tuple["array[int]", "array[float]"]
 _NONE = array("q")
 
 
@@ -43,8 +44,7 @@ class ShadowMemories:
         self._own: _Mask = np.zeros(0, dtype=np.bool_)
         self._archived: _Mask = np.zeros(0, dtype=np.bool_)
         #: Of each term the memories that have it, and its weight in them; arrays, since a usual word is in thousands.
-        self._rows: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
-        self._weights: defaultdict[int, array[float]] = defaultdict(lambda: array("f"))
+        self._having: defaultdict[int, _Having] = defaultdict(lambda: (array("q"), array("f")))
         #: Of each memory its terms; None where the store keeps none.
         self._terms: list[tuple[int, ...] | None] = []
         self._rarity: dict[str, float] = {}
@@ -110,8 +110,8 @@ class ShadowMemories:
         self._remarks.pop()
         self._own[self._places.pop(entry.id)] = False
         for index in self._terms.pop() or ():
-            self._rows[index].pop()
-            self._weights[index].pop()
+            for each in self._having[index]:
+                each.pop()
 
     async def index_archived(
         self, agent_id: str, copies: Sequence[ArchivedCopy], *, moved_from: Collection[str] = ()
@@ -159,9 +159,10 @@ class ShadowMemories:
         there = self._own | self._archived if include_archived else self._own
         worded = np.zeros(size, dtype=np.float32)
         for index in self._encoder.encode_query(query.text or "").indices:
-            if index in self._rows:
-                weights = np.frombuffer(self._weights[index], dtype=np.float32)
-                worded[self._having(index)] += weights * np.float32(self._idf(index, there))
+            if index in self._having:
+                places, weights = self._having[index]
+                rarity = np.float32(self._idf(index, there))
+                worded[np.frombuffer(places, dtype=np.int64)] += np.frombuffer(weights, dtype=np.float32) * rarity
         has_meaning = bool(np.any(vector))
 
         def lists(mask: _Mask) -> tuple[list[int], list[int]]:
@@ -207,11 +208,9 @@ class ShadowMemories:
             for place in places
         )
 
-    def _having(self, index: int) -> NDArray[np.int64]:
-        return np.frombuffer(self._rows.get(index, _NONE), dtype=np.int64)
-
     def _idf(self, index: int, there: _Mask) -> float:
-        with_it = int(np.count_nonzero(there[self._having(index)]))
+        places = self._having[index][0] if index in self._having else _NONE
+        with_it = int(np.count_nonzero(there[np.frombuffer(places, dtype=np.int64)]))
         return float(np.log1p((np.count_nonzero(there) - with_it + 0.5) / (with_it + 0.5)))
 
     def _grow(self, more: int, vectors: Sequence[Vectors]) -> None:
@@ -236,9 +235,11 @@ class ShadowMemories:
         self._own[place], self._archived[place] = True, False
         self._terms.append(None if vectors.sparse is None else vectors.sparse.indices)
         if vectors.sparse is not None:
+            having = self._having
             for index, weight in zip(vectors.sparse.indices, vectors.sparse.values, strict=True):
-                self._rows[index].append(place)
-                self._weights[index].append(weight)
+                places, weights = having[index]
+                places.append(place)
+                weights.append(weight)
 
 
 def _best(among: NDArray[np.intp], scores: NDArray[np.float32], limit: int) -> list[int]:

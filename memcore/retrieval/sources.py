@@ -68,15 +68,14 @@ class Sources:
 
         Without a hybrid backend, ``dense`` and ``shared_dense`` are what the stores found, in their own order.
         """
-        async with asyncio.TaskGroup() as both:
-            if hybrid is None:
-                own = both.create_task(self._own(agent_id, query))
-            else:
-                own = both.create_task(self._own_rankings(hybrid, agent_id, query))
-            shared = None
-            if hybrid is None or not self._is_one_store:
-                shared = both.create_task(self._others(agent_id, query, has_words=hybrid is not None))
-        found = own.result() if shared is None else shared.result()
+        if hybrid is not None and self._is_one_store:
+            own = found = await self._own_rankings(hybrid, agent_id, query)
+        else:
+            async with asyncio.TaskGroup() as both:
+                mine = self._own(agent_id, query) if hybrid is None else self._own_rankings(hybrid, agent_id, query)
+                first = both.create_task(mine)
+                second = both.create_task(self._others(agent_id, query, has_words=hybrid is not None))
+            own, found = first.result(), second.result()
         lists = (found.shared_dense, found.shared_sparse)
         entries = {hit.entry.id: hit.entry for each in lists for hit in each}.values()
         if crowd := self._crowding_publishers(entries, is_full=any(len(each) >= query.limit for each in lists)):
@@ -86,7 +85,7 @@ class Sources:
                 shared_dense=_beside(found.shared_dense, more.shared_dense, crowd),
                 shared_sparse=_beside(found.shared_sparse, more.shared_sparse, crowd),
             )
-        return replace(own.result(), shared_dense=found.shared_dense, shared_sparse=found.shared_sparse)
+        return replace(own, shared_dense=found.shared_dense, shared_sparse=found.shared_sparse)
 
     def _crowding_publishers(self, found: Iterable[MemoryEntry], *, is_full: bool) -> frozenset[str]:
         """Return the publishers that may have crowded others out of an answer; none where enough of it can be used."""

@@ -160,11 +160,16 @@ class MaintenanceRuns:
         return seen
 
     def merging(self, size: int, *, turns: int) -> tuple[RunSamples, RunSamples]:
-        """Maintain agents whose memories may all be merged, without the gate and with it; each turn others."""
+        """Maintain agents whose memories may all be merged, without the gate and with it; each turn others.
+
+        Both are there before either run begins, since a run costs more in a larger store, and each begins as often.
+        """
         without, gated = RunSamples(), RunSamples()
+        kinds = [("merging", without, _CONDENSE), ("gated", gated, _GATED)]
         for turn in range(turns):
-            for name, seen, policy in (("merging", without, _CONDENSE), ("gated", gated, _GATED)):
+            for name, _, _ in kinds:
                 self._fill(f"{name}-{turn}", size, days_old=30, mark=f"merging {turn}")
+            for name, seen, policy in kinds if turn % 2 == 0 else reversed(kinds):
                 done = self._maintenance_run(f"{name}-{turn}", seen, policy=policy)
                 assert done.facts["consolidated"] > 0.85 * size  # the gate refuses some
         return without, gated
@@ -245,7 +250,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
     """Measure every kind of run."""
     few, many = size // 100, size // 10
     with _opened() as world:
-        without, gated = world.merging(size, turns=max(1, turns // 2))
+        without, gated = world.merging(size, turns=2 * max(1, turns // 4))
         seen = {
             _IDLE: world.idle(size, turns=3 * turns),
             _IDLE_SESSIONS: world.idle(size, turns=3 * turns, level=MemoryLevel.SESSION),
