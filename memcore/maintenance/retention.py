@@ -151,6 +151,8 @@ async def find_pruned(snapshot: AgentSnapshot) -> tuple[str, ...]:
     async for page in pages(snapshot.backend, wanted):
         staying = [record.entry for record in page if snapshot.survives_retention(record)]
         found.extend(WeighedLesson(id=each.id, created_at=each.created_at) for each in staying)
+    if not found:
+        return ()
     found = _taught(snapshot, found)
     if config.type != "ttl":
         found = _ranked(snapshot, found)
