@@ -98,6 +98,11 @@ def agent(agent_id: str) -> str:
     return f"{_AGENT}{agent_id}"
 
 
+def done_by(name: str | None, action: str, subject: str, *, reason: str | None = None) -> AuditNote:
+    """Return the line of what a person has done; without a name it says ``unknown``."""
+    return AuditNote(actor=person(name), action=action, subject=subject, verdict=AuditVerdict.DONE, reason=reason)
+
+
 def _literally(value: object) -> object:
     if value is not True:
         raise ValueError("must be True")
@@ -116,6 +121,4 @@ class Confirmation(ValidatedModel):
 
     def note(self, action: str, subject: str) -> AuditNote:
         """Return the line for the audit."""
-        return AuditNote(
-            actor=person(self.actor), action=action, subject=subject, verdict=AuditVerdict.DONE, reason=self.reason
-        )
+        return done_by(self.actor, action, subject, reason=self.reason)

@@ -111,7 +111,7 @@ def release(
                 _ask(command, held)
         rows, items = [], []
         for run in held:
-            note = _note(by, "runs.release", run)
+            note = audit.done_by(by, "runs.release", run.run_id)
             try:
                 items.append(ledger.runs.approve_held(command.company, run.run_id, note=note))
                 rows.append({**_shown(run), "released": True, "reason": None})
@@ -182,7 +182,7 @@ def dismiss(command: JsonCommand, run_id: RunArgument, group: Groups = None, by:
         return
     with command.ledger() as ledger:
         run = _found(ledger.runs.get(command.company, run_id))
-        note = _note(by, "runs.dismiss", run)
+        note = audit.done_by(by, "runs.dismiss", run.run_id)
         run = ledger.runs.dismiss(command.company, run_id, by=note.actor, note=note)
     command.show_facts({"run_id": run.run_id, "agent_id": run.agent_id, "state": str(run.state), "reason": run.reason})
 
@@ -196,7 +196,8 @@ def _decide(
 ) -> None:
     with command.ledger() as ledger:
         run = _found(ledger.runs.get(command.company, run_id))
-        note = _note(by, "runs.adopt" if state is GroupState.APPROVED else "runs.dismiss", run)
+        action = "runs.adopt" if state is GroupState.APPROVED else "runs.dismiss"
+        note = audit.done_by(by, action, run.run_id)
         item = ledger.runs.decide_groups(
             command.company, run_id, state, by=note.actor, places=places or None, note=note
         )
@@ -218,11 +219,6 @@ def _shown(run: Run) -> dict[str, Any]:
     """Return what a held run's plan said; without figures where an earlier release held it."""
     consolidated, enforced = (run.counts.get(name) for name in (PLANNED_MERGED, PLANNED_ENFORCED))
     return {"run_id": run.run_id, "agent_id": run.agent_id, "consolidated": consolidated, "enforced": enforced}
-
-
-def _note(by: str | None, action: str, run: Run) -> audit.AuditNote:
-    done = audit.AuditVerdict.DONE
-    return audit.AuditNote(actor=audit.person(by), action=action, subject=run.run_id, verdict=done)
 
 
 def _show_undo_plan(command: JsonCommand, run_id: str) -> None:

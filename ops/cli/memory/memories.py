@@ -12,6 +12,7 @@ from memcore.backends.protocol import BatchBackend, scanned
 from memcore.backends.succession import reinstate, supersede
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
+from memcore.ledger.organization.audit import done_by
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
 from memcore.records import MemoryRecord, Where
@@ -26,6 +27,7 @@ SHOWN_CHARS = 100
 CategoryOption = Annotated[str, typer.Option(help=f"One of {', '.join(MemoryCategory)}.")]
 Source = Annotated[str | None, typer.Option(help="Where it comes from.")]
 Tags = Annotated[list[str] | None, typer.Option(help="A label; may be given several times.")]
+By = Annotated[str | None, typer.Option("--by", help="Your name; it is kept in the audit.")]
 Limit = Annotated[int, typer.Option(help="Most results, 1 to 1000.")]
 MinEvidence = Annotated[
     float | None,
@@ -154,14 +156,17 @@ def supersede_memory(
     agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
     old_id: Annotated[str, typer.Argument(help="The memory that holds no more.")],
     new_id: Annotated[str, typer.Argument(help="The memory that replaced it.")],
+    by: By = None,
 ) -> None:
     """Let one memory replace another: that stays, ranks behind it, and says so."""
-    with command.backend() as (backend, runner):
+    with command.ledger() as ledger, command.backend() as (backend, runner):
         found = {each.entry.id: each for each in runner.run(backend.get_many(agent_id, [old_id, new_id]))}
         for field, memory_id in (("old_id", old_id), ("new_id", new_id)):
             if memory_id not in found:
                 raise MemoryInputError(field, "is no memory of this agent")
         runner.run(supersede(backend, found[old_id], found[new_id]))
+        # After it: a command that died before may be given again, and changes nothing twice.
+        ledger.audit.note(command.company, done_by(by, "memory.supersede", old_id, reason=f"by {new_id}"))
     command.show_facts({"superseded": old_id, "by": new_id})
 
 
@@ -170,11 +175,14 @@ def reinstate_memory(
     command: JsonCommand,
     agent_id: Annotated[str, typer.Argument(help="Whose memory.")],
     memory_id: Annotated[str, typer.Argument(help="The memory that holds after all.")],
+    by: By = None,
 ) -> None:
     """Take back that a memory was superseded."""
-    with command.backend() as (backend, runner):
+    with command.ledger() as ledger, command.backend() as (backend, runner):
         for record in runner.run(backend.get_many(agent_id, [memory_id])):
             if runner.run(reinstate(backend, record)):
+                reason = f"from {record.entry.superseded_by}"
+                ledger.audit.note(command.company, done_by(by, "memory.reinstate", memory_id, reason=reason))
                 command.show_facts({"reinstated": memory_id, "from": record.entry.superseded_by})
                 return
     raise MemoryInputError("memory_id", "is no memory of this agent that was superseded")

@@ -125,5 +125,4 @@ def _facts(ledger: Ledger, name: str) -> dict[str, int]:
 
 
 def _note(ledger: Ledger, name: str, by: str, action: str) -> None:
-    done = audit.AuditVerdict.DONE
-    ledger.audit.note(name, audit.AuditNote(actor=audit.person(by), action=action, subject=name, verdict=done))
+    ledger.audit.note(name, audit.done_by(by, action, name))

@@ -107,15 +107,18 @@ def test_a_memory_that_another_replaced_ranks_behind_and_says_so_until_it_is_rei
     assert "[superseded" in memtend.ok("search", agent, "where does Ada live?").out
     then = second["created_at"]
     assert [each["id"] for each in memtend.ok("search", agent, "--as-of", then, "--json").value] == [old]
-    assert memtend.ok("reinstate", agent, old, "--json").value == {"reinstated": old, "from": new}
+    assert memtend.ok("reinstate", agent, old, "--by", "ada", "--json").value == {"reinstated": old, "from": new}
     assert memtend("reinstate", agent, old).code == 2
     third = memtend.ok("store", agent, "Ada lives in Rome", "--json").value["id"]
     (pair,) = memtend.ok("conflicts", agent, "--json").value
     assert (pair["older"]["id"], pair["newer"]["id"]) == (old, third)
     assert "Ada lives in Rome" in memtend.ok("conflicts", agent).out
-    memtend.ok("supersede", agent, old, new)
+    memtend.ok("supersede", agent, old, new, "--by", "ada")
     found = {each["id"]: each["superseded_by"] for each in memtend.ok("search", agent, "Ada lives", "--json").value}
     assert found == {old: new, new: None, third: None}
+    lines = [line for line in memtend.ok("audit", "--actor", "ada", "--json").value if line["subject"] == old]
+    kept = [(line["action"], line["reason"]) for line in lines]
+    assert kept == [("memory.supersede", f"by {new}"), ("memory.reinstate", f"from {new}")]
 
 
 def test_a_store_that_another_template_filled_goes_on_with_it(stack: StackAddress) -> None:
