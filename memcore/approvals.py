@@ -61,7 +61,7 @@ class Webhook:
         }
         problem = ""
         try:
-            async with open_client() as client:
+            async with open_client(self._url) as client:
                 content = orjson.dumps(body)
                 answer = await ask(client, "POST", self._url, content=content, max_bytes=None, within=self._timeout)
             if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:

@@ -5,6 +5,7 @@ too. The wheel keeps them below this package, where no import finds them by acci
 What starts here finds them first, and nothing of the working directory or of ``PYTHONPATH`` in their place.
 """
 
+import gc
 import os
 import runpy
 import sys
@@ -23,6 +24,10 @@ _IN_WHEEL = _PACKAGE / "_programs"
 
 #: What holds the folders of the programs.
 FOLDER = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent
+
+#: New objects after which Python looks for garbage. Its own 700 makes it look through what a program imports again and
+#: again, a tenth of the time of a start.
+_GC_OBJECTS = 50_000
 
 #: Exit code for a wrong call.
 EXIT_USAGE = 2
@@ -53,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     if not argv:
         sys.stderr.write("usage: python -P -m memcore.programs MODULE [ARGUMENTS], such as workers.health beat\n")
         return EXIT_USAGE
-    _use_own_folders()
+    _prepare()
     sys.argv = list(argv)
     with _progress_of():
         runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
@@ -62,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
 
 def memtend() -> None:
     """Run the command line; the entry point of the ``memtend`` script."""
-    _use_own_folders()
+    _prepare()
     with _progress_of():
         import_module("ops.cli.main").run()
 
@@ -79,7 +84,8 @@ def _progress_of() -> Iterator[None]:
         sys.exit(EXIT_MISSING)
 
 
-def _use_own_folders() -> None:
+def _prepare() -> None:
+    gc.set_threshold(_GC_OBJECTS)
     # Without -P the first entry is the folder of the script, or the working directory.
     sys.path[:] = import_path(sys.path[0 if sys.flags.safe_path else 1 :], os.environ)
 

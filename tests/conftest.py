@@ -44,13 +44,15 @@ os.environ["MEM0_TELEMETRY"] = "False"
 os.environ["MEM0_DIR"] = tempfile.mkdtemp(prefix="memtend-mem0-")
 atexit.register(shutil.rmtree, os.environ["MEM0_DIR"], ignore_errors=True)
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Every client would read all authorities of the web, 30 ms of processor time: one is enough where nobody outside is
-# asked. Only this process is meant: what a test starts has an installation's own trust.
+# Every client would read all authorities of the web, 40 ms of processor time: one is enough where nobody outside is
+# asked. Only this process is meant: what a test starts has an installation's own trust, and not the machine's.
 if not any(value.startswith("https:") for name, value in os.environ.items() if name.startswith("MEMTEND_TEST_")):
     _END = "-----END CERTIFICATE-----\n"
     _AUTHORITY = Path(os.environ["MEM0_DIR"]) / "authority.pem"
     _AUTHORITY.write_text(certifi.contents().partition(_END)[0] + _END)
     pytest.MonkeyPatch().setattr(certifi, "where", lambda: str(_AUTHORITY))
+    for _name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        os.environ.pop(_name, None)
 # A person's own stack must not be what a test talks to; what names servers for tests stays.
 for _name in [name for name in os.environ if name.startswith("MEMTEND_") and not name.startswith("MEMTEND_TEST_")]:
     del os.environ[_name]

@@ -58,10 +58,10 @@ _MISCONFIGURED = frozenset(
 class _Line:
     """A process's connections, and the loop on which a request is bounded as a whole."""
 
-    def __init__(self, *, key: str | None) -> None:
+    def __init__(self, url: str, *, key: str | None) -> None:
         self.pid = os.getpid()
         self.loop = LoopThread("memtend-embedding")
-        self.client = open_client(key=key)
+        self.client = open_client(url, key=key)
 
     def close(self) -> None:
         # A fork has neither the thread nor a right to the sockets.
@@ -138,7 +138,8 @@ class JsonPost:
     def _opened(self) -> "_Line":
         with self._opening:
             if self._line is None or self._line.pid != os.getpid():
-                self._line = _Line(key=None if self._key is None else self._key.get_secret_value())
+                key = None if self._key is None else self._key.get_secret_value()
+                self._line = _Line(self._url, key=key)
                 # An embedder lives as long as its process or its test, and has no moment of its own to be closed.
                 weakref.finalize(self, self._line.close)
             return self._line

@@ -85,7 +85,8 @@ class OpenAICompatibleProvider:
 
     def _opened(self) -> AsyncClient:
         if self._client is None:
-            self._client = open_client(key=None if self._key is None else self._key.get_secret_value())
+            key = None if self._key is None else self._key.get_secret_value()
+            self._client = open_client(self._url, key=key)
         return self._client
 
 

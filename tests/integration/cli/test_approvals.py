@@ -122,11 +122,16 @@ def test_the_sweep_finishes_what_an_approver_left_open_when_it_died(memtend: Com
 def test_what_breaks_a_limit_is_refused_in_one_sentence(
     memtend: CommandLine, words: tuple[str, ...], said: str
 ) -> None:
-    before = memtend.ok("approvals", "list", "--json").value
+    def proposals() -> set[str]:
+        # The stack goes on meanwhile: what it proposes, and what becomes of a proposal, is not this test's.
+        listed = memtend.ok("approvals", "list", "--json").value
+        return {each["id"] for each in listed if each["proposed_by"] in {"eve", " "}}
+
+    before = proposals()
     answer = memtend("approvals", *words)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err
-    assert memtend.ok("approvals", "list", "--json").value == before
+    assert proposals() == before
 
 
 @pytest.mark.parametrize(
