@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
 from memcore.models.memory import MemoryEntry
 
@@ -91,10 +92,11 @@ def best_evidence(
     A question of several sentences has the best evidence of any. A range of time that it names (``asked``) counts as
     one name, which each memory of that time has.
     """
-    sentences = [_weights(each) for each in [*part_sentences(question)][-_MOST_SENTENCES:]]
+    sentences = [*part_sentences(question)][-_MOST_SENTENCES:]
+    weights = list(map(_weights, sentences))
     if asked is not None:
-        sentences += [_with_time(weights, asked) for weights in sentences]
-    return _best_evidence(sentences, candidates[:MOST_JUDGED], noise=noise)
+        weights += [_with_time(each, asked) for each in sentences]
+    return _best_evidence(weights, candidates[:MOST_JUDGED], noise=noise)
 
 
 def _best_evidence(sentences: Sequence[Mapping[_Forms, float]], judged: Sequence[Candidate], *, noise: float) -> float:
@@ -139,7 +141,7 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     it. The share is squared: beside names, the time is seldom that at which the answer was written down.
     ``candidates`` are the first of the ranking without the time.
     """
-    timed = [_with_time(weights, asked) for weights in map(_weights, part_sentences(question))]
+    timed = [_with_time(each, asked) for each in part_sentences(question)]
     timed = [weights for weights in timed if _TIME in weights]
     share = max((_NAMED / sum(weights.values()) for weights in timed), default=_LITTLE)
     rest = [{forms: weight for forms, weight in weights.items() if forms != _TIME} for weights in timed]
@@ -147,18 +149,18 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 
-def _with_time(weights: dict[_Forms, float], asked: AskedRange) -> dict[_Forms, float]:
+def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
     """Return the weights of a sentence with one for the range instead of its words, if the sentence has these.
 
     Short words are left out beside it: in languages without a list of stop words here they are such, mostly.
     """
-    named = set(_tokenizer.terms(" ".join(asked.words)))
-    if not named or not named.issubset(term for forms in weights for term in forms):
+    weights, (named, _) = _weights(sentence), _tokenizer.both_terms(" ".join(asked.words))
+    if not named or not set(named).issubset(_tokenizer.terms(sentence)):
         return weights
     telling = {
         forms: weight
         for forms, weight in weights.items()
-        if named.isdisjoint(forms) and (weight == _NAMED or not _SHORT.fullmatch(forms[0]))
+        if not is_part(forms[0], named) and (weight == _NAMED or not _SHORT.fullmatch(forms[0]))
     }
     return {**telling, _TIME: _NAMED}
 

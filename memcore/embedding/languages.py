@@ -6,7 +6,7 @@ A text's terms stay as they are, and these come on top of them: what was indexed
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -173,6 +173,11 @@ def pairs(folded: str) -> Iterator[str]:
     """Return each two neighbouring characters of scripts without spaces."""
     for run in _RUN.findall(folded):
         yield from map("".join, pairwise(run))
+
+
+def is_part(term: str, words: Collection[str]) -> bool:
+    """Return whether a term of a question is one of these words, or a pair of characters with one of them."""
+    return term in words or (_RUN.fullmatch(term) is not None and not frozenset(term).isdisjoint(words))
 
 
 def telling(forms: list[tuple[str, ...]], folded: str) -> list[tuple[str, ...]]:

@@ -153,7 +153,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return _best_evidence(sentences, candidates, noise=noise)",
         ),
         ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
-        ("sentences += [_with_time(weights, asked) for weights in sentences]", "pass"),
+        ("weights += [_with_time(each, asked) for each in sentences]", "pass"),
         ("one.add(within)", "del within"),
         ('text = value if name == "content" and _begins_with(value, text) else text + value', "text += value"),
         (
