@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import mmh3
 import Stemmer
@@ -246,6 +246,9 @@ _AVERAGE_TERMS = 64.0
 #: Hashes kept, in terms; about 4 MB when full.
 _HASH_CACHE_SIZE = 32_768
 
+#: Labels whose terms are kept: memories of one day have few.
+_LABEL_CACHE_SIZE = 2_048
+
 
 class TermWeighting(StrEnum):
     """How often a term occurs, turned into its weight in a document."""
@@ -269,14 +272,20 @@ class Bm25Encoder:
         self.weighting = weighting
         self._tokenizer = Tokenizer()
         self._index_of = lru_cache(maxsize=_HASH_CACHE_SIZE)(_murmur3)
+        self._label_terms = lru_cache(maxsize=_LABEL_CACHE_SIZE)(lambda label: tuple(self._tokenizer.terms(label)))
 
-    def encode_documents(self, texts: Sequence[str]) -> list[SparseVector]:
-        """Return one vector for each text, in order; empty where a text has no terms."""
-        return [self.encode_document(text) for text in texts]
+    def encode_documents(self, texts: Sequence[str], labels: Sequence[str] = ()) -> list[SparseVector]:
+        """Return one vector for each text, in order; empty where neither a text nor its label has terms."""
+        return [self.encode_document(text, label) for text, label in zip_longest(texts, labels, fillvalue="")]
 
-    def encode_document(self, text: str) -> SparseVector:
-        """Return the vector of one text: the weights of its terms."""
+    def encode_document(self, text: str, label: str = "") -> SparseVector:
+        """Return the vector of one text: the weights of its terms, and of those that only its label has.
+
+        A label is what is known beside the text: it is found by, and does not count to the text's length.
+        """
         plain, further = self._tokenizer.both_terms(text)
+        if label:
+            further += [term for term in self._label_terms(label) if term not in plain]
         counts = sorted(Counter(map(self._index_of, plain + further)).items())
         indices = tuple([index for index, _ in counts])
         if self.weighting is TermWeighting.FREQUENCY:

@@ -91,7 +91,7 @@ async def test_a_store_of_an_older_release_is_found_as_before_and_by_more_words_
     with monkeypatch.context() as older:
         # Its documents had the stems of English alone.
         older.setattr(Tokenizer, "both_terms", lambda self, text: (self._plain(self.words(text)), []))
-        await backend.store_many([record(agent, text)])
+        await backend.store_many([record(agent, text, tags=("speaker:Zoe",))])
     assert (await hits("¿La hija de quién?"), await hits("¿Qué aprende ella?")) == (1, 0)
 
     with pytest.raises(MemoryInputError, match="--again"):
@@ -100,6 +100,7 @@ async def test_a_store_of_an_older_release_is_found_as_before_and_by_more_words_
     await world.finish()
     world.clock.now += timedelta(seconds=3)
     assert (await hits("¿La hija de quién?"), await hits("¿Qué aprende ella?")) == (1, 1)
+    assert await hits("Zoe") == 1
     await backend.disconnect()
     await world.close()
 
