@@ -57,7 +57,7 @@ TESTS = {
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
     ),
-    "languages": ("tests/unit/embedding", "tests/unit/backends/test_evidence.py", "tests/integration/reindex"),
+    "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
         "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
@@ -129,6 +129,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "languages",
+        ("further += [term for term in self._label_terms(label) if term not in plain]", "pass"),
+        (
+            "sparse = self._indexing.encoder.encode_documents(texts, list(map(label_of, entries.values())))",
+            "sparse = self._indexing.encoder.encode_documents(texts)",
+        ),
+        (
+            "names = [_words(name) for name in (remark.source, remark.speaker) if name]",
+            "names = [_words(name) for name in (remark.source,) if name]",
+        ),
         ("words = [word for word in words if not is_function_word(word, language)] or words", "pass"),
         ("weights[index] = max(weights.get(index, 0.0), 1.0 / len(forms))", "weights[index] = 1.0"),
         (
