@@ -158,8 +158,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "evidence",
         (
-            "return _best_evidence(sentences, candidates[:MOST_JUDGED], noise=noise)",
-            "return _best_evidence(sentences, candidates, noise=noise)",
+            "return _best_evidence(weights, candidates[:MOST_JUDGED], noise=noise)",
+            "return _best_evidence(weights, candidates, noise=noise)",
         ),
         ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
         ("weights += [_with_time(each, asked) for each in sentences]", "pass"),
