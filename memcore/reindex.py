@@ -75,10 +75,11 @@ class ReindexPlanning:
         encoder: Bm25Encoder,
         text_template: str,
         dense_weight: float | None = None,
+        again: bool = False,
         checkpoint_id: str | None = None,
         note: AuditNote | None = None,
     ) -> CollectionPointer:
-        """Begin to fill a new collection with an embedder.
+        """Begin to fill a new collection with an embedder; ``again`` with the one that serves too.
 
         Raises:
             MemoryInputError: as ``ready``; or this embedder serves already, or somebody was quicker.
@@ -99,8 +100,10 @@ class ReindexPlanning:
             dense_weight=dense_weight,
             checkpoint_id=checkpoint_id,
         )
-        if target.identity == pointer.current.identity:
-            raise MemoryInputError("reindex", f"{target.identity.label} serves already: configure another embedder")
+        if target.identity == pointer.current.identity and not again:
+            raise MemoryInputError(
+                "reindex", f"{target.identity.label} serves already: configure another embedder, or say --again"
+            )
         total = await self._reindex_target.count(pointer.current.name)
         return self._ledger.collection_pointers.begin(
             self._company, version=pointer.version, target=target, kind=ReindexKind.FORWARD, total=total, note=note

@@ -9,7 +9,7 @@ from typing import Any
 from examples.stub_llm.fault import Fault, Scripted
 from examples.stub_llm.lesson import is_lesson, lesson_of
 from examples.stub_llm.schema import filled
-from memcore.embedding.bm25 import ENGLISH_STOP_WORDS
+from memcore.embedding.languages import ENGLISH_STOP_WORDS
 
 #: Bytes of a token, for the stub as for the estimate of those who ask it.
 BYTES_PER_TOKEN = 4

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
 from memcore.models.memory import MemoryEntry
 
@@ -40,8 +41,12 @@ _LEAST_ODDS = 0.5
 #: Three letters at most, or one of Hiragana.
 _SHORT = re.compile(r"[^\W\d_\u2e80-\uffff]{1,3}|[\u3041-\u309f]")
 
+#: The terms of a word of a question, any of which is that word.
+_Forms = tuple[str, ...]
+
 #: The term of an asked range of time; no word is empty.
-_TIME = frozenset({""})
+_IN_TIME = frozenset({""})
+_TIME: _Forms = ("",)
 
 #: Words of a sentence that have to be found at most, and sentences of a question that are judged, the last ones: a turn
 #: of a conversation may be long, and no memory says all of it.
@@ -80,7 +85,7 @@ class Candidate:
         """Its words as terms."""
         # Apart, since the terms of a text are kept, and others ask for them.
         said = terms_of(self.text) | terms_of(self.labels)
-        return said | _TIME if self.is_in_time else said
+        return said | _IN_TIME if self.is_in_time else said
 
 
 def best_evidence(
@@ -97,13 +102,14 @@ def best_evidence(
     A question of several sentences has the best evidence of any. A range of time that it names (``asked``) counts as
     one name, which each memory of that time has.
     """
-    sentences = [_weights(each) for each in [*part_sentences(question)][-_MOST_SENTENCES:]]
+    sentences = [*part_sentences(question)][-_MOST_SENTENCES:]
+    weights = list(map(_weights, sentences))
     if asked is not None:
-        sentences += [_with_time(weights, asked) for weights in sentences]
-    return _best_evidence(sentences, candidates[:MOST_JUDGED], noise=noise)
+        weights += [_with_time(each, asked) for each in sentences]
+    return _best_evidence(weights, candidates[:MOST_JUDGED], noise=noise)
 
 
-def _best_evidence(sentences: Sequence[Mapping[str, float]], judged: Sequence[Candidate], *, noise: float) -> float:
+def _best_evidence(sentences: Sequence[Mapping[_Forms, float]], judged: Sequence[Candidate], *, noise: float) -> float:
     shares = _shares(sentences, [each.terms for each in judged])
     best = 0.0
     for each, words in zip(judged, shares, strict=True):
@@ -112,19 +118,19 @@ def _best_evidence(sentences: Sequence[Mapping[str, float]], judged: Sequence[Ca
     return best
 
 
-def _shares(sentences: Sequence[Mapping[str, float]], having: Sequence[frozenset[str]]) -> list[float]:
+def _shares(sentences: Sequence[Mapping[_Forms, float]], having: Sequence[frozenset[str]]) -> list[float]:
     """Return the greatest share of any sentence's words that each memory has."""
     shares = [0.0] * len(having)
     for weights in sentences:
-        shared = [weights.keys() & terms for terms in having]
-        spread = Counter(term for terms in shared for term in terms - _TIME)
+        shared = [[forms for forms in weights if not terms.isdisjoint(forms)] for terms in having]
+        spread = Counter(forms for found in shared for forms in found if forms != _TIME)
         worth = {
-            term: weight * math.log1p((_AMONG - spread[term] + 0.5) / (spread[term] + 0.5))
-            for term, weight in weights.items()
+            forms: weight * math.log1p((_AMONG - spread[forms] + 0.5) / (spread[forms] + 0.5))
+            for forms, weight in weights.items()
         }
         whole = sum(sorted(worth.values(), reverse=True)[:_TELLING])
         if whole:
-            found = (min(1.0, sum(map(worth.__getitem__, terms)) / whole) for terms in shared)
+            found = (min(1.0, sum(map(worth.__getitem__, each)) / whole) for each in shared)
             shares = list(map(max, shares, found))
     return shares
 
@@ -144,37 +150,38 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     it. The share is squared: beside names, the time is seldom that at which the answer was written down.
     ``candidates`` are the first of the ranking without the time.
     """
-    timed = [_with_time(weights, asked) for weights in map(_weights, part_sentences(question))]
-    timed = [weights for weights in timed if weights.keys() >= _TIME]
+    timed = [_with_time(each, asked) for each in part_sentences(question)]
+    timed = [weights for weights in timed if _TIME in weights]
     share = max((_NAMED / sum(weights.values()) for weights in timed), default=_LITTLE)
-    rest = [{term: weight for term, weight in weights.items() if term not in _TIME} for weights in timed]
+    rest = [{forms: weight for forms, weight in weights.items() if forms != _TIME} for weights in timed]
     answered = max(_LEAST_ANSWERED, _best_evidence(rest, candidates[:MOST_JUDGED], noise=noise))
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 
-def _with_time(weights: dict[str, float], asked: AskedRange) -> dict[str, float]:
+def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
     """Return the weights of a sentence with one for the range instead of its words, if the sentence has these.
 
     Short words are left out beside it: in languages without a list of stop words here they are such, mostly.
     """
-    named = set(_tokenizer.terms(" ".join(asked.words)))
-    if not named or not weights.keys() >= named:
+    weights, (named, _) = _weights(sentence), _tokenizer.both_terms(" ".join(asked.words))
+    if not named or not set(named).issubset(_tokenizer.terms(sentence)):
         return weights
     telling = {
-        term: weight
-        for term, weight in weights.items()
-        if term not in named and (weight == _NAMED or not _SHORT.fullmatch(term))
+        forms: weight
+        for forms, weight in weights.items()
+        if not is_part(forms[0], named) and (weight == _NAMED or not _SHORT.fullmatch(forms[0]))
     }
-    return telling | dict.fromkeys(_TIME, _NAMED)
+    return {**telling, _TIME: _NAMED}
 
 
-def _weights(question: str) -> dict[str, float]:
-    """Return the weight of each term of a question."""
-    weights = dict.fromkeys(_tokenizer.query_terms(question), 1.0)
+def _weights(question: str) -> dict[_Forms, float]:
+    """Return the weight of each word of a question."""
+    weights = dict.fromkeys(_tokenizer.query_forms(question), 1.0)
     # The first word of a sentence has a capital letter anyway.
     for word in question.split()[1:]:
         if word.lstrip("\"'([*_")[:1].isupper() or any(map(str.isdigit, word)):
-            weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), _NAMED))
+            named = set(_tokenizer.terms(word))
+            weights.update({forms: _NAMED for forms in weights if not named.isdisjoint(forms)})
     return weights
 
 

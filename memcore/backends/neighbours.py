@@ -3,7 +3,7 @@
 The weights are round, and measured over the candidates of a search (docs/benchmarks/2026-11.md).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -24,6 +24,9 @@ _NAMED = 1.2
 #: What a text gains by its length, at most, and the bytes from which on it has all of that: a word alone says little.
 _LONG, _LONG_BYTES = 0.2, 240
 
+#: A tag that begins so names who said what the memory holds, which need not be the agent that keeps it.
+SPEAKER_TAG = "speaker:"
+
 #: Where a speaker's name ends at the latest, in characters.
 _HEAD_CHARS = 80
 
@@ -33,7 +36,7 @@ _QUESTION_MARKS, _CLOSING = ("?", "\uff1f", "\u061f"), " \t\n\"'\u201d\u2019)]*_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """A candidate's text, where it stands in its session, and its source; None where that is not known.
+    """A candidate's text, where it stands in its session, its source and its speaker; None where that is not known.
 
     Sessions of two agents (``agent_id``) may have one name.
     """
@@ -43,6 +46,7 @@ class Remark:
     session_id: str | None = None
     sequence: int | None = None
     source: str | None = None
+    speaker: str | None = None
 
     @classmethod
     def of(cls, record: MemoryRecord) -> Self:
@@ -54,7 +58,13 @@ class Remark:
             session_id=record.lineage.session_id,
             sequence=sequence if isinstance(sequence, int) else None,
             source=entry.metadata.source,
+            speaker=speaker_of(entry.metadata.tags),
         )
+
+
+def speaker_of(tags: Iterable[str]) -> str:
+    """Return the speaker that a memory's tags name; empty where none does."""
+    return next((tag.removeprefix(SPEAKER_TAG) for tag in tags if tag.startswith(SPEAKER_TAG)), "")
 
 
 def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mapping[str, Remark]) -> dict[str, float]:
@@ -95,7 +105,8 @@ def _asks(text: str) -> bool:
 
 def _is_named(remark: Remark, asked: frozenset[str]) -> bool:
     end = remark.text.find(":", 0, _HEAD_CHARS) + 1
-    names = (_speaker(remark.text[:end]) if end else frozenset[str](), _words(remark.source) if remark.source else ())
+    names = [_words(name) for name in (remark.source, remark.speaker) if name]
+    names += [_speaker(remark.text[:end])] if end else []
     return any(words and asked.issuperset(words) for words in names)
 
 

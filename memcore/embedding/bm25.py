@@ -9,40 +9,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import mmh3
 import Stemmer
 
-from memcore.errors import MemoryInputError
-
-#: Dropped from sparse vectors and turned down in static ones; "may" is absent on purpose, as a month. The last line is
-#: what the apostrophe leaves of "don't" and "we've". Against a list of 53 words it measured NDCG@10 +0.02 on
-#: dialogue turns and +0.01 on extracted facts.
-ENGLISH_STOP_WORDS = frozenset(
-    """
-    a about above after again against all am an and any are as at be because been before being below between
-    both but by can could did do does down during each few for from further had has have he her here hers
-    herself him himself his how i if in into is it its itself just many me might more most much must my myself
-    no nor not of off on once only or other our ours ourselves out over own same shall she should so some such
-    than that the their theirs them themselves then there these they this those through to too under until up
-    us very was we were what when where which while who whom whose why will with would you your yours yourself
-    yourselves
-    d ll m re s t ve aren couldn didn doesn don hadn hasn haven isn mustn shouldn wasn weren won wouldn
-    """.split()  # noqa: SIM905  # a list of one word a line would be unreadable
+from memcore.embedding.languages import (
+    ENGLISH_STOP_WORDS,
+    LONE_LETTERS,
+    Stems,
+    is_function_word,
+    language_of,
+    pairs,
+    telling,
+    without_accents,
 )
+from memcore.errors import MemoryInputError
 
 #: Followed by "of" in a question, these ask for a kind of thing and name none: "what kind of music" asks about music.
 QUESTION_FRAMES = frozenset({"kind", "kinds", "sort", "sorts", "type", "types"})
 
-
-#: Letters of scripts written without spaces, one word per character: CJK iteration mark and numerals, Hiragana,
-#: Katakana, Han with its extensions, Hangul (spaced, but endings are glued to stems), Thai, Lao, Myanmar, Khmer.
-LONE_LETTERS = (
-    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003fffd\uac00-\ud7a3\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u0edf"
-    "\u1000-\u1049\u1050-\u109d\u1780-\u17d3\u17dc\u17e0-\u17e9"
-)
 
 #: Marks that stay inside a word although they are no word characters to `re`: combining accents, Hebrew and Arabic
 #: points, the vowel signs of the Indic scripts, and the joiners between them. Without these, Hindi falls to pieces.
@@ -78,29 +64,72 @@ def fold(text: str) -> str:
 
 
 class Tokenizer:
-    """Split texts into words and reduce these to English stems: "adopted" and "adoption" meet. Thread-safe."""
+    """Split texts into words and reduce these to stems: "adopted" and "adoption" meet. Thread-safe.
+
+    Each word has its English stem, whatever its language. Where the text is in another one, the stem there and the
+    word without accents are further terms, and so is each pair of characters in a script without spaces.
+    """
 
     def __init__(self) -> None:
         self._stem = lru_cache(maxsize=_STEM_CACHE_SIZE)(_stemmer())
+        self._stems = Stems()
 
     @staticmethod
     def words(text: str) -> list[str]:
         """Return every word, folded, in order: letters and digits of any script, unspaced scripts by character."""
-        folded = fold(text)
-        return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+        return _words(fold(text))
 
     def terms(self, text: str) -> list[str]:
-        """Return the terms of a document in order: its words without stop words, stemmed; it may be empty."""
-        return self._terms(self.words(text))
+        """Return the terms of a document: its words without stop words, stemmed, in order, then the further ones."""
+        plain, further = self.both_terms(text)
+        return plain + further
+
+    def both_terms(self, text: str) -> tuple[list[str], list[str]]:
+        """Return the terms of a document's words, and the further ones."""
+        folded = fold(text)
+        words = _words(folded)
+        language = language_of(words)
+        if language is None and folded.isascii():
+            return self._plain(words), []
+        forms = self._forms(words, language)
+        further = [other for each in forms for other in each[1:]]
+        return [each[0] for each in forms], [*further, *pairs(folded)]
 
     def query_terms(self, text: str) -> list[str]:
-        """Return the terms of a question in order: as for a document, less "kind of", "type of" and "sort of"."""
-        words = self.words(text)
-        is_frame = [word in QUESTION_FRAMES and after == "of" for word, after in pairwise([*words, ""])]
-        return self._terms([word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle])
+        """Return the terms of a question: as for a document, less what says nothing of what is asked."""
+        return [term for forms in self.query_forms(text) for term in forms]
 
-    def _terms(self, words: list[str]) -> list[str]:
+    def query_forms(self, text: str) -> list[tuple[str, ...]]:
+        """Return the terms of each word of a question, any of which is that word; pairs of characters are words here.
+
+        Left out are "kind of", "type of" and "sort of", and the function words of the question's language.
+        """
+        folded = fold(text)
+        words = _words(folded)
+        is_frame = [word in QUESTION_FRAMES and after == "of" for word, after in pairwise([*words, ""])]
+        words = [word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle]
+        language = language_of(words)
+        if language is None and folded.isascii():
+            return [(term,) for term in self._plain(words)]
+        if language is not None:
+            words = [word for word in words if not is_function_word(word, language)] or words
+        return telling([*self._forms(words, language), *((pair,) for pair in pairs(folded))], folded)
+
+    def _plain(self, words: list[str]) -> list[str]:
         return [self._stem(word) for word in words if word not in ENGLISH_STOP_WORDS]
+
+    def _forms(self, words: list[str], language: str | None) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = []
+        for word in words:
+            if word not in ENGLISH_STOP_WORDS:
+                stem = self._stem(word)
+                other = without_accents(stem) if language is None else self._stems.of(word, language)
+                found.append((stem,) if other == stem else (stem, other))
+        return found
+
+
+def _words(folded: str) -> list[str]:
+    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
 
 
 def _stemmer() -> Callable[[str], str]:
@@ -217,6 +246,9 @@ _AVERAGE_TERMS = 64.0
 #: Hashes kept, in terms; about 4 MB when full.
 _HASH_CACHE_SIZE = 32_768
 
+#: Labels whose terms are kept: memories of one day have few.
+_LABEL_CACHE_SIZE = 2_048
+
 
 class TermWeighting(StrEnum):
     """How often a term occurs, turned into its weight in a document."""
@@ -240,19 +272,25 @@ class Bm25Encoder:
         self.weighting = weighting
         self._tokenizer = Tokenizer()
         self._index_of = lru_cache(maxsize=_HASH_CACHE_SIZE)(_murmur3)
+        self._label_terms = lru_cache(maxsize=_LABEL_CACHE_SIZE)(lambda label: tuple(self._tokenizer.terms(label)))
 
-    def encode_documents(self, texts: Sequence[str]) -> list[SparseVector]:
-        """Return one vector for each text, in order; empty where a text has no terms."""
-        return [self.encode_document(text) for text in texts]
+    def encode_documents(self, texts: Sequence[str], labels: Sequence[str] = ()) -> list[SparseVector]:
+        """Return one vector for each text, in order; empty where neither a text nor its label has terms."""
+        return [self.encode_document(text, label) for text, label in zip_longest(texts, labels, fillvalue="")]
 
-    def encode_document(self, text: str) -> SparseVector:
-        """Return the vector of one text: the weights of its terms."""
-        found = list(map(self._index_of, self._tokenizer.terms(text)))
-        counts = sorted(Counter(found).items())
+    def encode_document(self, text: str, label: str = "") -> SparseVector:
+        """Return the vector of one text: the weights of its terms, and of those that only its label has.
+
+        A label is what is known beside the text: it is found by, and does not count to the text's length.
+        """
+        plain, further = self._tokenizer.both_terms(text)
+        if label:
+            further += [term for term in self._label_terms(label) if term not in plain]
+        counts = sorted(Counter(map(self._index_of, plain + further)).items())
         indices = tuple([index for index, _ in counts])
         if self.weighting is TermWeighting.FREQUENCY:
             return SparseVector(indices=indices, values=tuple([float(count) for _, count in counts]))
-        halfway = K1 * (1.0 - _B + _B * len(found) / _AVERAGE_TERMS)
+        halfway = K1 * (1.0 - _B + _B * len(plain) / _AVERAGE_TERMS)
         gain = K1 + 1.0
         return SparseVector(indices=indices, values=tuple([count * gain / (count + halfway) for _, count in counts]))
 
@@ -261,9 +299,16 @@ class Bm25Encoder:
         return self._index_of(term)
 
     def encode_query(self, text: str) -> SparseVector:
-        """Return the vector of a question: weight 1 for each of its terms, however often it says them."""
-        indices = tuple(sorted(set(map(self._index_of, self._tokenizer.query_terms(text)))))
-        return SparseVector(indices=indices, values=(1.0,) * len(indices))
+        """Return the vector of a question: weight 1 for each of its words, however often it says them.
+
+        The terms of a word share its weight.
+        """
+        weights: dict[int, float] = {}
+        for forms in self._tokenizer.query_forms(text):
+            for index in map(self._index_of, forms):
+                weights[index] = max(weights.get(index, 0.0), 1.0 / len(forms))
+        indices = tuple(sorted(weights))
+        return SparseVector(indices=indices, values=tuple(map(weights.__getitem__, indices)))
 
 
 def _murmur3(term: str) -> int:

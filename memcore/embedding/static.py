@@ -21,7 +21,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from memcore.embedding.bm25 import ENGLISH_STOP_WORDS, fold, require_texts, whole
+from memcore.embedding.bm25 import fold, require_texts, whole
+from memcore.embedding.languages import ENGLISH_STOP_WORDS
 from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryConfigError
 

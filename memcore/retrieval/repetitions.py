@@ -15,7 +15,8 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from operator import attrgetter
 
-from memcore.embedding.bm25 import INNER_MARKS, LONE_LETTERS, Tokenizer, fold
+from memcore.embedding.bm25 import INNER_MARKS, Tokenizer, fold
+from memcore.embedding.languages import LONE_LETTERS
 from memcore.records import MemoryRecord
 from memcore.retrieval.protocol import ScoredMemory
 

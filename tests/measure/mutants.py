@@ -57,6 +57,7 @@ TESTS = {
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
     ),
+    "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
         "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
@@ -127,18 +128,46 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
+        "languages",
+        ("further += [term for term in self._label_terms(label) if term not in plain]", "pass"),
+        (
+            "sparse = self._indexing.encoder.encode_documents(texts, list(map(label_of, entries.values())))",
+            "sparse = self._indexing.encoder.encode_documents(texts)",
+        ),
+        (
+            "names = [_words(name) for name in (remark.source, remark.speaker) if name]",
+            "names = [_words(name) for name in (remark.source,) if name]",
+        ),
+        ("words = [word for word in words if not is_function_word(word, language)] or words", "pass"),
+        ("weights[index] = max(weights.get(index, 0.0), 1.0 / len(forms))", "weights[index] = 1.0"),
+        (
+            "halfway = K1 * (1.0 - _B + _B * len(plain) / _AVERAGE_TERMS)",
+            "halfway = K1 * (1.0 - _B + _B * len(plain + further) / _AVERAGE_TERMS)",
+        ),
+        ("if said[language] <= sum(map(ENGLISH_STOP_WORDS.__contains__, words)):", "if False:"),
+        ("return [each for each in forms if not says_nothing(each[0])] or forms", "return forms"),
+        (
+            "shared = [[forms for forms in weights if not terms.isdisjoint(forms)] for terms in having]",
+            "shared = [[forms for forms in weights if forms[0] in terms or forms == _TIME] for terms in having]",
+        ),
+        (
+            "if target.identity == pointer.current.identity and not again:",
+            "if target.identity == pointer.current.identity:",
+        ),
+    ),
+    *_of(
         "evidence",
         (
-            "return _best_evidence(sentences, candidates[:MOST_JUDGED], noise=noise)",
-            "return _best_evidence(sentences, candidates, noise=noise)",
+            "return _best_evidence(weights, candidates[:MOST_JUDGED], noise=noise)",
+            "return _best_evidence(weights, candidates, noise=noise)",
         ),
         ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
-        ("sentences += [_with_time(weights, asked) for weights in sentences]", "pass"),
+        ("weights += [_with_time(each, asked) for each in sentences]", "pass"),
         ("one.add(within)", "del within"),
         ('text = value if name == "content" and _begins_with(value, text) else text + value', "text += value"),
         (
-            "weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), _NAMED))",
-            "weights.update(dict.fromkeys(weights.keys() & _tokenizer.terms(word), 1.0))",
+            "weights.update({forms: _NAMED for forms in weights if not named.isdisjoint(forms)})",
+            "weights.update({forms: 1.0 for forms in weights if not named.isdisjoint(forms)})",
         ),
         ("return evidence * math.sqrt(max(0.0, share))", "return math.sqrt(max(0.0, share))"),
         ("return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)", "return True"),

@@ -188,13 +188,16 @@ class ReindexWorld:
     def planning(self) -> ReindexPlanning:
         return ReindexPlanning(self.reindex_target, self.ledger, company=self.company)
 
-    async def begin(self, side: str = "odd", *, dense_weight: float | None = None) -> CollectionPointer:
+    async def begin(
+        self, side: str = "odd", *, dense_weight: float | None = None, again: bool = False
+    ) -> CollectionPointer:
         return await self.planning.begin(
             SidedEmbedder(side),
             choice=EmbedderChoice(provider=side),
             encoder=Bm25Encoder(),
             text_template="{content}",
             dense_weight=dense_weight,
+            again=again,
         )
 
     async def slice(

@@ -34,7 +34,7 @@ from qdrant_client.models import (
     VectorStructOutput,
 )
 
-from memcore.backends.neighbours import Remark
+from memcore.backends.neighbours import Remark, speaker_of
 from memcore.backends.protocol import BackendEvent
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryConfigError, MemoryInputError
@@ -475,12 +475,15 @@ def to_remark(found: Found, *, agent_id: str = "") -> Remark:
     """Return a point of one agent's that a query found as its neighbours see it."""
     payload = found.payload
     text, sequence = payload.get(Key.DATA), payload.get(SEQUENCE_KEY)
+    # Outsiders may write anything there.
+    tags = payload.get(Key.TAGS) if isinstance(payload.get(Key.TAGS), list) else []
     return Remark(
         text=text if isinstance(text, str) else "",
         agent_id=agent_id,
         session_id=payload.get(Key.SESSION_ID),
         sequence=sequence if isinstance(sequence, int) else None,
         source=payload.get(Key.SOURCE),
+        speaker=speaker_of(tag for tag in tags or () if isinstance(tag, str)),
     )
 
 

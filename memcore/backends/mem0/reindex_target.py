@@ -15,9 +15,10 @@ from memcore.backends.mem0.collection import StoreExecutor, open_client
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import of_owners
 from memcore.backends.mem0.points import Key, as_vector, decode, ensure_collection
-from memcore.backends.mem0.writer import Indexing
+from memcore.backends.mem0.writer import Indexing, label_of
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.collections import ServedCollection
+from memcore.models.memory import MemoryEntry
 
 #: Points compared at once.
 PAGE = 256
@@ -104,11 +105,11 @@ class CollectionSync:
 
     def _add(self, payloads: Points) -> tuple[int, int]:
         vectors: dict[str, dict[str, Any]] = {}
-        texts = {key: text for key, payload in payloads.items() if (text := self._indexed(key, payload)) is not None}
-        keys = list(texts)
+        entries = {key: entry for key, payload in payloads.items() if (entry := _entry(key, payload)) is not None}
+        keys = list(entries)
         for at in range(0, len(keys), TEXTS):
             self._alive()
-            vectors |= self._embedded({key: texts[key] for key in keys[at : at + TEXTS]})
+            vectors |= self._embedded({key: entries[key] for key in keys[at : at + TEXTS]})
         if vectors:
             # Embedding takes time: write the payloads as they are now.
             points = [
@@ -120,13 +121,7 @@ class CollectionSync:
             body: Any = orjson.dumps({"points": points}, option=orjson.OPT_SERIALIZE_NUMPY)
             if points:
                 self._client.http.points_api.upsert_points(self._target, wait=True, point_insert_operations=body)
-        return len(vectors), len(payloads) - len(texts)
-
-    def _indexed(self, memory_id: str, payload: dict[str, Any]) -> str | None:
-        try:
-            return self._indexing.text.of(decode(memory_id, payload).entry)
-        except (ValueError, TypeError, MemoryInputError):
-            return None
+        return len(vectors), len(payloads) - len(entries)
 
     def _dense(self, texts: list[str]) -> NDArray[np.float32]:
         embedder = self._indexing.embedder
@@ -138,10 +133,18 @@ class CollectionSync:
             # This embedder refuses a text that the last one took. With the zero vector only keywords find it.
             return np.zeros((1, embedder.dims), dtype=np.float32)
 
-    def _embedded(self, texts: dict[str, str]) -> dict[str, dict[str, Any]]:
-        dense = self._dense(list(texts.values()))
-        sparse = self._indexing.encoder.encode_documents(list(texts.values()))
-        return {key: as_vector(dense[row], sparse[row]) for row, key in enumerate(texts)}
+    def _embedded(self, entries: dict[str, MemoryEntry]) -> dict[str, dict[str, Any]]:
+        texts = list(map(self._indexing.text.of, entries.values()))
+        dense = self._dense(texts)
+        sparse = self._indexing.encoder.encode_documents(texts, list(map(label_of, entries.values())))
+        return {key: as_vector(dense[row], sparse[row]) for row, key in enumerate(entries)}
+
+
+def _entry(memory_id: str, payload: dict[str, Any]) -> MemoryEntry | None:
+    try:
+        return decode(memory_id, payload).entry
+    except (ValueError, TypeError, MemoryInputError):
+        return None
 
 
 def _text(payload: dict[str, Any] | None) -> object:

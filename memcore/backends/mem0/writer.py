@@ -36,6 +36,7 @@ from memcore.backends.mem0.points import (
     to_records,
     to_upsert,
 )
+from memcore.backends.neighbours import speaker_of
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
@@ -215,9 +216,6 @@ def _add(connection: Connection, rows: Iterable[dict[str, Any]]) -> None:
 #: The content and nothing else: what an engine that has put date and speaker into the text itself wants.
 PLAIN = "{content}"
 
-#: A tag that begins so names who said what the memory holds, which need not be the agent that keeps it.
-SPEAKER_TAG = "speaker:"
-
 #: English whatever the process's locale: the same memory must give the same text everywhere.
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -258,9 +256,7 @@ class IndexedText:
             "namespace": entry.namespace,
             "source": entry.metadata.source or "",
             "date": _day(entry.created_at),
-            "speaker": next(
-                (t.removeprefix(SPEAKER_TAG) for t in entry.metadata.tags if t.startswith(SPEAKER_TAG)), ""
-            ),
+            "speaker": speaker_of(entry.metadata.tags),
             "tags": ", ".join(entry.metadata.tags),
         }
         text, is_left_out = "", False
@@ -276,6 +272,11 @@ def _begins_with(content: str, text: str) -> bool:
     # By words: "[8 May, 2023]" says what "[8 May 2023]" does.
     wanted = _WORD.findall(text)
     return wanted != [] and _WORD.findall(content[: 2 * len(text)])[: len(wanted)] == wanted
+
+
+def label_of(entry: MemoryEntry) -> str:
+    """Return the day and the speaker of a memory, by whose words it is found whatever its text says."""
+    return f"{_day(entry.created_at)} {speaker_of(entry.metadata.tags)}"
 
 
 def _day(at: datetime) -> str:
@@ -306,7 +307,8 @@ class Indexing:
     def vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         """Return the vectors of each memory, dense and sparse."""
         texts, space = [self.text.of(entry) for entry in entries], self.identity.label
-        both = zip(self.embedder.embed_documents(texts), self.encoder.encode_documents(texts), strict=True)
+        sparse = self.encoder.encode_documents(texts, list(map(label_of, entries)))
+        both = zip(self.embedder.embed_documents(texts), sparse, strict=True)
         return [Vectors(dense=dense, sparse=sparse or None, space=space) for dense, sparse in both]
 
 

@@ -92,6 +92,9 @@ def reindex(
         float | None,
         typer.Option(min=0.0, max=1.0, help="Share of the vectors in the weighted fusion, switched with the embedder."),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also with the embedder that serves, after a release that reads more words.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the switch, with a bar.")] = True,
 ) -> None:
     """Fill a new collection with the configured embedder, then switch to it; reads and writes continue meanwhile."""
@@ -105,14 +108,14 @@ def reindex(
         if rollback:
             _planned(command, lambda planning: planning.go_back())
         else:
-            _begin(command, dense_weight)
+            _begin(command, dense_weight, again=again)
         command.dispatch_open(ReindexPayload)
         if wait:
             awaited(command)
     show_reindex(command)
 
 
-def _begin(command: JsonCommand, dense_weight: float | None) -> None:
+def _begin(command: JsonCommand, dense_weight: float | None, *, again: bool) -> None:
     # The encoder's module brings the store's client.
     from memcore.backends.mem0.backend import encoder_of  # noqa: PLC0415  # see above
 
@@ -131,6 +134,7 @@ def _begin(command: JsonCommand, dense_weight: float | None) -> None:
             encoder=encoder_of(policy.memory),
             text_template=policy.memory.storage.text_template,
             dense_weight=dense_weight,
+            again=again,
         ),
     )
 

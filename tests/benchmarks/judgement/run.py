@@ -14,11 +14,19 @@ from benchmarks.judgement.current import current  # noqa: E402
 from benchmarks.judgement.diary import diary  # noqa: E402
 from benchmarks.judgement.evidence import evidence  # noqa: E402
 from benchmarks.judgement.fleets import fleets  # noqa: E402
+from benchmarks.judgement.languages import languages  # noqa: E402
 from benchmarks.judgement.lessons import lessons  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 
 #: Each measures one kind of decision.
-SECTIONS = {"evidence": evidence, "current": current, "diary": diary, "fleets": fleets, "lessons": lessons}
+SECTIONS = {
+    "evidence": evidence,
+    "current": current,
+    "diary": diary,
+    "fleets": fleets,
+    "lessons": lessons,
+    "languages": languages,
+}
 
 
 def main(names: list[str]) -> int:

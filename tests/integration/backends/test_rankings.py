@@ -155,3 +155,21 @@ async def test_a_question_without_text_or_meaning_has_no_lists(place: Mem0Config
             == RankedLists()
         )
     await backend.disconnect()
+
+
+async def test_day_and_speaker_are_found_by_words_and_do_not_move_the_vector(
+    place: Mem0Config, clock: StoppedClock
+) -> None:
+    backend, agent = made(place, clock), new_agent()
+    await backend.connect()
+    memory = record(agent, "we sailed to the island", tags=("speaker:Zoe",))
+    await backend.store_many([memory, record(agent, "we walked to the castle", tags=("speaker:Ilja",))])
+    day = f"{memory.entry.created_at:%B}"
+    found = {text: await backend.retrieve_rankings(agent, MemoryQuery(text=text)) for text in ("Zoe", day)}
+    (stored,) = await backend.get_many(agent, [memory.entry.id], with_vectors=True)
+    await backend.disconnect()
+
+    assert [hit.entry.id for hit in found["Zoe"].sparse] == [memory.entry.id]
+    assert len(found[day].sparse) == 2
+    assert stored.vectors is not None
+    assert stored.vectors.dense == pytest.approx(EMBEDDER.embed_query("we sailed to the island"), abs=1e-6)

@@ -8,6 +8,7 @@ from support.memories import copied, new_agent, record
 from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.jobs import Deferred, Done, ReindexPayload, Skipped
 from memcore.ledger.attempt import LEASE_LENGTH
@@ -72,6 +73,34 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     reindex = world.ledger.reindexes.last(world.company)
     assert reindex is not None
     assert (reindex.stage, reindex.fraction, reindex.looked_at) == (ReindexStage.DONE, 1.0, 601)
+    await backend.disconnect()
+    await world.close()
+
+
+async def test_a_store_of_an_older_release_is_found_as_before_and_by_more_words_once_it_is_indexed_again(
+    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_maintenance_fixture(tmp_path)
+    backend = world.backend()
+    await backend.connect()
+    agent, text = new_agent(), "La hija mayor está aprendiendo árabe en casa."
+
+    async def hits(question: str) -> int:
+        return len((await backend.retrieve_rankings(agent, MemoryQuery(text=question))).sparse)
+
+    with monkeypatch.context() as older:
+        # Its documents had the stems of English alone.
+        older.setattr(Tokenizer, "both_terms", lambda self, text: (self._plain(self.words(text)), []))
+        await backend.store_many([record(agent, text, tags=("speaker:Zoe",))])
+    assert (await hits("¿La hija de quién?"), await hits("¿Qué aprende ella?")) == (1, 0)
+
+    with pytest.raises(MemoryInputError, match="--again"):
+        await world.begin("even")
+    await world.begin("even", again=True)
+    await world.finish()
+    world.clock.now += timedelta(seconds=3)
+    assert (await hits("¿La hija de quién?"), await hits("¿Qué aprende ella?")) == (1, 1)
+    assert await hits("Zoe") == 1
     await backend.disconnect()
     await world.close()
 

@@ -32,6 +32,7 @@ STORE = tuple(Candidate(text=text, cosine=0.1) for text in TEXTS)
         "What does Maria react to with a rash?",
         "When do deployments happen?",
         "Wann endet der Vertrag mit Weber?",
+        "Welche Verträge laufen aus?",
         "金曜日の会議は何時ですか",
         "Thanks for the report on the printer. We will order toner next week. When do deployments happen?",
         "PEANUTS",

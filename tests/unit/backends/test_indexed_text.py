@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from support.memories import record
 
-from memcore.backends.mem0.writer import PLAIN, IndexedText
+from memcore.backends.mem0.writer import PLAIN, IndexedText, label_of
 from memcore.config.memory import TEMPLATE_FIELDS
 
 AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -43,3 +43,8 @@ def test_every_field_that_the_policy_allows_is_filled() -> None:
     entry = record("ada", "x", created_at=AT, tags=("speaker:Mel",)).entry
     for name in TEMPLATE_FIELDS - {"content", "source"}:
         assert IndexedText(f"{{{name}}}").of(entry), name
+
+
+def test_day_and_speaker_are_found_by_whatever_the_template_says() -> None:
+    assert label_of(record("ada", "x", created_at=AT, tags=("sport", "speaker:Mel")).entry) == "8 May 2023 Mel"
+    assert label_of(record("ada", "x", created_at=AT).entry) == "8 May 2023 "

@@ -3,7 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.memories import record
 
+from memcore.backends.mem0.points import Found, to_remark
 from memcore.backends.neighbours import Remark, among_neighbours
 
 
@@ -58,6 +60,22 @@ def test_a_named_speaker_or_source_counts() -> None:
     assert order("where did Ada go", scores, remarks) == ["b", "a", "c"]
     assert order("what does the diary say", scores, remarks) == ["c", "a", "b"]
     assert order("where", scores, remarks) == ["a", "b", "c"]
+
+
+def test_a_speaker_whom_a_tag_names_counts_as_one_in_the_text() -> None:
+    scores = {"a": 0.5, "b": 0.45}
+    remarks = {
+        "a": Remark.of(record("agent", "we sailed there", tags=("speaker:Ben",))),
+        "b": Remark.of(record("agent", "we walked there", tags=("trip", "speaker:Ada"))),
+    }
+    assert order("where did Ada go", scores, remarks) == ["b", "a"]
+    assert order("where did Ben go", scores, remarks) == ["a", "b"]
+
+
+@pytest.mark.parametrize("tags", [None, "speaker:Ada", [7, "speaker:Ada"], {"speaker:": 1}])
+def test_tags_of_outsiders_may_be_anything(tags: object) -> None:
+    found = Found(memory_id="1", score=1.0, payload={"data": "we walked there", "tags": tags})
+    assert to_remark(found).speaker == ("Ada" if isinstance(tags, list) else "")
 
 
 def test_of_two_that_match_alike_the_longer_says_more() -> None:

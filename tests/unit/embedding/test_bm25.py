@@ -59,6 +59,21 @@ def test_terms_of_one_hash_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert (vector.indices, vector.values) == ((7,), (3.0,))
 
 
+def test_a_label_is_found_by_and_changes_nothing_else() -> None:
+    encoder = Bm25Encoder()
+    text = "[8 May 2023] the queue is full"
+    alone, labelled = (
+        dict(zip(each.indices, each.values, strict=True))
+        for each in (encoder.encode_document(text), encoder.encode_document(text, "8 May 2023 Mel"))
+    )
+    assert labelled.keys() - alone.keys() == {index("mel")}
+    assert {key: labelled[key] for key in alone} == alone
+    assert encoder.encode_documents([text, "x"], ["Mel", ""]) == [
+        encoder.encode_document(text, "Mel"),
+        encoder.encode_document("x"),
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "   ", "?!", "and of the", "_"])
 def test_a_text_without_terms_has_an_empty_vector(text: str) -> None:
     assert not Bm25Encoder().encode_document(text)
