@@ -205,7 +205,8 @@ def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:
 def delete_files(checkpoint: Checkpoint) -> bool:
     """Delete the folder as far as it can be; False when something of it is left."""
     folder = Path(checkpoint.model_path)
-    # A row that names any other place deletes nothing there.
-    if (folder.name, folder.parent.parent.name) == (CHECKPOINT, checkpoint.run_id):
+    # A row that names any other place deletes nothing there. Of two kinds, each has a folder of its own in the stage's.
+    stage = folder.parent.parent if folder.parent.name in DEFAULT_MODELS else folder.parent
+    if (folder.name, stage.parent.name) == (CHECKPOINT, checkpoint.run_id):
         shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()
