@@ -146,9 +146,9 @@ class EvalReport(Frozen):
     The leads are the checkpoint's over its base; those of the training are among the passages that were searched.
 
     Attributes:
-        asked: on questions that somebody asked, or a model wrote; None without one, and in reports before 0.3.
+        asked: on questions that somebody asked, or a model wrote; None without one, and in older reports.
         templates: on questions that templates made, in other forms than those of the training.
-        sizes: what the training took; None in reports before 0.3.
+        sizes: what the training took; None in older reports.
     """
 
     metrics: EvalMetrics
