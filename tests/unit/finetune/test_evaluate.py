@@ -17,26 +17,33 @@ if TYPE_CHECKING:
 THINGS = 80
 
 
+#: A word for each passage, which stands in no other.
+NAMES = tuple(f"{first}{second}{first}" for first in "bdfghjkl" for second in "aeiouyxwvz")
+
+
 class Known:
-    """Embeds as one who knows some passages by their number, and takes any other for the next one."""
+    """Embeds as one who knows where the questions of some passages lead, and takes any other for the next one's."""
 
     def __init__(self, known: set[int]) -> None:
         self._known = known
 
     def passages(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        return np.eye(THINGS, dtype=np.float32)[[int(text.split()[-1]) for text in texts]]
+        return np.eye(THINGS, dtype=np.float32)[[NAMES.index(text) for text in texts]]
 
     def queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        numbers = [int(text.split()[-1]) for text in texts]
-        return np.eye(THINGS, dtype=np.float32)[
-            [each if each in self._known else (each + 1) % THINGS for each in numbers]
-        ]
+        numbers = [int(text.split("-")[0]) for text in texts]
+        meant = [each if each in self._known else (each + 1) % THINGS for each in numbers]
+        return np.eye(THINGS, dtype=np.float32)[meant]
 
 
-def judged(tmp_path: Path, asked: int, new: set[int], old: set[int]) -> EvalReport:
-    # The words tell nothing: questions and passages share none.
+def judged(tmp_path: Path, asked: int, new: set[int], old: set[int], *, misled: int = 0) -> EvalReport:
+    """Judge with questions of which the first were asked, and the first ``misled`` use a word of another passage."""
     pairs = [
-        Pair(query=f"where {number}", positive_passage=f"there {number}", is_asked=number < asked)
+        Pair(
+            query=f"{number}-{NAMES[(number + 2) % THINGS if number < misled else number]}",
+            positive_passage=NAMES[number],
+            is_asked=number < asked,
+        )
         for number in range(THINGS)
     ]
     write_lines(tmp_path / "validation.jsonl", pairs)
@@ -53,6 +60,14 @@ def test_what_is_gained_on_templates_does_not_count_for_what_was_asked(tmp_path:
     assert report.asked.dense_lead.mean == 0.0
     assert report.templates.dense_lead.mean > 0.3
     assert report.dense_lead.mean == pytest.approx(0.25 * report.templates.dense_lead.mean)
+
+
+def test_both_origins_count_alike_for_the_weight_of_meaning(tmp_path: Path) -> None:
+    # What was asked is found by meaning alone, what templates made by words alone; the first are three times as many.
+    report = judged(tmp_path, 60, set(range(60)), set(range(60)), misled=60)
+    assert report.fusion_weight < 0.5
+    only = judged(tmp_path, THINGS, set(range(60)), set(range(60)), misled=60)
+    assert only.fusion_weight > 0.5
 
 
 @pytest.mark.parametrize(("asked", "part"), [(0, "asked"), (THINGS, "templates")])

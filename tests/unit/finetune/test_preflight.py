@@ -92,16 +92,16 @@ def test_a_time_that_no_stage_is_given_is_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.environ.get("MEMTEND_TEST_TORCH") != "1", reason="MEMTEND_TEST_TORCH is not 1")
 def test_a_step_is_measured_on_the_texts_that_will_be_trained_on(tmp_path: Path) -> None:
-    short, long = (
-        preflight(
+    def measured(words: int) -> PreflightResult:
+        return preflight(
             FineTunePlan(max_pairs=64, batch_size=4),
             runs=tmp_path,
             memories=lambda enough: min(500, enough),
             execution=FineTuneExecutionConfig(),
-            sample=lambda most, words=words: [f"note {number}: " + "pump valve " * words for number in range(most)],
+            sample=lambda most: [f"note {number}: " + "pump valve " * words for number in range(most)],
         )
-        for words in (4, 60)
-    )
+
+    short, long = measured(4), measured(60)
     assert short.can_proceed
     assert [each.kind for each in short.estimates] == ["static", "transformer"]
     assert all(each.seconds > 0.0 and each.pairs == each.wanted == 64 for each in (*short.estimates, *long.estimates))
