@@ -42,9 +42,9 @@ def static_of(table: NDArray[np.float32], tokenizer: Tokenizer) -> Any:
     """Return the model of a table of token vectors; FineTuneDependencyError when its library is missing."""
     library = needed("sentence_transformers")
     modules = needed("sentence_transformers.sentence_transformer.modules")
-    return library.SentenceTransformer(
-        modules=[modules.StaticEmbedding(tokenizer, embedding_weights=table)], device="cpu"
-    )
+    # A copy: training writes to it, and whoever gave the table may use it again.
+    module = modules.StaticEmbedding(tokenizer, embedding_weights=table.copy())
+    return library.SentenceTransformer(modules=[module], device="cpu")
 
 
 #: The folder in the stage's output, and the manifest in it; written last, so that a folder with it is whole.
