@@ -16,7 +16,7 @@ from ops.cli.console import say
 
 #: What differs from the plan's defaults: one kind, and short passages, since a whole page as one passage would teach
 #: little about any of its words.
-_RECIPE = ("--kind", "transformer", "--chunk-words", "48")
+_RECIPE = ("--kind", "transformer", "--chunk-words", "48", "--epochs", "2", "--learning-rate", "2e-5")
 
 #: Who deploys and rolls back, for the audit.
 _BY = ("--by", "Priya")
