@@ -131,7 +131,7 @@ class FineTunePlan(ValidatedModel):
 
     source_dir: DataPath | None = None
     uses_memories: bool = True
-    kind: Kind | Literal["both"] = "both"
+    kind: Literal["both", "transformer", "static"] = "both"
     base_model: ModelName | None = None
     epochs: int = Field(default=3, ge=1, le=1_000)
     learning_rate: float | None = Field(default=None, gt=0.0, le=1.0)
