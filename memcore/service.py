@@ -125,7 +125,12 @@ class MemoryService:
             # Asked by the thread that looks, and only where documents are few.
             return asyncio.run_coroutine_threadsafe(self._memories(enough), loop).result()
 
-        return await asyncio.to_thread(preflight, plan, runs=self.runs, memories=memories, execution=self.execution)
+        def sample(most: int) -> list[str]:
+            return asyncio.run_coroutine_threadsafe(self._sample(most), loop).result()
+
+        return await asyncio.to_thread(
+            preflight, plan, runs=self.runs, memories=memories, execution=self.execution, sample=sample
+        )
 
     async def get_run(self, run_id: str) -> FineTuneRun:
         """Return a run. Raises FineTuneRunNotFoundError."""
@@ -228,6 +233,11 @@ class MemoryService:
         async with self.open_backend() as backend:
             gathering = Gathering(backend, self.ledger, company=self.company, alive=lambda: None)
             return await gathering.count(enough=enough)
+
+    async def _sample(self, most: int) -> list[str]:
+        async with self.open_backend() as backend:
+            gathering = Gathering(backend, self.ledger, company=self.company, alive=lambda: None)
+            return await gathering.sample(most=most)
 
     async def _dispatch_open(self, kind: type[Payload]) -> None:
         await self._dispatch(dispatch_open, self.dispatcher, self.ledger, self.company, kind)

@@ -287,7 +287,9 @@ class MemoryClient:
             raise MemoryInputError("request_id", "must not be blank")
         with naming_fields():
             run_id = ids.finetune_run_id(company=self._company, cause=request_id or ids.new_id())
-            payload = FineTunePayload(company=self._company, run_id=run_id, plan=wanted.model_dump(mode="json"))
+            # What is not said is not sent: a worker of another release has its own defaults, and may not know a field.
+            said = wanted.model_dump(mode="json", exclude_defaults=True)
+            payload = FineTunePayload(company=self._company, run_id=run_id, plan=said)
         if self._levels is not None:
             self._levels.check_finetune(run_id)
         return self.send(payload, "a fine-tune run", job_id=run_id)

@@ -42,9 +42,9 @@ def static_of(table: NDArray[np.float32], tokenizer: Tokenizer) -> Any:
     """Return the model of a table of token vectors; FineTuneDependencyError when its library is missing."""
     library = needed("sentence_transformers")
     modules = needed("sentence_transformers.sentence_transformer.modules")
-    return library.SentenceTransformer(
-        modules=[modules.StaticEmbedding(tokenizer, embedding_weights=table)], device="cpu"
-    )
+    # A copy: training writes to it, and whoever gave the table may use it again.
+    module = modules.StaticEmbedding(tokenizer, embedding_weights=table.copy())
+    return library.SentenceTransformer(modules=[module], device="cpu")
 
 
 #: The folder in the stage's output, and the manifest in it; written last, so that a folder with it is whole.
@@ -205,7 +205,8 @@ def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:
 def delete_files(checkpoint: Checkpoint) -> bool:
     """Delete the folder as far as it can be; False when something of it is left."""
     folder = Path(checkpoint.model_path)
-    # A row that names any other place deletes nothing there.
-    if (folder.name, folder.parent.parent.name) == (CHECKPOINT, checkpoint.run_id):
+    # A row that names any other place deletes nothing there. Of two kinds, each has a folder of its own in the stage's.
+    stage = folder.parent.parent if folder.parent.name in DEFAULT_MODELS else folder.parent
+    if (folder.name, stage.parent.name) == (CHECKPOINT, checkpoint.run_id):
         shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()

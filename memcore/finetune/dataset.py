@@ -182,6 +182,19 @@ class Gathering:
                 break
         return found
 
+    async def sample(self, *, most: int) -> list[str]:
+        """Return at most so many memories' texts, the same number of each agent while they last."""
+        agents = list(islice(self._agents(), most))
+        found: list[str] = []
+        for agent_id in agents:
+            share = -(-(most - len(found)) // (len(agents) - agents.index(agent_id)))
+            async for record in self._memories(agent_id):
+                if share <= 0:
+                    break
+                found.append(record.entry.content)
+                share -= 1
+        return found
+
     def _agents(self) -> Iterator[str]:
         last: str | None = None
         while page := self._ledger.agents.list(self._company, after=last, limit=_AGENTS):

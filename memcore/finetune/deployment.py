@@ -96,15 +96,16 @@ class CheckpointDeployment:
     ) -> CollectionPointer:
         """Begin to fill a collection with the checkpoint, if forced against the gate's verdict.
 
-        Raises CheckpointNotFoundError; CheckpointConflictError when the gate rejected it, it is in use, a reindex is
-        under way, or an old collection is kept; CheckpointCorruptError when its folder is gone, or not what was
-        registered; MemoryConfigError when this machine lacks what its embedder needs.
+        Raises CheckpointNotFoundError; CheckpointConflictError when the gate did not promote it, it is in use, a
+        reindex is under way, or an old collection is kept; CheckpointCorruptError when its folder is gone, or not what
+        was registered; MemoryConfigError when this machine lacks what its embedder needs.
         """
         with self._logged(CheckpointEvent.DEPLOY_BEGUN, CheckpointEvent.DEPLOY_FAILED, checkpoint_id):
             checkpoint = self._found(checkpoint_id)
             is_promoted = checkpoint.verdict is Verdict.PROMOTED
             if not is_promoted and not is_forced:
-                found = f"the gate rejected {checkpoint_id}: {checkpoint.reason}"
+                said = "rejected" if checkpoint.verdict is Verdict.REJECTED else "could not judge"
+                found = f"the gate {said} {checkpoint_id}: {checkpoint.reason}"
                 raise errors.CheckpointConflictError(f"{found}; --force deploys it")
             pointer = self._ledger.collection_pointers.get(self._company)
             if pointer is not None and (use := pointer.use_of(checkpoint)) is not None:

@@ -78,10 +78,14 @@ def _text(path: Path) -> str:
 
 
 class Pair(Frozen):
-    """A question and its passage; a line of ``training.jsonl`` or ``validation.jsonl``."""
+    """A question and its passage; a line of ``training.jsonl`` or ``validation.jsonl``.
+
+    ``is_asked`` tells a question that somebody asked, or a model wrote, from one that a template made.
+    """
 
     query: NotBlankText
     positive_passage: NotBlankText
+    is_asked: bool = False
 
 
 class Triple(Frozen):

@@ -1,7 +1,8 @@
 """Stage 4, evaluating: compares the checkpoint with its base on questions whose passages neither was trained on.
 
 Both are scored twice: by meaning alone, and fused with the words (BM25), as the product searches. Each lead has an
-interval by paired bootstrap over the questions.
+interval by paired bootstrap over the passages that are asked for. Questions that somebody asked are counted apart from
+those that templates made, which promise more than people's questions keep.
 """
 
 import math
@@ -18,6 +19,7 @@ from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.documents import Pair, read_lines
 from memcore.finetune.encoder import Encoder
 from memcore.finetune.markers import StageProgress
+from memcore.finetune.sizing import Sizes
 from memcore.models.base import Frozen
 
 #: Places of a ranking that count.
@@ -109,6 +111,9 @@ class WordScores:
 #: The file that the stage leaves.
 REPORT_FILE = "eval_metrics.json"
 
+#: Fewest questions that were asked that decide anything.
+ENOUGH_ASKED = 50
+
 #: Weights of meaning that are tried in the fused search.
 WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 
@@ -126,10 +131,24 @@ class Improvement(Frozen):
     high: float
 
 
+class Part(Frozen):
+    """The leads on the questions of one origin, and the checkpoint's own NDCG@10 on them, fused."""
+
+    questions: int
+    dense_lead: Improvement
+    fused_lead: Improvement
+    fused_ndcg_at_10: float
+
+
 class EvalReport(Frozen):
     """The evaluation's report: by meaning alone, and fused, where each model has its own best weight of meaning.
 
     The leads are the checkpoint's over its base; those of the training are among the passages that were searched.
+
+    Attributes:
+        asked: on questions that somebody asked, or a model wrote; None without one, and in older reports.
+        templates: on questions that templates made, in other forms than those of the training.
+        sizes: what the training took; None in older reports.
     """
 
     metrics: EvalMetrics
@@ -140,6 +159,9 @@ class EvalReport(Frozen):
     fused_lead: Improvement
     questions: int
     passages: int
+    asked: Part | None = None
+    templates: Part | None = None
+    sizes: Sizes | None = None
 
 
 def evaluate(
@@ -163,11 +185,26 @@ def evaluate(
     place = {text: number for number, text in enumerate(texts)}
     gold = np.array([place[pair.positive_passage] for pair in pairs], dtype=np.int64)
     queries = [pair.query for pair in pairs]
+    asked = np.array([pair.is_asked for pair in pairs], dtype=np.bool_)
+    # Templates repeat more of a passage's words than people do, and answers of a talk repeat fewer of its questions':
+    # each counts half for the weight of meaning, where enough was asked.
+    halves = [asked, ~asked] if ENOUGH_ASKED <= asked.sum() < len(asked) else [np.ones_like(asked)]
     watch.done(0.05)
     words = WordScores(texts)
     watch.done(0.1)
-    new = _Judged(checkpoint, queries, texts, words, gold, watch, 0.1)
-    old = _Judged(base, queries, texts, words, gold, watch, 0.55)
+    new = _Judged(checkpoint, queries, texts, words, gold, halves, watch, 0.1)
+    old = _Judged(base, queries, texts, words, gold, halves, watch, 0.55)
+
+    def part(its: NDArray[np.bool_]) -> Part | None:
+        if not its.any():
+            return None
+        return Part(
+            questions=int(its.sum()),
+            dense_lead=compare(ndcg_of(new.dense)[its], ndcg_of(old.dense)[its], seed=seed, groups=gold[its]),
+            fused_lead=compare(new.fused[its], old.fused[its], seed=seed, groups=gold[its]),
+            fused_ndcg_at_10=float(new.fused[its].mean()),
+        )
+
     report = EvalReport(
         metrics=EvalMetrics(
             ndcg_at_10=float(ndcg_of(new.dense).mean()),
@@ -178,10 +215,12 @@ def evaluate(
         fused_ndcg_at_10=float(new.fused.mean()),
         base_fused_ndcg_at_10=float(old.fused.mean()),
         fusion_weight=new.weight,
-        dense_lead=compare(ndcg_of(new.dense), ndcg_of(old.dense), seed=seed),
-        fused_lead=compare(new.fused, old.fused, seed=seed),
+        dense_lead=compare(ndcg_of(new.dense), ndcg_of(old.dense), seed=seed, groups=gold),
+        fused_lead=compare(new.fused, old.fused, seed=seed, groups=gold),
         questions=len(pairs),
         passages=len(texts),
+        asked=part(asked),
+        templates=part(~asked),
     )
     watch.done(1.0)
     return report
@@ -197,6 +236,7 @@ class _Judged:
         texts: Sequence[str],
         words: WordScores,
         gold: NDArray[np.int64],
+        halves: Sequence[NDArray[np.bool_]],
         watch: StageProgress,
         begun: float,
     ) -> None:
@@ -217,7 +257,9 @@ class _Judged:
             watch.done(begun + 0.25 + 0.2 * (start + len(own)) / len(queries))
         self.dense = np.concatenate(dense)
         by_weight = {weight: ndcg_of(np.concatenate(parts)) for weight, parts in fused.items()}
-        self.weight = max(WEIGHTS, key=lambda weight: (float(by_weight[weight].mean()), -weight))
+        self.weight = max(
+            WEIGHTS, key=lambda weight: (sum(float(by_weight[weight][half].mean()) for half in halves), -weight)
+        )
         self.fused = by_weight[self.weight]
 
 
@@ -227,10 +269,17 @@ def _scaled(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(scores / np.where(best > 0.0, best, 1.0), dtype=np.float32)
 
 
-def compare(new: NDArray[np.float64], old: NDArray[np.float64], *, seed: int) -> Improvement:
-    """Return the mean difference and its 95 % interval by paired bootstrap (Efron 1979)."""
+def compare(
+    new: NDArray[np.float64], old: NDArray[np.float64], *, seed: int, groups: NDArray[np.int64] | None = None
+) -> Improvement:
+    """Return the mean difference and its 95 % interval by paired bootstrap (Efron 1979).
+
+    With groups, whole groups are drawn: questions for one passage are found, or missed, together.
+    """
     chance = np.random.default_rng(seed)
     difference = new - old
-    picks = chance.integers(0, len(difference), size=(_RESAMPLES, len(difference)))
-    low, high = np.percentile(difference[picks].mean(axis=1), _INTERVAL)
+    places = np.arange(len(difference)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    sums, counts = np.bincount(places, weights=difference), np.bincount(places)
+    picks = chance.integers(0, len(sums), size=(_RESAMPLES, len(sums)))
+    low, high = np.percentile(sums[picks].sum(axis=1) / counts[picks].sum(axis=1), _INTERVAL)
     return Improvement(mean=float(difference.mean()), low=float(low), high=float(high))

@@ -163,6 +163,8 @@ class FineTuneEvent(StrEnum):
     #: Questions were written by rule, since the model was silent.
     QUERY_LLM_FALLBACK = "memory.fine_tune.query_llm_fallback"
     CHECKPOINT_SAVED = "memory.fine_tune.checkpoint_saved"
+    #: The checkpoint's lead is not told from chance.
+    CHECKPOINT_UNDECIDED = "memory.fine_tune.checkpoint_undecided"
     #: The checkpoint did not beat the embedder in use.
     CHECKPOINT_REJECTED = "memory.fine_tune.checkpoint_rejected"
     #: The health endpoint's port is taken; the stage goes on without it.

@@ -1,6 +1,7 @@
 """Stage 2, mining_negatives: finds passages that look like a question's answer and are not."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +22,15 @@ TOO_NEAR = 0.95
 _BLOCK = 50
 
 
-def mine(training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: StageProgress) -> None:
-    """Write each question with its passage and at most ``top_k`` hard negatives.
+def mine(
+    training: Path, encoder: Encoder, output: Path, *, top_k: int, watch: StageProgress, max_pairs: int | None = None
+) -> None:
+    """Write each question, of the first ``max_pairs``, with its passage and at most ``top_k`` hard negatives.
 
     A text that answers the question under another line, or that equals the answer, is never its negative.
     Raises MemoryInputError, FineTuneTrainingDataError, FineTuneCancelledError.
     """
-    pairs = list(read_lines(training, Pair))
+    pairs = list(islice(read_lines(training, Pair), max_pairs))
     if not pairs:
         raise FineTuneTrainingDataError("there are no pairs to mine for")
     texts = list(dict.fromkeys(pair.positive_passage for pair in pairs))

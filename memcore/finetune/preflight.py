@@ -1,20 +1,24 @@
-"""Preflight: seven checks before a run is started, each with a sentence, and the batch size that the GPU holds."""
+"""Preflight: seven checks before a run is started, each with a sentence, and what a measured step promises of it."""
 
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from memcore import errors
 from memcore.config.finetune import FineTuneExecutionConfig
-from memcore.errors import FineTuneDependencyError, MemoryInputError
-from memcore.finetune.documents import documents_of
-from memcore.finetune.encoder import is_here, needed
+from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryInputError
+from memcore.finetune.checkpoint import STATIC, load_static
+from memcore.finetune.dataset import PASSAGES
+from memcore.finetune.documents import Triple, chunks, documents_of, passages_of
+from memcore.finetune.encoder import is_here, load_model, needed
+from memcore.finetune.sizing import Sizes, sizes_of
 from memcore.models.base import Frozen
-from memcore.models.finetune import FineTunePlan
+from memcore.models.finetune import FineTunePlan, Kind
 
 #: Texts, and free bytes, below which a run is refused, and below which there is a warning.
 FEWEST_TEXTS = 10
@@ -22,8 +26,8 @@ FEW_TEXTS = 50
 LEAST_SPACE = 10**9
 LITTLE_SPACE = 5 * 10**9
 
-#: GiB of a GPU's memory, and the batch that it holds.
-_BATCHES = ((40.0, 128), (16.0, 64), (8.0, 32), (0.0, 16))
+#: Texts that a step is measured with.
+SAMPLE = 64
 
 
 class PreflightStatus(StrEnum):
@@ -47,10 +51,17 @@ class PreflightCheck(Frozen):
 
 
 class PreflightResult(Frozen):
-    """All checks, and the batch size that the machine holds; None without torch."""
+    """All checks, and what a measured step promises.
+
+    Attributes:
+        recommended_batch_size: the transformer's, or else the table's; None where no step was measured: without torch,
+            with stages in containers, or where a check failed.
+        estimates: of each kind, batch, pairs, seconds of training and bytes.
+    """
 
     checks: tuple[PreflightCheck, ...]
     recommended_batch_size: int | None = None
+    estimates: tuple[Sizes, ...] = ()
 
     @property
     def can_proceed(self) -> bool:
@@ -64,28 +75,101 @@ def preflight(
     runs: Path,
     memories: Callable[[int], int],
     execution: FineTuneExecutionConfig,
+    sample: Callable[[int], Sequence[str]] = lambda _most: (),
 ) -> PreflightResult:
     """Check whether a run of a plan, or of its fields as somebody wrote them, can go well on this machine.
 
-    ``memories`` takes how many are enough, and returns how many there are.
+    ``memories`` takes how many are enough, and returns how many there are; ``sample`` returns at most so many texts.
     """
     try:
         plan = requested if isinstance(requested, FineTunePlan) else FineTunePlan.model_validate(dict(requested))
     except MemoryInputError as error:
         bounds = _check("override_bounds", _FAIL, str(error), "mend this field; nothing was started")
         return PreflightResult(checks=(bounds,))
-    gib = gpu_gib()
-    batch = None if gib is None else next(size for least, size in _BATCHES if gib >= least)
     checks = (
         _dependencies(execution),
-        _gpu(gib),
+        _gpu(gpu_gib()),
         _documents(plan, memories),
         _disk(runs),
         _source_dir(plan),
         _output_dir(runs),
-        _bounds(plan, batch, execution),
     )
-    return PreflightResult(checks=checks, recommended_batch_size=batch)
+    bounds = _bounds(plan, execution)
+    is_measured = execution.backend != "docker" and all(each.status is not _FAIL for each in (*checks, bounds))
+    found: tuple[Sizes, ...] = ()
+    if is_measured:
+        try:
+            found = estimates(plan, _some_texts(plan, sample), texts=_texts(plan, memories))
+        except FineTuneStageError as error:
+            bounds = _check("override_bounds", _FAIL, str(error))
+        except errors.MemoryError:
+            # The run itself says what is wrong with a model, better than a guess here.
+            found = ()
+    if found:
+        bounds = _sized_bounds(plan, found, execution)
+    return PreflightResult(
+        checks=(*checks, bounds),
+        recommended_batch_size=found[-1].batch_size if found else None,
+        estimates=found,
+    )
+
+
+def estimates(plan: FineTunePlan, some: Sequence[str], *, texts: int) -> tuple[Sizes, ...]:
+    """Return what a training of each of the plan's kinds will take, by a step measured on this machine.
+
+    Raises FineTuneStageError: the memory does not hold the least step. MemoryError: a base model cannot be loaded.
+    """
+    pairs = int(texts * plan.queries_per_passage * (1.0 - plan.validation_split))
+    if len(some) < FEWEST_TEXTS or pairs < 2 or gpu_gib() is None:  # noqa: PLR2004  # the least that is trained on
+        return ()
+    passages = [chunk for text in some for chunk in chunks(text, words=plan.chunk_words)]
+    rows = [
+        Triple(
+            query=" ".join(text.split()[:_QUERY_WORDS]), positive=text, negatives=(passages[place - 1],) * plan.top_k
+        )
+        for place, text in enumerate(passages)
+    ]
+    needed("torch").set_num_threads(plan.threads)
+    return tuple(_estimate(plan, kind, rows, pairs) for kind in plan.kinds)
+
+
+def _estimate(plan: FineTunePlan, kind: Kind, rows: list[Triple], pairs: int) -> Sizes:
+    recipe = plan.recipe(kind)
+    model = load_static() if kind == STATIC else load_model(plan.base_model)
+    return sizes_of(
+        model,
+        # As many as there will be, for the batch: the texts of a sample come again and again.
+        rows * (pairs // len(rows) + 1),
+        kind=kind,
+        batch_size=recipe.batch_size,
+        pairs=min(pairs, recipe.max_pairs),
+        temperature=plan.temperature,
+        minutes=plan.minutes,
+        epochs=plan.epochs,
+    )
+
+
+#: Words of a question, for the estimate.
+_QUERY_WORDS = 10
+
+
+def _some_texts(plan: FineTunePlan, sample: Callable[[int], Sequence[str]]) -> list[str]:
+    found: list[str] = []
+    if plan.source_dir is not None:
+        every = passages_of(Path(plan.source_dir), chunk_words=plan.chunk_words)
+        found += [passage.text for passage in islice(every, SAMPLE)]
+    if plan.uses_memories:
+        found += sample(SAMPLE)
+    return found
+
+
+def _texts(plan: FineTunePlan, memories: Callable[[int], int]) -> int:
+    """Return about how many texts there are; documents are cut into passages, which are counted."""
+    found = 0
+    if plan.source_dir is not None:
+        every = passages_of(Path(plan.source_dir), chunk_words=plan.chunk_words)
+        found = sum(1 for _ in islice(every, PASSAGES))
+    return found + (memories(PASSAGES) if plan.uses_memories else 0)
 
 
 def _check(name: str, status: PreflightStatus, message: str, detail: str | None = None) -> PreflightCheck:
@@ -148,13 +232,28 @@ def _output_dir(runs: Path) -> PreflightCheck:
     return _check("output_dir_writable", _PASS, f"{runs} can be written to")
 
 
-def _bounds(plan: FineTunePlan, batch: int | None, execution: FineTuneExecutionConfig) -> PreflightCheck:
-    if plan.base_model is not None and plan.kind == "transformer" and not _is_found(plan.base_model, execution):
+def _bounds(plan: FineTunePlan, execution: FineTuneExecutionConfig) -> PreflightCheck:
+    if plan.base_model is not None and plan.kind != STATIC and not _is_found(plan.base_model, execution):
         return _check("override_bounds", _FAIL, "base_model: names no model on this machine")
-    if plan.kind == "transformer" and batch is not None and plan.batch_size > batch:
-        message = f"batch_size is {plan.batch_size}, and this machine holds about {batch}"
-        return _check("override_bounds", _WARN, message, f"--batch-size {batch}")
+    if plan.minutes * 60.0 > execution.timeout_seconds:
+        message = f"minutes is {plan.minutes:g}, and a stage ends after {execution.timeout_seconds / 60.0:g}"
+        return _check("override_bounds", _WARN, message, "raise memory.fine_tune.timeout_seconds, or lower --minutes")
     return _check("override_bounds", _PASS, "every value is within its limits")
+
+
+def _sized_bounds(plan: FineTunePlan, found: Sequence[Sizes], execution: FineTuneExecutionConfig) -> PreflightCheck:
+    for each in found:
+        batch = plan.recipe(each.kind).batch_size
+        if each.batch_size < min(batch, each.wanted):
+            message = (
+                f"a batch of {batch} is too large for {each.free_bytes / 2**30:.1f} GiB: {each.batch_size} are used"
+            )
+            return _check("override_bounds", _WARN, message, "a run does so by itself; more memory holds more")
+    for each in found:
+        if each.pairs < each.wanted:
+            message = f"in {plan.minutes:g} minutes {each.kind} trains on {each.pairs} of {each.wanted} pairs"
+            return _check("override_bounds", _WARN, message, "raise --minutes, or --threads")
+    return _bounds(plan, execution)
 
 
 def _is_found(base_model: str, execution: FineTuneExecutionConfig) -> bool:

@@ -2,18 +2,24 @@
 
 import shutil
 from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from memcore.errors import FineTuneStageError
 from memcore.finetune.checkpoint import MANIFEST_FILE
 from memcore.finetune.documents import hash_of
-from memcore.finetune.evaluate import REPORT_FILE
+from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
 from memcore.finetune.mine import TRIPLES_FILE
+from memcore.finetune.promotion import better
 from memcore.finetune.runner_config import RunnerConfig, checked_config
+from memcore.finetune.sizing import SIZES_FILE, Sizes
 from memcore.ledger.finetune_runs import Files, FineTuneRun
-from memcore.models.finetune import FineTunePlan, FineTuneStage
+from memcore.models.finetune import FineTunePlan, FineTuneStage, Kind
 
 #: Where a machine's runs lie, under its data folder, and where their runners find their configurations.
 RUNS = Path("fine-tune") / "runs"
@@ -65,10 +71,14 @@ class RunFolder:
         except OSError:
             return False
 
-    def place(self, run: FineTuneRun, stage: FineTuneStage, name: str) -> Path:
-        """Return where a finished stage left the file of that name. Raises FineTuneStageError: it left none."""
+    def place(self, run: FineTuneRun, stage: FineTuneStage, name: str, kind: Kind | None = None) -> Path:
+        """Return where a finished stage left the file of that name, for one of two kinds.
+
+        Raises FineTuneStageError: it left none.
+        """
         for place in run.finished.get(stage, {}):
-            if Path(place).name == name:
+            path = Path(place)
+            if path.name == name and (kind is None or kind in path.parts):
                 return self.path / place
         raise FineTuneStageError(f"{stage} left no {name}")
 
@@ -85,40 +95,88 @@ LEAVES = {
 }
 
 
-def config_of(run: FineTuneRun, plan: FineTunePlan, folder: RunFolder, output: Path) -> RunnerConfig:
+#: Stages that are carried out for each kind of a plan.
+PER_KIND = (FineTuneStage.MINING_NEGATIVES, FineTuneStage.TRAINING, FineTuneStage.EVALUATING)
+
+
+def missing_of(stage: FineTuneStage, plan: FineTunePlan, files: Files) -> str | None:
+    """Return the name of a file that a stage should have left and did not; None where all are there."""
+    names = [Path(place).name for place in files]
+    wanted = len(plan.kinds) if stage in PER_KIND else 1
+    return next((name for name in LEAVES[stage] if names.count(name) < wanted), None)
+
+
+def config_of(
+    run: FineTuneRun, plan: FineTunePlan, folder: RunFolder, output: Path, kind: Kind | None = None
+) -> RunnerConfig:
     """Return the configuration of a leased run's next stage, whose attempt writes to the output.
 
+    ``kind`` is the one that the stage works on, and the one that is handed over; the plan's first one when left out.
     Raises FineTuneStageError when a stage before it left no such file, MemoryInputError when a value breaks a limit.
     """
+    kind = kind or plan.kinds[0]
+    its = _one_of_two(plan, kind)
+    recipe = plan.recipe(kind)
+    if its is not None and run.stage in PER_KIND:
+        output /= kind
 
     def left(stage: FineTuneStage, name: str) -> str:
-        return str(folder.place(run, stage, name))
+        return str(folder.place(run, stage, name, its if stage in PER_KIND else None))
 
-    shared: dict[str, Any] = {"output_dir": str(output), **plan.model_dump(include={"kind", "seed", "threads"})}
-    generated, base = FineTuneStage.GENERATING_DATA, {"base_model": plan.base_model}
+    shared: dict[str, Any] = {"output_dir": str(output), "kind": kind, **plan.model_dump(include={"seed", "threads"})}
+    # Of two kinds, the base model that is named is the transformer's.
+    is_named = kind == "transformer" or its is None
+    generated, base = FineTuneStage.GENERATING_DATA, {"base_model": plan.base_model if is_named else None}
     fields: dict[str, Any]
     match run.stage:
         case FineTuneStage.GENERATING_DATA:
-            names = {"source_dir", "validation_split", "chunk_words", "queries_per_passage", "max_pairs"}
+            names = {"source_dir", "validation_split", "chunk_words", "queries_per_passage"}
             passages = str(output / PASSAGES_FILE) if plan.is_gathered else None
             fields = {**shared, **plan.model_dump(include=names), "passages_path": passages}
+            fields["max_pairs"] = max(plan.recipe(each).max_pairs for each in plan.kinds)
         case FineTuneStage.MINING_NEGATIVES:
             fields = {**shared, **base, "training_data_path": left(generated, TRAINING_FILE), "top_k": plan.top_k}
+            fields["max_pairs"] = recipe.max_pairs
         case FineTuneStage.TRAINING:
-            names = {"base_model", "epochs", "learning_rate", "temperature", "batch_size"}
             triples = left(FineTuneStage.MINING_NEGATIVES, TRIPLES_FILE)
-            fields = {**shared, **plan.model_dump(include=names), "training_data_path": triples}
+            fields = {**shared, **base, **asdict(recipe), "training_data_path": triples}
+            fields |= plan.model_dump(include={"epochs", "temperature", "minutes"})
         case FineTuneStage.EVALUATING:
-            fields = {**shared, **base, "checkpoint_path": str(checkpoint_of(run, folder))}
+            fields = {**shared, **base, "checkpoint_path": str(checkpoint_of(run, folder, its))}
             fields["validation_data_path"] = left(generated, VALIDATION_FILE)
             fields["training_data_path"] = left(generated, TRAINING_FILE)
         case FineTuneStage.DEPLOYING:
-            fields = {"checkpoint_path": str(checkpoint_of(run, folder))}
+            fields = {"checkpoint_path": str(checkpoint_of(run, folder, its))}
         case _:
             raise FineTuneStageError(f"{run.stage} is no stage that does work")
     return checked_config({"stage": str(run.stage), **fields})
 
 
-def checkpoint_of(run: FineTuneRun, folder: RunFolder) -> Path:
-    """Return the folder of the checkpoint that the training left. Raises FineTuneStageError."""
-    return folder.place(run, FineTuneStage.TRAINING, MANIFEST_FILE).parent
+def _one_of_two(plan: FineTunePlan, kind: Kind) -> Kind | None:
+    return kind if len(plan.kinds) > 1 else None
+
+
+def checkpoint_of(run: FineTuneRun, folder: RunFolder, kind: Kind | None = None) -> Path:
+    """Return the folder of the checkpoint that the training left, for one of two kinds. Raises FineTuneStageError."""
+    return folder.place(run, FineTuneStage.TRAINING, MANIFEST_FILE, kind).parent
+
+
+def report_of(run: FineTuneRun, folder: RunFolder, kind: Kind | None = None) -> EvalReport:
+    """Return what the evaluation found, with what the training took. Raises FineTuneStageError, OSError."""
+    try:
+        found = folder.place(run, FineTuneStage.EVALUATING, REPORT_FILE, kind).read_bytes()
+        report = EvalReport.model_validate_json(found)
+    except ValidationError:
+        raise FineTuneStageError(f"{REPORT_FILE} has another form") from None
+    with suppress(FineTuneStageError, ValidationError):
+        # A run that another release began has none.
+        sizes = folder.place(run, FineTuneStage.TRAINING, SIZES_FILE, kind)
+        report = report.model_copy(update={"sizes": Sizes.model_validate_json(sizes.read_bytes())})
+    return report
+
+
+def handed_over(run: FineTuneRun, plan: FineTunePlan, folder: RunFolder) -> Kind | None:
+    """Return the better one of two kinds; None of a plan with one. Raises FineTuneStageError, OSError."""
+    if len(plan.kinds) == 1:
+        return None
+    return better({kind: report_of(run, folder, kind) for kind in plan.kinds})

@@ -45,6 +45,7 @@ from memcore.finetune.runner_config import (
     read_config,
 )
 from memcore.finetune.train import train
+from memcore.models.finetune import RECIPES
 
 
 def run_stage(config: RunnerConfig, watch: StageProgress) -> None:
@@ -56,7 +57,8 @@ def run_stage(config: RunnerConfig, watch: StageProgress) -> None:
         case MiningConfig():
             _one_way(config.threads)
             encoder = _base_encoder(config)
-            mine(Path(config.training_data_path), encoder, Path(config.output_dir), top_k=config.top_k, watch=watch)
+            triples, most = Path(config.training_data_path), config.max_pairs or RECIPES[config.kind].max_pairs
+            mine(triples, encoder, Path(config.output_dir), top_k=config.top_k, watch=watch, max_pairs=most)
         case TrainingConfig():
             _one_way(config.threads)
             train(Path(config.training_data_path), Path(config.output_dir), config, watch=watch)

@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from memcore.errors import MemoryInputError
 from memcore.models.base import DataPath, Frozen
-from memcore.models.finetune import STAGES, FineTuneStage, ModelName
+from memcore.models.finetune import STAGES, FineTuneStage, Kind, ModelName
 
 #: The file's place by default.
 DEFAULT_CONFIG = Path("/etc/fine-tune/config.json")
@@ -21,7 +21,7 @@ class _Stage(Frozen):
     """The settings of every stage; with one thread the same input gives the same output on one kind of CPU."""
 
     output_dir: DataPath
-    kind: Literal["transformer", "static"] = "transformer"
+    kind: Kind = "transformer"
     seed: int = Field(default=0, ge=0, lt=2**31)
     threads: int = Field(default=1, ge=1, le=128)
 
@@ -35,7 +35,7 @@ class GeneratingConfig(_Stage):
     validation_split: float = Field(default=0.1, gt=0.0, lt=1.0)
     chunk_words: int = Field(default=512, ge=16, le=8_192)
     queries_per_passage: int = Field(default=2, ge=1, le=8)
-    max_pairs: int = Field(default=20_000, ge=2, le=1_000_000)
+    max_pairs: int = Field(default=5_000, ge=2, le=1_000_000)
 
 
 class MiningConfig(_Stage):
@@ -44,7 +44,8 @@ class MiningConfig(_Stage):
     stage: Literal[FineTuneStage.MINING_NEGATIVES]
     training_data_path: DataPath
     base_model: ModelName | None = None
-    top_k: int = Field(default=4, ge=1, le=64)
+    top_k: int = Field(default=1, ge=1, le=64)
+    max_pairs: int | None = Field(default=None, ge=2, le=1_000_000)
 
 
 class TrainingConfig(_Stage):
@@ -56,7 +57,9 @@ class TrainingConfig(_Stage):
     epochs: int = Field(default=3, ge=1, le=1_000)
     learning_rate: float | None = Field(default=None, gt=0.0, le=1.0)
     temperature: float = Field(default=0.02, gt=0.0, le=10.0)
-    batch_size: int = Field(default=128, ge=1, le=4_096)
+    batch_size: int | None = Field(default=None, ge=1, le=4_096)
+    max_pairs: int | None = Field(default=None, ge=2, le=1_000_000)
+    minutes: float = Field(default=30.0, gt=0.0, le=660.0)
 
 
 class EvaluatingConfig(_Stage):

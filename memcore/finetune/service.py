@@ -5,6 +5,7 @@ folder of its own. A worker that lost its lease changes nothing that another one
 """
 
 import logging
+import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -13,8 +14,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Self
-
-from pydantic import ValidationError
 
 from memcore import ids
 from memcore.clock import Clock
@@ -27,19 +26,31 @@ from memcore.errors import (
 )
 from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.dataset import gather
-from memcore.finetune.evaluate import REPORT_FILE, EvalReport
 from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
+from memcore.finetune.promotion import promotion_verdict
 from memcore.finetune.questions import QuestionWriter
-from memcore.finetune.run_folder import LEAVES, PASSAGES_FILE, RUNS, SCRATCH, RunFolder, checkpoint_of, config_of
+from memcore.finetune.run_folder import (
+    PASSAGES_FILE,
+    PER_KIND,
+    RUNS,
+    SCRATCH,
+    RunFolder,
+    checkpoint_of,
+    config_of,
+    handed_over,
+    missing_of,
+    report_of,
+)
+from memcore.finetune.runner_config import RunnerConfig
 from memcore.jobs import Dead, Done, ProgressCallback, Step, no_progress
 from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt, Lease, RetryPolicy
 from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger
-from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
+from memcore.models.finetune import RECIPES, STAGES, FineTunePlan, FineTuneStage
 
 #: Seconds between two reports of a stage's progress: a person's cancel is seen with the next one.
 REPORT_SECONDS = 1.0
@@ -66,12 +77,17 @@ class StageLease:
         self._monotonic = monotonic
         self._reported_at = monotonic()
         self._progress: float | None = None
+        self._part, self._parts = 0, 1
         self._is_cancelled = run.cancel_requested_at is not None
 
     def take(self, runner_event: RunnerEvent) -> None:
         """Take a runner's event: the next report has its progress."""
         if isinstance(runner_event, Progress):
-            self._progress = runner_event.fraction
+            self._progress = (self._part + runner_event.fraction) / self._parts
+
+    def divide(self, part: int, parts: int) -> None:
+        """Count what the runner reports from now on as this part, from 0, of the stage."""
+        self._part, self._parts = part, parts
 
     def cancelled(self) -> bool:
         """Report the progress if that is due, and return whether a person wants the run to end.
@@ -95,31 +111,18 @@ class StageLease:
             raise FineTuneCancelledError("a person cancelled the run")
 
 
-#: Least lead over the base, in NDCG@10 by meaning alone.
-MIN_IMPROVEMENT = 0.01
-
-
-def promotion_verdict(report: EvalReport) -> tuple[Verdict, str]:
-    """Return the gate's verdict and its reason, in one sentence."""
-    dense, fused = report.dense_lead.mean, report.fused_lead.mean
-    by_meaning = f"by meaning it leads its base by {dense:+.4f} NDCG@10"
-    if dense < MIN_IMPROVEMENT:
-        return Verdict.REJECTED, f"{by_meaning}, and it takes {MIN_IMPROVEMENT:+.2f}"
-    if fused < 0.0:
-        return Verdict.REJECTED, f"{by_meaning}, but fused with words by {fused:+.4f}"
-    return Verdict.PROMOTED, f"{by_meaning}, and fused with words by {fused:+.4f}"
-
-
 def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: datetime) -> Checkpoint:
     """Return the checkpoint's row of a run. Raises FineTuneStageError, MemoryInputError, OSError."""
-    model = checkpoint_of(run, folder)
+    plan = FineTunePlan.model_validate(run.plan)
+    kind = handed_over(run, plan, folder)
+    model = checkpoint_of(run, folder, kind)
     manifest = read_manifest(model)
-    measured = folder.place(run, FineTuneStage.EVALUATING, REPORT_FILE)
-    try:
-        report = EvalReport.model_validate_json(measured.read_bytes())
-    except ValidationError:
-        raise FineTuneStageError(f"{REPORT_FILE} has another form") from None
+    report = report_of(run, folder, kind)
     verdict, reason = promotion_verdict(report)
+    for other in () if kind is None else plan.kinds:
+        if other != kind:
+            found, why = promotion_verdict(report_of(run, folder, other))
+            reason = f"{kind}: {reason}; {other} {found}: {why}"
     return Checkpoint(
         checkpoint_id=ids.checkpoint_id(company=company, run_id=run.run_id),
         run_id=run.run_id,
@@ -149,6 +152,12 @@ def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
 
 #: A stage takes hours; what it needs may be away for two before the run fails, and a person can resume it then.
 RETRY = RetryPolicy(attempts=8, first_delay=timedelta(minutes=1), longest_delay=timedelta(hours=1))
+
+_VERDICT_EVENTS = {
+    Verdict.PROMOTED: FineTuneEvent.CHECKPOINT_SAVED,
+    Verdict.UNDECIDED: FineTuneEvent.CHECKPOINT_UNDECIDED,
+    Verdict.REJECTED: FineTuneEvent.CHECKPOINT_REJECTED,
+}
 
 #: Stages whose files hold agents' texts, needed only until a run is complete.
 _TEXTS = (FineTuneStage.GENERATING_DATA, FineTuneStage.MINING_NEGATIVES)
@@ -254,10 +263,9 @@ class FineTuneService:
         if run.stage is STAGES[-1]:
             return self._complete(run, token, folder)
         files = folder.files(output)
-        left = {Path(place).name for place in files}
-        missing = [name for name in LEAVES[run.stage] if name not in left]
-        if missing:
-            return self._failed(run, token, f"{run.stage} left no {missing[0]}")
+        missing = missing_of(run.stage, FineTunePlan.model_validate(run.plan), files)
+        if missing is not None:
+            return self._failed(run, token, f"{run.stage} left no {missing}")
         self._runs.finish_stage(self._company, run.run_id, token, stage=run.stage, files=files)
         return Step(outcome=Done(facts={"files": len(files)}), goes_on=True)
 
@@ -277,8 +285,20 @@ class FineTuneService:
         plan = FineTunePlan.model_validate(run.plan)
         if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
             self._gather(plan, output / PASSAGES_FILE, stage_lease)
-        config = config_of(run, plan, folder, output)
+        if run.stage not in PER_KIND:
+            kind = handed_over(run, plan, folder) if run.stage is STAGES[-1] else None
+            return self._executed(run, config_of(run, plan, folder, output, kind), stage_lease)
+        outcome = StageOutcome(end=StageEnd.COMPLETE)
+        for done, kind in enumerate(plan.kinds):
+            if len(plan.kinds) > 1:
+                (output / kind).mkdir(mode=0o700)
+            stage_lease.divide(done, len(plan.kinds))
+            outcome = self._executed(run, config_of(run, plan, folder, output, kind), stage_lease)
+            if outcome.end is not StageEnd.COMPLETE:
+                break
+        return outcome
 
+    def _executed(self, run: FineTuneRun, config: RunnerConfig, stage_lease: StageLease) -> StageOutcome:
         def born(name: str) -> None:
             self._runs.record_holder(self._company, run.run_id, stage_lease.token, holder=name, host=self._host)
 
@@ -296,10 +316,9 @@ class FineTuneService:
         checkpoint = checkpoint_row(run, folder, company=self._company, at=self._clock())
         self._runs.complete(self._company, run.run_id, token, checkpoint=checkpoint)
         about = {"run_id": run.run_id, "checkpoint_id": checkpoint.checkpoint_id}
-        is_promoted = checkpoint.verdict is Verdict.PROMOTED
-        _log.info(FineTuneEvent.CHECKPOINT_SAVED if is_promoted else FineTuneEvent.CHECKPOINT_REJECTED, extra=about)
+        _log.info(_VERDICT_EVENTS[checkpoint.verdict], extra=about)
         _log.info(FineTuneEvent.COMPLETED, extra=about)
-        return Step(outcome=Done(facts={"promoted": int(is_promoted)}))
+        return Step(outcome=Done(facts={"promoted": int(checkpoint.verdict is Verdict.PROMOTED)}))
 
     def _tidy(self, run_id: str) -> None:
         """Remove agents' texts of a complete run; its message comes again when a worker died before."""
@@ -307,7 +326,19 @@ class FineTuneService:
         if run is not None and run.stage is FineTuneStage.COMPLETE:
             for stage in _TEXTS:
                 RunFolder(self._folder, run_id).drop(stage, before=run.claims + 1)
+            self._drop_other_kind(run)
             self._ledger.answers.forget(self._company, run_id)
+
+    def _drop_other_kind(self, run: FineTuneRun) -> None:
+        """Remove the model of a complete run that was not handed over."""
+        made = self._ledger.checkpoints.get(self._company, ids.checkpoint_id(company=self._company, run_id=run.run_id))
+        if made is None:
+            return
+        for kind in RECIPES:
+            # Of a run with one kind there is no such folder.
+            if kind != made.kind:
+                with suppress(FineTuneStageError):
+                    shutil.rmtree(checkpoint_of(run, RunFolder(self._folder, run.run_id), kind), ignore_errors=True)
 
     def _reap_left(self, run: FineTuneRun, token: str) -> None:
         """End what a dead worker left running on this machine."""

@@ -12,13 +12,12 @@ from typing import Any
 from memcore.embedding.bm25 import fold
 from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.checkpoint import STATIC, load_static, save_checkpoint
-from memcore.finetune.documents import Triple, read_lines
+from memcore.finetune.documents import Triple, read_lines, write_text
 from memcore.finetune.encoder import PASSAGE_TOKENS, load_model, needed, positions_of
 from memcore.finetune.markers import StageProgress
 from memcore.finetune.runner_config import TrainingConfig
-
-#: The defaults: the reference's for a transformer; a table of words needs more.
-LEARNING_RATES = {"transformer": 1e-5, STATIC: 1e-3}
+from memcore.finetune.sizing import SIZES_FILE, has_bf16, sizes_of
+from memcore.models.finetune import RECIPES
 
 #: Share of the steps in which the learning rate rises, and of the stage that is training; the export is the rest.
 _WARM_UP = 0.1
@@ -29,26 +28,44 @@ def train(triples: Path, output: Path, config: TrainingConfig, *, watch: StagePr
     """Train a model on the triples and return the folder of the checkpoint, which is there whole or not.
 
     The same triples, configuration and libraries, on one thread of one kind of CPU, give the same checkpoint to the
-    last bit. Raises FineTuneDependencyError, FineTuneTrainingDataError, MemoryInputError, FineTuneCancelledError.
+    last bit, where neither memory nor time cuts the sizes that were asked for.
+    Raises FineTuneDependencyError, FineTuneTrainingDataError, FineTuneStageError (too little memory), MemoryInputError,
+    FineTuneCancelledError.
     """
     rows = list(read_lines(triples, Triple))
     if not rows:
         raise FineTuneTrainingDataError("there are no triples to train on")
-    # Before the model is loaded: its dropout is random too.
-    needed("transformers").set_seed(config.seed)
     model = load_static(config.base_model) if config.kind == STATIC else load_model(config.base_model)
     if isinstance(model.max_seq_length, int):
         # It is saved with the checkpoint.
         model.max_seq_length = min(PASSAGE_TOKENS, positions_of(model))
+    recipe = RECIPES[config.kind]
+    sizes = sizes_of(
+        model,
+        rows,
+        kind=config.kind,
+        batch_size=config.batch_size or recipe.batch_size,
+        pairs=min(len(rows), config.max_pairs or recipe.max_pairs),
+        temperature=config.temperature,
+        minutes=config.minutes,
+        epochs=config.epochs,
+    )
+    watch.check()
+    # Dropout is random, and so was the measured step's.
+    needed("transformers").set_seed(config.seed)
     with tempfile.TemporaryDirectory() as scratch:
-        _fit(model, rows, config, watch, Path(scratch))
+        # The questions that somebody asked stand first.
+        _fit(model, rows[: sizes.pairs], config, sizes.batch_size, watch, Path(scratch))
     watch.check()
     folder = save_checkpoint(model, output, kind=config.kind, base_model=config.base_model)
+    write_text(output / SIZES_FILE, sizes.model_dump_json(indent=1))
     watch.done(1.0)
     return folder
 
 
-def _fit(model: Any, rows: list[Triple], config: TrainingConfig, watch: StageProgress, scratch: Path) -> None:
+def _fit(
+    model: Any, rows: list[Triple], config: TrainingConfig, batch: int, watch: StageProgress, scratch: Path
+) -> None:
     library = needed("sentence_transformers")
     loss = needed("sentence_transformers.sentence_transformer.losses").MultipleNegativesRankingLoss(
         model, scale=1.0 / config.temperature
@@ -56,8 +73,8 @@ def _fit(model: Any, rows: list[Triple], config: TrainingConfig, watch: StagePro
     arguments = library.SentenceTransformerTrainingArguments(
         output_dir=str(scratch),
         num_train_epochs=config.epochs,
-        per_device_train_batch_size=config.batch_size,
-        learning_rate=config.learning_rate or LEARNING_RATES[config.kind],
+        per_device_train_batch_size=batch,
+        learning_rate=config.learning_rate or RECIPES[config.kind].learning_rate,
         warmup_steps=_WARM_UP,
         save_strategy="no",
         eval_strategy="no",
@@ -69,7 +86,7 @@ def _fit(model: Any, rows: list[Triple], config: TrainingConfig, watch: StagePro
         # A passage that comes twice in a batch would be its own negative.
         batch_sampler="no_duplicates",
         multi_dataset_batch_sampler="proportional",
-        bf16=_has_bf16(),
+        bf16=has_bf16(),
     )
     trainer = library.SentenceTransformerTrainer(
         model=model,
@@ -112,9 +129,3 @@ def _callback(watch: StageProgress) -> Any:
                 watch.done(_TRAINED * min(state.global_step / state.max_steps, 1.0))
 
     return Steps()
-
-
-def _has_bf16() -> bool:
-    """Whether the GPU computes in bfloat16; a CPU stays with full precision, whose results are the same each time."""
-    torch = needed("torch")
-    return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())

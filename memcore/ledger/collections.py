@@ -61,6 +61,8 @@ class Verdict(StrEnum):
 
     #: It retrieves better than its base model.
     PROMOTED = "promoted"
+    #: Its lead is not told from chance, or there were too few questions to tell.
+    UNDECIDED = "undecided"
     #: It does not, and is kept for inspection.
     REJECTED = "rejected"
 

@@ -93,6 +93,10 @@ def show_rows(rows: Iterable[Mapping[str, Any] | BaseModel], *, columns: Sequenc
     draw(table, least_width=least)
 
 
+#: The least number that three decimals show well enough.
+_LEAST_SHOWN = 0.01
+
+
 def cell(value: Any) -> str:
     """Return a value as one line: a line break in a name must not look like another fact."""
     return escaped(_shown(value))
@@ -109,7 +113,12 @@ def _shown(value: Any) -> str:
         return ", ".join(map(_shown, value)) or "-"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    # A learning rate of 5e-05 is not 0.000.
+    return f"{value:.3f}" if not value or abs(value) >= _LEAST_SHOWN else f"{value:.2g}"
 
 
 def _json(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from memcore.embedding.static import TABLE_FILE
 from memcore.finetune.checkpoint import CHECKPOINT, MANIFEST_FILE, Manifest, folder_hash
 from memcore.finetune.documents import Passage, read_lines, write_lines
-from memcore.finetune.evaluate import REPORT_FILE, EvalMetrics, EvalReport, Improvement
+from memcore.finetune.evaluate import ENOUGH_ASKED, REPORT_FILE, EvalMetrics, EvalReport, Improvement, Part
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
 from memcore.finetune.generate import TRAINING_FILE, VALIDATION_FILE
 from memcore.finetune.markers import Progress
@@ -20,6 +20,7 @@ from memcore.finetune.runner_config import (
     TrainingConfig,
 )
 from memcore.finetune.service import FineTuneService, StageLease
+from memcore.finetune.sizing import SIZES_FILE, Sizes
 from memcore.jobs import Step
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.finetune_runs import FineTuneRun
@@ -34,17 +35,31 @@ if TYPE_CHECKING:
 PLAN = FineTunePlan(kind="static", epochs=2)
 HOST = "here"
 
+#: What each training took.
+SIZES = Sizes(kind="static", batch_size=8, pairs=80, wanted=100, seconds=2.0, bytes=2**30, free_bytes=2**33)
 
-def report(dense: float = 0.05, fused: float = 0.02) -> EvalReport:
+
+def part(lead: float = 0.05, low: float = 0.02, *, questions: int = ENOUGH_ASKED, fused: float = 0.7) -> Part:
+    """The leads on questions of one origin."""
+    return Part(
+        questions=questions,
+        dense_lead=Improvement(mean=0.05, low=0.02, high=0.1),
+        fused_lead=Improvement(mean=lead, low=low, high=0.1),
+        fused_ndcg_at_10=fused,
+    )
+
+
+def report(lead: float = 0.05, low: float = 0.02, *, fused: float = 0.7) -> EvalReport:
     return EvalReport(
         metrics=EvalMetrics(ndcg_at_10=0.6, recall_at_10=0.7, base_ndcg_at_10=0.5, base_recall_at_10=0.6),
         fused_ndcg_at_10=0.7,
         base_fused_ndcg_at_10=0.6,
         fusion_weight=0.5,
-        dense_lead=Improvement(mean=dense, low=0.0, high=0.1),
-        fused_lead=Improvement(mean=fused, low=0.0, high=0.1),
-        questions=3,
+        dense_lead=Improvement(mean=0.05, low=0.0, high=0.1),
+        fused_lead=Improvement(mean=lead, low=low, high=0.1),
+        questions=ENOUGH_ASKED,
         passages=12,
+        asked=part(lead, low, fused=fused),
     )
 
 
@@ -55,6 +70,7 @@ class Stages:
         performed: the stages that were begun, in order.
         within: called within each stage, when its process has started and reported progress.
         ends: how a stage ends, where not well.
+        reports: what the evaluation of a kind finds, where not ``report``.
     """
 
     def __init__(self) -> None:
@@ -62,6 +78,7 @@ class Stages:
         self.within: Callable[[StageJob], None] = lambda _job: None
         self.ends: dict[FineTuneStage, StageOutcome] = {}
         self.report = report()
+        self.reports: dict[str, EvalReport] = {}
 
     def run(self, job: StageJob) -> StageOutcome:
         self.performed.append(job.config.stage)
@@ -83,11 +100,12 @@ class Stages:
             case TrainingConfig(output_dir=output):
                 folder = Path(output, CHECKPOINT)
                 folder.mkdir()
+                _write(output, SIZES_FILE, SIZES.model_dump_json())
                 _write(str(folder), TABLE_FILE, Path(config.training_data_path).read_text("utf-8"))
-                manifest = Manifest(kind="static", base_model="words", dims=64, sha256=folder_hash(folder))
+                manifest = Manifest(kind=config.kind, base_model="words", dims=64, sha256=folder_hash(folder))
                 _write(str(folder), MANIFEST_FILE, manifest.model_dump_json())
             case EvaluatingConfig(output_dir=output):
-                _write(output, REPORT_FILE, self.report.model_dump_json())
+                _write(output, REPORT_FILE, self.reports.get(config.kind, self.report).model_dump_json())
             case _:
                 pass
 

@@ -18,3 +18,10 @@ def test_ids_stay_whole_and_other_columns_are_broken_first(
     for whole in (36 * "r", AGENT, "globex"):
         assert any(whole in line for line in lines)
     assert "".join(lines).count("many") == 30, "nothing is left out"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(5e-05, "5e-05"), (0.0, "0.000"), (0.5, "0.500"), (-0.0004, "-0.0004"), (12.34567, "12.346")]
+)
+def test_a_small_number_is_not_shown_as_none(value: float, shown: str) -> None:
+    assert console.cell({"learning_rate": value}) == f"learning_rate={shown}"

@@ -14,9 +14,9 @@ from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
 
-#: What differs from the plan's defaults, for some hundred short passages in a few minutes: a whole page as one
-#: passage would teach little about any of its words, and the default batch would make a dozen steps of all.
-_RECIPE = ("--chunk-words", "48", "--top-k", "1", "--batch-size", "32", "--epochs", "2", "--learning-rate", "2e-5")
+#: What differs from the plan's defaults: one kind, and short passages, since a whole page as one passage would teach
+#: little about any of its words.
+_RECIPE = ("--kind", "transformer", "--chunk-words", "48", "--epochs", "2", "--learning-rate", "2e-5")
 
 #: Who deploys and rolls back, for the audit.
 _BY = ("--by", "Priya")
@@ -51,10 +51,13 @@ class FineTuneScript:
             say(f"\n{len(self._questions)} questions, each to the memories of one agent; none of them is trained on")
             show_figures({"MiniLM": before})
             checkpoint = self._train()
-            if checkpoint.verdict is not Verdict.PROMOTED:
-                say(f"\nthe gate rejected the checkpoint: {checkpoint.reason}")
+            say(f"\nthe gate: {checkpoint.verdict}: {checkpoint.reason}")
+            if checkpoint.verdict is Verdict.REJECTED:
                 return False
-            is_well = self._change(judged, "deploy", checkpoint.checkpoint_id)
+            # Notes hold no talk, so nobody asked anything that the gate could judge by: the questions here are what a
+            # person looks at before a deploy.
+            force = () if checkpoint.verdict is Verdict.PROMOTED else ("--force",)
+            is_well = self._change(judged, "deploy", checkpoint.checkpoint_id, *force)
             after = judged.figures()
             self._show(before, after)
             is_well = self._change(judged, "rollback") and is_well

@@ -41,7 +41,9 @@ class _PlanOptions:
     uses_memories: Annotated[
         bool, typer.Option("--memories/--no-memories", help="Train on what agents remember, and their tasks, too.")
     ] = True
-    kind: Annotated[str, typer.Option(help="transformer, or static: a table of word vectors.")] = "transformer"
+    kind: Annotated[
+        str, typer.Option(help="transformer, static (a table of word vectors), or both: the better one is kept.")
+    ] = "both"
     base_model: Annotated[str | None, typer.Option(help="What is trained further: a model's name or folder.")] = None
     epochs: Annotated[int | None, typer.Option(help="How often each pair is seen.")] = None
     learning_rate: Annotated[float | None, typer.Option(help="Above 0.")] = None
@@ -57,6 +59,7 @@ class _PlanOptions:
         int | None, typer.Option(help="Most passages whose questions the language model writes; 0 asks none.")
     ] = None
     max_pairs: Annotated[int | None, typer.Option(help="Most pairs that are trained on.")] = None
+    minutes: Annotated[float | None, typer.Option(help="Most time that the training of a kind takes.")] = None
     seed: Annotated[int | None, typer.Option(help="Of everything that is left to chance.")] = None
     threads: Annotated[
         int | None, typer.Option(help="Of the arithmetic, 1 to 128; 1, the default, gives the same checkpoint again.")
@@ -103,8 +106,12 @@ def plan(command: JsonCommand, asked: _PlanOptions) -> None:
         show_json({**found.model_dump(mode="json"), "can_proceed": found.can_proceed})
         return
     command.show_rows((check.model_dump() for check in found.checks), "name", "status", "message", "detail")
-    if found.recommended_batch_size is not None:
-        say(f"batch that this machine holds: {found.recommended_batch_size}")
+    for each in found.estimates:
+        say(
+            f"{each.kind}: about {each.seconds / 60.0:.1f} minutes and {each.bytes / 2**30:.1f} of "
+            f"{each.free_bytes / 2**30:.1f} GiB, by one measured step: {each.pairs} of {each.wanted} pairs, "
+            f"{each.batch_size} a step"
+        )
     say("a run can be started" if found.can_proceed else "a run cannot be started like this")
 
 

@@ -35,12 +35,7 @@ from memcore.finetune.markers import StageProgress  # noqa: E402
 from memcore.finetune.mine import TRIPLES_FILE, mine  # noqa: E402
 from memcore.finetune.runner_config import GeneratingConfig, TrainingConfig  # noqa: E402
 from memcore.finetune.train import train  # noqa: E402
-from memcore.models.finetune import FineTuneStage  # noqa: E402
-
-#: What each kind is trained with; a table takes many pairs in the time in which a transformer takes few.
-PAIRS = {"transformer": 1_500, STATIC: 5_000}
-RATES = {"transformer": 5e-5, STATIC: 2e-3}
-BATCHES = {"transformer": 32, STATIC: 128}
+from memcore.models.finetune import RECIPES, FineTuneStage  # noqa: E402
 
 #: What the bench was built to watch, for a transformer.
 WANTED_DENSE = 0.40
@@ -119,7 +114,7 @@ def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, f
         stage=FineTuneStage.GENERATING_DATA,
         output_dir=str(folder),
         seed=seed,
-        max_pairs=options.pairs or PAIRS[options.kind],
+        max_pairs=options.pairs or RECIPES[options.kind].max_pairs,
         queries_per_passage=2,
         validation_split=0.05,
     )
@@ -133,8 +128,10 @@ def _trained(options: argparse.Namespace, seen: list[Conversation], seed: int, f
         kind=options.kind,
         seed=seed,
         epochs=options.epochs,
-        learning_rate=options.learning_rate or RATES[options.kind],
-        batch_size=BATCHES[options.kind],
+        learning_rate=options.learning_rate,
+        max_pairs=options.pairs,
+        # The bench waits for as long as it takes: figures must not depend on the machine.
+        minutes=660.0,
     )
     return train(folder / TRIPLES_FILE, folder, config, watch=StageProgress())
 

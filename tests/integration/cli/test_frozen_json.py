@@ -36,7 +36,19 @@ pytestmark = pytest.mark.timeout(600)
 
 #: Keys below which there is data, or what other tests of this stack have left.
 OPEN = frozenset(
-    {"queues", "value", "retention_overrides", "figures", "counts", "conflict_list", "runs", "parts", "plan", "report"}
+    {
+        "queues",
+        "value",
+        "retention_overrides",
+        "figures",
+        "counts",
+        "conflict_list",
+        "runs",
+        "parts",
+        "plan",
+        "report",
+        "estimates",
+    }
 )
 
 

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 from support.fault_injection import AT_CALLS, Crash, Faults
-from support.finetune_fixture import PLAN, FineTuneFleet, report
+from support.finetune_fixture import PLAN, SIZES, FineTuneFleet, report
 from support.ledger_records import COMPANY
 
 from memcore.errors import MemoryConnectionError
+from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files, read_manifest
+from memcore.finetune.evaluate import EvalReport
 from memcore.finetune.execution.protocol import StageEnd, StageJob, StageOutcome
 from memcore.finetune.service import REPORT_SECONDS, RETRY
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.collections import Verdict
-from memcore.models.finetune import STAGES, FineTuneStage
+from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 
 TRAINING = FineTuneStage.TRAINING
 
@@ -43,26 +45,65 @@ def test_a_plan_becomes_a_checkpoint_stage_by_stage(fleet: FineTuneFleet, caplog
 
 
 @pytest.mark.parametrize(
-    ("dense", "fused", "reason"),
-    [
-        (0.009, 0.02, "by meaning it leads its base by +0.0090 NDCG@10, and it takes +0.01"),
-        (-0.2, 0.02, "by meaning it leads its base by -0.2000 NDCG@10, and it takes +0.01"),
-        (
-            0.05,
-            -0.001,
-            "by meaning it leads its base by +0.0500 NDCG@10, but fused with words by -0.0010",
-        ),
-    ],
+    ("lead", "low", "verdict"),
+    [(0.05, 0.0, Verdict.UNDECIDED), (-0.001, -0.02, Verdict.REJECTED), (0.05, 0.02, Verdict.PROMOTED)],
 )
-def test_a_checkpoint_that_is_not_better_is_kept_and_rejected(
-    fleet: FineTuneFleet, caplog: pytest.LogCaptureFixture, dense: float, fused: float, reason: str
+def test_a_checkpoint_is_kept_with_the_gates_verdict_and_what_its_training_took(
+    fleet: FineTuneFleet, caplog: pytest.LogCaptureFixture, lead: float, low: float, verdict: Verdict
 ) -> None:
     caplog.set_level(logging.INFO)
-    fleet.stages.report = report(dense, fused)
+    fleet.stages.report = report(lead, low)
     assert fleet.to_the_end(fleet.start()).stage is FineTuneStage.COMPLETE
     (checkpoint,) = fleet.ledger.checkpoints.page(COMPANY)
-    assert (checkpoint.verdict, checkpoint.reason) == (Verdict.REJECTED, reason)
-    assert "memory.fine_tune.checkpoint_rejected" in caplog.messages
+    assert checkpoint.verdict is verdict
+    assert f"fused with words {lead:+.3f} [{low:+.3f}, +0.100]" in checkpoint.reason
+    assert EvalReport.model_validate(checkpoint.report).sizes == SIZES
+    word = {Verdict.PROMOTED: "saved"}.get(verdict, verdict.value)
+    assert f"memory.fine_tune.checkpoint_{word}" in caplog.messages
+
+
+@pytest.mark.parametrize(("wins", "other"), [("static", "transformer"), ("transformer", "static")])
+def test_both_kinds_are_trained_and_the_better_one_is_the_runs_checkpoint(
+    fleet: FineTuneFleet, wins: str, other: str
+) -> None:
+    fleet.stages.reports = {wins: report(0.05, 0.01), other: report(0.09, -0.01)}
+    progress: list[float | None] = []
+    fleet.stages.within = lambda job: progress.append(_progress_in(fleet, job))
+    run_id = fleet.start(FineTunePlan())
+    run = fleet.to_the_end(run_id)
+    assert (run.reason, run.stage) == (None, FineTuneStage.COMPLETE)
+    generating, mining, training, evaluating, deploying = STAGES
+    assert fleet.stages.performed == [
+        generating, mining, mining, training, training, evaluating, evaluating, deploying,
+    ]  # fmt: skip
+    # Half of each of two parts.
+    assert progress == [0.5, *[0.25, 0.75] * 3, 0.5]
+    (checkpoint,) = fleet.ledger.checkpoints.page(COMPANY)
+    assert (checkpoint.kind, checkpoint.verdict) == (wins, Verdict.PROMOTED)
+    assert checkpoint.reason.startswith(f"{wins}: it leads its base on")
+    assert f"; {other} undecided: its lead is not told from chance" in checkpoint.reason
+    assert read_manifest(Path(checkpoint.model_path)).kind == wins
+    # The other's model is gone, and a deleted one leaves nothing.
+    models = [each.parent.parent.name for each in (fleet.runs / run_id).rglob(MANIFEST_FILE)]
+    assert models == [wins]
+    assert delete_files(checkpoint)
+    assert not Path(checkpoint.model_path).exists()
+
+
+def _progress_in(fleet: FineTuneFleet, job: StageJob) -> float | None:
+    fleet.clock.advance(timedelta(seconds=REPORT_SECONDS))
+    job.cancelled()
+    return fleet.row(job.run_id).progress
+
+
+def test_a_run_of_two_kinds_that_loses_one_kinds_file_makes_both_again(fleet: FineTuneFleet) -> None:
+    run_id, worker = fleet.start(FineTunePlan()), fleet.worker()
+    for _ in range(3):
+        assert worker.run(run_id).goes_on
+    (triples,) = fleet.runs.glob(f"{run_id}/mining_negatives-*/transformer/*.jsonl")
+    triples.unlink()
+    assert fleet.to_the_end(run_id, worker).stage is FineTuneStage.COMPLETE
+    assert fleet.stages.performed.count(FineTuneStage.MINING_NEGATIVES) == 4
 
 
 @pytest.mark.parametrize("end", [StageEnd.FAILED, StageEnd.TIMED_OUT])

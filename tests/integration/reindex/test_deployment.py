@@ -113,12 +113,20 @@ async def test_agents_find_with_the_checkpoint_then_with_what_served_before(
     assert actions(world)[-1] == ("finetune.rollback", checkpoint.checkpoint_id)
 
 
-async def test_a_checkpoint_that_the_gate_rejected_is_deployed_by_force_alone(
-    world: ReindexWorld, backend: Mem0Backend, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("verdict", "said"), [(Verdict.REJECTED, "the gate rejected"), (Verdict.UNDECIDED, "the gate could not judge")]
+)
+async def test_a_checkpoint_that_the_gate_did_not_promote_is_deployed_by_force_alone(
+    world: ReindexWorld,
+    backend: Mem0Backend,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    verdict: Verdict,
+    said: str,
 ) -> None:
     assert backend.dense_weight
-    rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=Verdict.REJECTED).checkpoint_id
-    with pytest.raises(CheckpointConflictError, match="the gate rejected"):
+    rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=verdict).checkpoint_id
+    with pytest.raises(CheckpointConflictError, match=said):
         await deployment(world).deploy(rejected, ADA)
     assert (world.pointer.phase, actions(world)) == (None, [])
     assert [vars(one)["error"] for one in caplog.records if one.msg == CheckpointEvent.DEPLOY_FAILED] == [

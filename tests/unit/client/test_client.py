@@ -132,3 +132,8 @@ def test_a_fine_tune_run_is_refused_while_another_has_not_ended(
 
 def test_a_client_that_cannot_see_the_ledger_leaves_it_to_the_worker(broker: Broker) -> None:
     assert client_of(broker).finetune(FineTunePlan()).job_id == broker.sent[0]["run_id"]
+
+
+def test_what_a_plan_leaves_open_is_not_sent_to_a_worker_that_may_not_know_it(broker: Broker) -> None:
+    client_of(broker).finetune(FineTunePlan(epochs=2, minutes=10.0))
+    assert broker.sent[0]["plan"] == {"epochs": 2, "minutes": 10.0}

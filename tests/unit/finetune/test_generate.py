@@ -1,6 +1,7 @@
 """The first stage: passages become questions, split into training and validation."""
 
 import random
+import re
 import tempfile
 from pathlib import Path
 
@@ -11,17 +12,21 @@ from hypothesis import strategies as st
 from memcore.errors import FineTuneCancelledError, FineTuneTrainingDataError, MemoryInputError
 from memcore.finetune.documents import Pair, Passage, chunks, hash_of, passages_of, read_lines
 from memcore.finetune.generate import (
+    MEASURING,
+    TRAINING,
     TRAINING_FILE,
     VALIDATION_FILE,
+    Frames,
     KeywordExtractor,
-    extractive_question,
     generate,
     names_of,
-    template_questions,
+    questions_for,
 )
 from memcore.finetune.markers import StageProgress
 from memcore.finetune.runner_config import GeneratingConfig
 from memcore.models.finetune import FineTuneStage
+
+FILES = (TRAINING_FILE, VALIDATION_FILE)
 
 PASSAGES = [
     Passage(text=f"Ada repaired the pump number {number} of hall {number % 3} with a new valve.", source="memory")
@@ -107,21 +112,69 @@ def test_a_cancelled_stage_writes_nothing(tmp_path: Path) -> None:
 
 def test_questions_that_are_known_come_first_and_the_rest_is_made_of_the_passages_words() -> None:
     passage = Passage(text="The turbine of Lisbon needs oil every spring.", source="task", questions=("Oil when?",))
-    asked = template_questions(passage, KeywordExtractor([passage.text, "Other words."]), count=3, seed=0)
-    assert asked[0] == "Oil when?"
-    assert len(set(asked)) == 3
-    assert all(
-        any(word in question for word in ("turbine", "Lisbon", "oil", "spring", "needs")) for question in asked[1:]
-    )
+    keywords = KeywordExtractor([passage.text, "Other words."])
+    known, made = questions_for(passage, keywords, TRAINING, count=3, seed=0)
+    assert known == ("Oil when?",)
+    assert len(set(made)) == 2
+    assert all(any(word in question for word in ("turbine", "Lisbon", "oil", "spring", "needs")) for question in made)
 
 
-def test_a_passage_without_words_is_asked_for_as_in_the_reference() -> None:
-    passage = Passage(text="42. 17 of 3.", source="document")
-    assert template_questions(passage, KeywordExtractor([passage.text]), count=2, seed=0) == (
-        "find information about 42.",
-    )
-    assert extractive_question("x" * 500).startswith("find information about x")
-    assert len(extractive_question("x" * 500)) == 200
+def test_a_passage_without_words_is_asked_for_as_in_the_reference(tmp_path: Path) -> None:
+    numbers = [Passage(text=f"{number}. 17 of 3.", source="document") for number in range(42, 44)]
+    generate(numbers, config_of(validation_split=0.5), tmp_path, watch=StageProgress())
+    (trained,), (measured,) = pairs_of(tmp_path, TRAINING_FILE), pairs_of(tmp_path, VALIDATION_FILE)
+    assert trained.query == f"find information about {trained.positive_passage.split()[0]}"
+    assert measured.query == f"Who wrote this: {measured.positive_passage.split()[0]}"
+    assert len(TRAINING.of_sentence("x" * 500)) == 200
+
+
+def test_what_measures_is_written_in_other_forms_than_what_is_trained_on(tmp_path: Path) -> None:
+    things = ("pump", "valve", "boiler", "ledger", "canteen", "crane", "shift", "invoice")
+    texts = [f"Yesterday Ada repaired the {one}, while Boris sold the {two}." for one in things for two in things]
+    generate([Passage(text=text, source="memory") for text in texts], config_of(validation_split=0.5), tmp_path,
+             watch=StageProgress())  # fmt: skip
+
+    def forms(frames: Frames) -> tuple[re.Pattern[str], ...]:
+        every = (*frames.with_name, *frames.without_name, frames.sentence)
+        return tuple(re.compile(re.sub(r"\\{\w*\\}", ".+", re.escape(form))) for form in every)
+
+    def fits(pair: Pair, frames: Frames) -> bool:
+        return any(form.fullmatch(pair.query) for form in forms(frames) if form.pattern != r".+\ .+\ .+")
+
+    measured = pairs_of(tmp_path, VALIDATION_FILE)
+    assert len(measured) > 20
+    assert all(fits(pair, MEASURING) and not fits(pair, TRAINING) for pair in measured)
+    assert not any(fits(pair, MEASURING) for pair in pairs_of(tmp_path, TRAINING_FILE))
+
+
+def test_questions_that_were_asked_are_marked_and_held_out_by_their_share(tmp_path: Path) -> None:
+    asked = [
+        each.model_copy(update={"questions": (f"Who mended number {place}?",)}) if place < 10 else each
+        for place, each in enumerate(PASSAGES)
+    ]
+    generate(asked, config_of(validation_split=0.2, queries_per_passage=1), tmp_path, watch=StageProgress())
+    marked = [[pair.query for pair in pairs_of(tmp_path, name) if pair.is_asked] for name in FILES]
+    assert [len(queries) for queries in marked] == [8, 2]
+    assert all(query.startswith("Who mended number") for queries in marked for query in queries)
+
+
+def test_a_made_question_that_fits_two_passages_is_left_out(tmp_path: Path) -> None:
+    # Their words are the same, and the numbers are no words.
+    generate(PASSAGES, config_of(validation_split=0.2), tmp_path, watch=StageProgress())
+    queries = [pair.query.casefold() for name in FILES for pair in pairs_of(tmp_path, name)]
+    assert len(queries) == len(set(queries))
+
+
+@pytest.mark.parametrize("word", ["The", "HOST", "Pump"])
+def test_what_is_no_name_is_nobody_who_said_something(word: str) -> None:
+    text = f"{word}: the pump failed, {word} valve leaked, turbine stood."
+    keywords = KeywordExtractor([text, "Another pump is here."])
+    passage = Passage(text=text, source="memory")
+    made = {query for seed in range(40) for query in questions_for(passage, keywords, TRAINING, count=4, seed=seed)[1]}
+    of_somebody = tuple(form.split("{name}")[0] + word for form in TRAINING.with_name)
+    assert made
+    assert not [query for query in made if query.startswith(of_somebody)]
+    assert not [query for query in made if {"the", "was"} & {each.lower().strip("?") for each in query.split()[-1:]}]
 
 
 def test_rare_words_are_keywords_and_names_are_names() -> None:

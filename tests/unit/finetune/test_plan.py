@@ -3,7 +3,7 @@
 import pytest
 
 from memcore.errors import MemoryInputError
-from memcore.models.finetune import FineTunePlan
+from memcore.models.finetune import FineTunePlan, Recipe
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,8 @@ from memcore.models.finetune import FineTunePlan
         ("llm_questions", -1),
         ("llm_questions", 10_001),
         ("max_pairs", 1),
+        ("minutes", 0.0),
+        ("minutes", 661.0),
         ("seed", -1),
         ("threads", 0),
         ("threads", 129),
@@ -60,7 +62,16 @@ def test_the_worker_gathers_memories_and_what_a_model_is_asked_about() -> None:
     assert FineTunePlan(uses_memories=False, source_dir="docs", llm_questions=1).is_gathered
 
 
-def test_the_defaults_are_those_of_the_reference() -> None:
+def test_both_kinds_are_trained_by_default_each_with_what_the_benchmark_measured() -> None:
     plan = FineTunePlan()
-    assert (plan.epochs, plan.learning_rate, plan.temperature) == (3, None, 0.02)
-    assert (plan.top_k, plan.batch_size, plan.validation_split) == (4, 128, 0.1)
+    assert plan.kinds == ("static", "transformer")
+    assert (plan.epochs, plan.temperature, plan.top_k, plan.minutes) == (3, 0.02, 1, 30.0)
+    assert plan.recipe("transformer") == Recipe(learning_rate=5e-5, batch_size=32, max_pairs=1_500)
+    assert plan.recipe("static") == Recipe(learning_rate=2e-3, batch_size=128, max_pairs=5_000)
+    mine = FineTunePlan(kind="static", learning_rate=0.1, batch_size=8, max_pairs=9)
+    assert (mine.kinds, mine.recipe("static")) == (("static",), Recipe(learning_rate=0.1, batch_size=8, max_pairs=9))
+
+
+def test_one_learning_rate_is_not_for_two_kinds() -> None:
+    with pytest.raises(MemoryInputError, match=r"^learning_rate: differs by the kind"):
+        FineTunePlan(learning_rate=1e-4)

@@ -1,6 +1,8 @@
 """The checks before a run, and their messages."""
 
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Literal
@@ -8,8 +10,12 @@ from typing import Literal
 import pytest
 
 from memcore.config.finetune import FineTuneExecutionConfig
-from memcore.finetune.preflight import PreflightResult, PreflightStatus, preflight
+from memcore.errors import FineTuneStageError
+from memcore.finetune.preflight import PreflightCheck, PreflightResult, PreflightStatus, preflight
+from memcore.finetune.sizing import Sizes
 from memcore.models.finetune import FineTunePlan
+
+PASSED = PreflightCheck(name="dependencies", status=PreflightStatus.PASS, message="all is there")
 
 
 def looked(requested: object, tmp_path: Path, *, memories: int = 0, gib: float | None = 24.0) -> PreflightResult:
@@ -28,22 +34,79 @@ def status(result: PreflightResult, name: str) -> PreflightStatus:
 
 
 def test_seven_things_are_looked_at(tmp_path: Path) -> None:
-    result = looked(FineTunePlan(batch_size=64), tmp_path, memories=99)
+    result = looked(FineTunePlan(), tmp_path, memories=99)
     assert [check.name for check in result.checks] == [
         "dependencies", "gpu", "documents", "disk", "source_dir_exists", "output_dir_writable", "override_bounds",
     ]  # fmt: skip
-    assert (result.recommended_batch_size, status(result, "gpu")) == (64, PreflightStatus.PASS)
+    assert status(result, "gpu") == PreflightStatus.PASS
+
+
+def step(**more: object) -> Sizes:
+    found = {"kind": "transformer", "batch_size": 32, "pairs": 1_500, "wanted": 1_500, "seconds": 900.0}
+    return Sizes.model_validate({**found, "bytes": 4 * 2**30, "free_bytes": 8 * 2**30, **more})
 
 
 @pytest.mark.parametrize(
-    ("gib", "batch", "gpu"),
-    [(80.0, 128, "pass"), (16.0, 64, "pass"), (8.0, 32, "pass"), (4.0, 16, "pass"),
-     (0.0, 16, "warn"), (None, None, "warn")],
-)  # fmt: skip
-def test_the_batch_is_what_the_machine_holds(tmp_path: Path, gib: float | None, batch: int | None, gpu: str) -> None:
-    result = looked(FineTunePlan(), tmp_path, gib=gib)
-    assert (result.recommended_batch_size, status(result, "gpu")) == (batch, gpu)
-    assert status(result, "override_bounds") == ("pass" if batch in {None, 128} else "warn")
+    ("found", "said", "message"),
+    [
+        (step(), "pass", "every value is within its limits"),
+        (step(batch_size=8), "warn", "a batch of 32 is too large for 8.0 GiB: 8 are used"),
+        (step(pairs=640), "warn", "in 30 minutes transformer trains on 640 of 1500 pairs"),
+        (FineTuneStageError("the least step takes 9.0 GiB"), "fail", "the least step takes 9.0 GiB"),
+    ],
+)
+def test_what_a_measured_step_promises_is_told_before_a_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Sizes | Exception, said: str, message: str
+) -> None:
+    given: list[int] = []
+
+    def measured(_plan: FineTunePlan, _some: Sequence[str], *, texts: int) -> tuple[Sizes, ...]:
+        given.append(texts)
+        if isinstance(found, Exception):
+            raise found
+        return (found,)
+
+    monkeypatch.setattr("memcore.finetune.preflight._dependencies", lambda _execution: PASSED)
+    monkeypatch.setattr("memcore.finetune.preflight.estimates", measured)
+    result = looked(FineTunePlan(), tmp_path, memories=700)
+    check = result.checks[-1]
+    assert (given, check.name, check.status) == ([700], "override_bounds", said)
+    assert check.message == message
+    estimates = () if isinstance(found, Exception) else (found,)
+    assert (result.estimates, result.recommended_batch_size) == (
+        estimates, estimates[0].batch_size if estimates else None,
+    )  # fmt: skip
+    assert result.can_proceed is (said != "fail")
+
+
+def test_no_step_is_measured_where_a_check_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memcore.finetune.preflight._dependencies", lambda _execution: PASSED)
+    monkeypatch.setattr("memcore.finetune.preflight.estimates", lambda *_given, **_more: pytest.fail("it was measured"))
+    assert looked(FineTunePlan(), tmp_path, memories=3).estimates == ()
+
+
+def test_a_time_that_no_stage_is_given_is_warned_of(tmp_path: Path) -> None:
+    result = looked(FineTunePlan(minutes=121.0), tmp_path, memories=99)
+    assert result.checks[-1].message == "minutes is 121, and a stage ends after 120"
+
+
+@pytest.mark.skipif(os.environ.get("MEMTEND_TEST_TORCH") != "1", reason="MEMTEND_TEST_TORCH is not 1")
+def test_a_step_is_measured_on_the_texts_that_will_be_trained_on(tmp_path: Path) -> None:
+    def measured(words: int) -> PreflightResult:
+        return preflight(
+            FineTunePlan(max_pairs=64, batch_size=4),
+            runs=tmp_path,
+            memories=lambda enough: min(500, enough),
+            execution=FineTuneExecutionConfig(),
+            sample=lambda most: [f"note {number}: " + "pump valve " * words for number in range(most)],
+        )
+
+    short, long = measured(4), measured(60)
+    assert short.can_proceed
+    assert [each.kind for each in short.estimates] == ["static", "transformer"]
+    assert all(each.seconds > 0.0 and each.pairs == each.wanted == 64 for each in (*short.estimates, *long.estimates))
+    assert long.estimates[1].bytes > 2 * short.estimates[1].bytes
+    assert long.estimates[1].seconds > short.estimates[1].seconds
 
 
 @pytest.mark.parametrize(
