@@ -474,16 +474,15 @@ def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = No
 def to_remark(found: Found, *, agent_id: str = "") -> Remark:
     """Return a point of one agent's that a query found as its neighbours see it."""
     payload = found.payload
-    text, sequence = payload.get(Key.DATA), payload.get(SEQUENCE_KEY)
     # Outsiders may write anything there.
-    tags = payload.get(Key.TAGS) if isinstance(payload.get(Key.TAGS), list) else []
+    text, sequence, tags = payload.get(Key.DATA), payload.get(SEQUENCE_KEY), payload.get(Key.TAGS)
     return Remark(
         text=text if isinstance(text, str) else "",
         agent_id=agent_id,
         session_id=payload.get(Key.SESSION_ID),
         sequence=sequence if isinstance(sequence, int) else None,
         source=payload.get(Key.SOURCE),
-        speaker=speaker_of(tag for tag in tags or () if isinstance(tag, str)),
+        speaker=speaker_of([tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else ()),
     )
 
 

@@ -1,6 +1,6 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -339,11 +339,11 @@ class Reader:
         if evidence < (self._plan.min_evidence if query.min_evidence is None else query.min_evidence):
             return ()
         relevance = {key: absolute(score, evidence) for key, score in final.items()} if self._plan.is_hybrid else final
-        scores = {
-            key: MemoryScores(semantic=near.get(key), keyword=_keyword(words.get(key)), final=score)
-            for key, score in final.items()
-        }
-        return answer.best(query, relevance, scores)
+
+        def scores_of(key: str) -> MemoryScores:
+            return MemoryScores(semantic=near.get(key), keyword=_keyword(words.get(key)), final=final[key])
+
+        return answer.best(query, relevance, scores_of)
 
     def by_words(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
         """Return the best keyword hits first, none without a text; relevance is s / (1 + s) of the BM25 score s."""
@@ -352,8 +352,11 @@ class Reader:
         question = _Question(dense=None, sparse=self._words(query.text) if self._plan.has_keywords else None)
         (found,) = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
         relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
-        scores = {key: MemoryScores(keyword=score, final=score) for key, score in relevance.items()}
-        return _Answer(found.sparse, relevance).best(query, relevance, scores)
+
+        def scores_of(key: str) -> MemoryScores:
+            return MemoryScores(keyword=relevance[key], final=relevance[key])
+
+        return _Answer(found.sparse, relevance).best(query, relevance, scores_of)
 
     def rankings(
         self,
@@ -630,19 +633,20 @@ class _Answer:
         ]
 
     def best(
-        self, query: MemoryQuery, relevance: Mapping[str, float], scores: Mapping[str, MemoryScores]
+        self, query: MemoryQuery, relevance: Mapping[str, float], scores_of: Callable[[str], MemoryScores]
     ) -> tuple[MemoryEntry, ...]:
-        """Return so many entries as the query asks for, with relevance and scores."""
+        """Return so many entries as the query asks for, with relevance and scores, which are made for these alone."""
         found: list[MemoryEntry] = []
         for key in self._keys:
             # Reading a payload is dear, and most candidates are read for nothing; equals of the last one may still win.
             is_full = len(found) >= query.limit and relevance[key] < (found[-1].relevance_score or 0.0)
             if is_full or relevance[key] < query.min_relevance:
                 break
-            if query.min_scores is not None and not scores[key].reach(query.min_scores):
+            scores = scores_of(key)
+            if query.min_scores is not None and not scores.reach(query.min_scores):
                 continue
             if (entry := self._entry(key)) is not None:
-                more = {"relevance_score": relevance[key], "scores": scores[key]}
+                more = {"relevance_score": relevance[key], "scores": scores}
                 found.append(entry.known_at(query.as_of).model_copy(update=more))
         return best_first(found, query.limit)
 
