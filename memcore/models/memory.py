@@ -35,6 +35,10 @@ DISTILLATION = "distillation"
 #: The tag of memories whose content an agent cannot find out by looking at its code or environment.
 NON_INFERABLE_TAG = "non-inferable"
 
+#: The sections of a lesson's text in order: by the first it is chosen, the next three say when to do what and why, the
+#: last one, which may be left out, has the steps.
+LESSON_SECTIONS = ("DISCOVERY", "CONDITION", "ACTION", "RATIONALE", "EXECUTION")
+
 #: Tag of the summaries.
 CONDENSED_TAG = "condensed"
 

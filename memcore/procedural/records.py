@@ -22,6 +22,7 @@ from memcore.models.memory import (
     CONDENSED_TAG,
     DETAILED_TAG,
     FALLBACK_TAG,
+    LESSON_SECTIONS,
     MAX_KEY_CHARS,
     NON_INFERABLE_TAG,
     PROTECTED_FROM_CONSOLIDATION,
@@ -180,9 +181,9 @@ def numbered(steps: tuple[str, ...]) -> str:
     return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
 
 
-#: The names of the sections, in order, and the fields that they hold; the last is left out when there are no steps.
-_FIELDS = {"DISCOVERY": "discovery", "CONDITION": "condition", "ACTION": "action", "RATIONALE": "rationale"}
-_STEPS = "EXECUTION"
+#: The sections, in order, and the fields that they hold, named like them; the last has the steps.
+*_TEXTS, _STEPS = LESSON_SECTIONS
+_FIELDS = {name: name.lower() for name in _TEXTS}
 
 _NAME = re.compile(rf"\[({'|'.join((*_FIELDS, _STEPS))})\]")
 

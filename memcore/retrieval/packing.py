@@ -161,7 +161,13 @@ def _cut_long(
     # All of them say which words are rare.
     said = [[each.in_full(text) for each in parted.get(place, ())] or [text] for place, text in texts.items()]
     matches = dict(zip(texts, matcher.matches(question, said), strict=True))
-    return {place: tuple(zip(passages, matches[place], strict=True)) for place, passages in parted.items()}
+    return {
+        place: tuple(
+            (passage, match if passage.match is None else passage.match)
+            for passage, match in zip(passages, matches[place], strict=True)
+        )
+        for place, passages in parted.items()
+    }
 
 
 def _pieces(

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import Label, part_label, sentence_ends
+from memcore.models.memory import LESSON_SECTIONS
 
 #: Stands where passages were left out.
 CUT = "\u2026"
@@ -23,6 +24,10 @@ _ITEM = re.compile(r"[-*+\u2022] ")
 #: As str.splitlines has them.
 _LINE_BREAK = re.compile(r"[\n-\r\x1c-\x1e\x85\u2028\u2029]")
 
+#: How a section of a lesson begins, and how well each tier of it matches any question.
+_SECTION = re.compile(rf"^\[({'|'.join(LESSON_SECTIONS)})\]$", re.MULTILINE)
+_TIER_MATCHES = (1.0, 0.5, 0.0)
+
 _CODE_FENCE = "```"
 _BRACKETS = ("()", "[]", "{}")
 _OPENING, _CLOSING = "([{", ")]}"
@@ -33,7 +38,8 @@ class Passage:
     """A sentence of a text, or a structure that stays whole, by its place in the text.
 
     Its heading, and its label ("Caroline:") where it does not begin with it, are shown before it. ``row`` is the number
-    of its line: several sentences have one label.
+    of its line: several sentences have one label. ``match`` is how well it matches every question; None where that is
+    the question's to say.
     """
 
     start: int
@@ -41,6 +47,7 @@ class Passage:
     row: int
     heading: str = ""
     label: str = ""
+    match: float | None = None
 
     def in_full(self, text: str) -> str:
         """Return the passage of this text, after its heading and its label."""
@@ -60,11 +67,13 @@ class _Block:
 
 @lru_cache(maxsize=512)
 def part_passages(text: str) -> tuple[Passage, ...]:
-    """Return the passages of a text in order.
+    """Return the passages of a text in order; of a lesson its tiers, of which the first comes in before the others.
 
     Fenced code, a bracket until it is closed, and a line with the lines indented below it are one passage each. All
     else falls into its sentences; a line that begins with a small letter goes on with the one before it.
     """
+    if tiers := _tiers(text):
+        return tiers
     passages: list[Passage] = []
     heading = label = ""
     for row, block in enumerate(_blocks(text)):
@@ -89,6 +98,21 @@ def part_passages(text: str) -> tuple[Passage, ...]:
                 )
             )
     return tuple(passages)
+
+
+def _tiers(text: str) -> tuple[Passage, ...]:
+    """Return the tiers of a lesson: one line to choose by, when to do what and why, and the steps; none of others."""
+    sections = [*_SECTION.finditer(text)]
+    names = [section[1] for section in sections]
+    if names not in ([*LESSON_SECTIONS], [*LESSON_SECTIONS[:-1]]) or sections[0].start():
+        return ()
+    # Condition, action and rationale say nothing without one another.
+    starts = [section.start() for section in (sections[0], sections[1], *sections[4:])]
+    ends = [len(text[:end].rstrip()) for end in (*starts[1:], len(text))]
+    return tuple(
+        Passage(start=start, stop=end, row=row, match=match)
+        for row, (start, end, match) in enumerate(zip(starts, ends, _TIER_MATCHES, strict=False))
+    )
 
 
 def _own_label(line: str) -> str:

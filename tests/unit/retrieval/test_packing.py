@@ -11,6 +11,7 @@ from support.search_backends import HybridBackend, hits, near
 from memcore.backends.fusion import RankedLists
 from memcore.backends.protocol import ORGANISATION
 from memcore.config.retrieval import InjectionPoint, MemoryRetrievalConfig
+from memcore.procedural.records import LessonText, written
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.formatting import MEMORY_DIRECTIVE, format_fitting
 from memcore.retrieval.packing import SHORT_TOKENS, fit_parts
@@ -190,3 +191,29 @@ def test_the_order_given_counts_over_the_scores() -> None:
     second = scored("b", 0.9, "The printer is off. " + _IDLE * 30)
     kept, _ = fitted((first, second), budget=40)
     assert [each.entry.id for each in kept] == ["a"]
+
+
+def _lesson(name: str) -> str:
+    lesson = LessonText(
+        discovery=f"Restart {name} after its certificate was renewed.",
+        condition=f"The certificate of {name} is new, and clients still see the old one. " * 4,
+        action=f"Restart {name} on one host after the other, and look at each before the next. " * 4,
+        rationale=f"{name} reads its certificate when it starts, and never again after that. " * 4,
+        execution_steps=tuple(
+            f"Drain host {number} of {name}, restart it, wait for its health." for number in range(9)
+        ),
+        confidence=0.9,
+    )
+    return written(lesson)
+
+
+def test_of_a_lesson_its_tiers_come_in_one_after_another() -> None:
+    first, second = scored("first", 0.9, _lesson("the gateway")), scored("second", 0.88, _lesson("the mail server"))
+    tiers = ("[DISCOVERY]\nRestart", "[CONDITION]\n", "[EXECUTION]\n1.")
+    seen: list[list[list[bool]]] = []
+    for budget in (110, 380, 600, 800, 2_000):
+        shown, _ = fitted((first, second), budget=budget)
+        seen.append([[tier in each.entry.content for tier in tiers] for each in shown])
+        assert all(each.is_part is not all(in_) for each, in_ in zip(shown, seen[-1], strict=True))
+    one, two, three = [True, False, False], [True, True, False], [True, True, True]
+    assert seen == [[one], [two, one], [two, two], [three, two], [three, three]]
