@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memcore.embedding.bm25 import ENGLISH_STOP_WORDS
+from memcore.embedding.languages import ENGLISH_STOP_WORDS
 from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.documents import Pair, Passage, write_lines
 from memcore.finetune.markers import StageProgress
