@@ -107,12 +107,16 @@ class ByHand:
             fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
         fused = self._in_context(question, fused)
         fused = self._newer_first(question, fused) if asked is None else self._in_time(question, fused, cosines, asked)
+        alone = np.full(len(cosines), -np.inf)
+        alone[near] = np.clip(cosines[near], 0.0, 1.0)
+        if asked is not None:
+            alone = self._in_time(question, alone, cosines, asked)
         ranks = np.zeros(len(cosines))
         for ranked in (near, worded):
             ranks[ranked] += 1.0 / (_RRF_K + 1 + np.arange(len(ranked)))
         return {
             "bm25": worded[:DEPTH],
-            "dense": near[:DEPTH],
+            "dense": _first(alone, DEPTH),
             "rrf": _first(ranks, DEPTH),
             "weighted": _first(fused, DEPTH),
         }
