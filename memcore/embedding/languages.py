@@ -122,6 +122,9 @@ _ENDINGS = frozenset(
     """.split()  # noqa: SIM905  # see ENGLISH_STOP_WORDS
 )
 
+#: Characters of a pair.
+_PAIR = 2
+
 #: Chinese particles and question words, by character.
 _CHINESE = frozenset("的了吗呢吧啊在是有和就都也很哪谁什么怎几多少个这那")
 
@@ -148,13 +151,10 @@ class Stems:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stemmers: dict[str, Stemmer.Stemmer] = {}
-        self._stem = lru_cache(maxsize=_KEPT_STEMS * len(_BY_LANGUAGE))(self._stemmed)
+        #: The stem of a word of a language.
+        self.of = lru_cache(maxsize=_KEPT_STEMS * len(_BY_LANGUAGE))(self._of)
 
-    def of(self, word: str, language: str) -> str:
-        """Return the stem of a word."""
-        return self._stem(word, language)
-
-    def _stemmed(self, word: str, language: str) -> str:
+    def _of(self, word: str, language: str) -> str:
         # One stemmer works in one buffer.
         with self._lock:
             if language not in self._stemmers:
@@ -188,7 +188,7 @@ def telling(forms: list[tuple[str, ...]], folded: str) -> list[tuple[str, ...]]:
 
 def _is_japanese_grammar(term: str) -> bool:
     is_letter = len(term) == 1 and _HIRAGANA.match(term) is not None
-    return is_letter or term in _ENDINGS or (len(term) == len("は") * 2 and _PARTICLE.search(term) is not None)
+    return is_letter or term in _ENDINGS or (len(term) == _PAIR and _PARTICLE.search(term) is not None)
 
 
 def _is_chinese_grammar(term: str) -> bool:

@@ -42,7 +42,7 @@ def static_of(table: NDArray[np.float32], tokenizer: Tokenizer) -> Any:
     """Return the model of a table of token vectors; FineTuneDependencyError when its library is missing."""
     library = needed("sentence_transformers")
     modules = needed("sentence_transformers.sentence_transformer.modules")
-    # A copy: training writes to it, and whoever gave the table may use it again.
+    # A copy: training writes to it, and the caller may use the table again.
     module = modules.StaticEmbedding(tokenizer, embedding_weights=table.copy())
     return library.SentenceTransformer(modules=[module], device="cpu")
 

@@ -90,10 +90,19 @@ def test_what_ranks_far_behind_is_not_judged() -> None:
     assert best_evidence("peanuts", [*behind, Candidate(text="peanuts")]) == 0.0
 
 
-def test_the_day_and_the_tags_of_a_memory_are_words_of_it() -> None:
-    memory = entry("a", "it went well", tags=("speaker:Ines",))
+def test_the_day_of_a_memory_is_words_of_it() -> None:
+    memory = entry("a", "it went well with Ines")
     asked = f"What did Ines say on {memory.created_at.day} {memory.created_at:%B %Y}?"
     assert best_evidence(asked, [Candidate.of(memory, None)]) >= DEFAULT_MIN_EVIDENCE
+
+
+def test_what_a_memory_is_tagged_with_counts_as_its_words() -> None:
+    plain = entry("m", content="It closes at five.")
+    tags = plain.metadata.model_copy(update={"tags": ("canteen", "Ghent")})
+    tagged = plain.model_copy(update={"metadata": tags})
+    asked = "When does the canteen in Ghent close?"
+    assert best_evidence(asked, [Candidate.of(plain, None)]) < DEFAULT_MIN_EVIDENCE
+    assert best_evidence(asked, [Candidate.of(tagged, None)]) >= DEFAULT_MIN_EVIDENCE
 
 
 words = st.lists(st.sampled_from(["maria", "peanuts", "queue", "tuesday", "500", "rash"]), max_size=6).map(" ".join)
