@@ -1,13 +1,13 @@
 """The same rankings by a few lines of numpy, without the product's store, search and fusion.
 
-Shared with the product: the embedder, which words a text has, and what a question says of time: the range and its
-weight. Everything else is written here a second time.
+Shared with the product: the embedder, which words a text has, what a question says of time (the range and its weight),
+and which of equal candidates the store kept where it cuts. Everything else is written here a second time.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -75,6 +75,7 @@ class ByHand:
         *,
         dense_weight: float,
         has_all_words: bool,
+        kept: Collection[str] = (),
         everybody: Words | None = None,
     ) -> dict[str, list[int]]:
         """Return the first ten places of each method, best first.
@@ -84,21 +85,24 @@ class ByHand:
             vector: its vector.
             dense_weight: share of the vectors.
             has_all_words: whether words count of what only the vectors found.
+            kept: names of turns that stay, among equals, where a list is cut.
             everybody: the words over which rarity is counted; None counts over the agent's own.
         """
         cosines = self._vectors @ vector.astype(np.float64)
         words = self._bm25(question, everybody or self._own)
         few = _CANDIDATES if has_all_words else _FIRST
         asked = asked_range(question, datetime.now(UTC))
-        near, closest, worded = _first(cosines, _CANDIDATES), _first(cosines, few), _first(words, _CANDIDATES)
+        stays = np.array([turn.name in kept for turn in self._turns])
+        near, closest = _cut(cosines, _CANDIDATES, stays), _cut(cosines, few, stays)
+        worded = _cut(words, _CANDIDATES, stays)
         if asked is not None:
             # What is of the asked time is a candidate of its own.
             outside = np.array([not asked.start <= turn.at < asked.end for turn in self._turns])
             there = len(outside) - int(outside.sum())
             within, said = (np.where(outside, -np.inf, scores) for scores in (cosines, words))
-            near = _joined(cosines, near, _first(within, min(there, _CANDIDATES)))
-            closest = _joined(cosines, closest, _first(within, min(there, few)))
-            worded = _joined(words, worded, _first(said, min(there, _CANDIDATES)))
+            near = _joined(cosines, near, _cut(within, min(there, _CANDIDATES), stays))
+            closest = _joined(cosines, closest, _cut(within, min(there, few), stays))
+            worded = _joined(words, worded, _cut(said, min(there, _CANDIDATES), stays))
         worded = [at for at in worded if words[at] > 0.0]
         fused = np.full(len(cosines), -np.inf)
         for at in {*closest, *worded}:
@@ -176,6 +180,11 @@ class ByHand:
 
 def _joined(scores: _Numbers, some: Sequence[int], others: Sequence[int]) -> list[int]:
     return sorted({*some, *others}, key=lambda at: (-scores[at], -at))
+
+
+def _cut(scores: _Numbers, number: int, stays: NDArray[np.bool_]) -> list[int]:
+    chosen = np.lexsort((~stays, -scores))[:number].tolist()
+    return _joined(scores, chosen, ())
 
 
 def _first(scores: _Numbers, number: int) -> list[int]:

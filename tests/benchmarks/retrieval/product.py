@@ -127,6 +127,27 @@ def ask_all(
     return answers
 
 
+def kept_candidates(
+    stack: BenchStack, policy: Policy, company: str, corpus: Sequence[Conversation], embedder: Embedder
+) -> list[frozenset[str]]:
+    """Return the names of the turns that the store finds for each question, by words or by meaning."""
+    settings = stack.settings.model_copy(update={"company": company})
+    backend = create_worker_backend(settings, policy, embedder=embedder)
+    if not isinstance(backend, Mem0Backend):
+        raise TypeError("the backend of the stack is not mem0")
+    kept: list[frozenset[str]] = []
+    with asyncio.Runner() as runner:
+        runner.run(backend.connect())
+        for each in corpus:
+            for question in each.questions:
+                query = MemoryQuery(text=question.text, limit=DEPTH, min_evidence=0.0)
+                found = runner.run(backend.retrieve_rankings(each.agent_id, query))
+                hits = (*found.dense, *found.sparse)
+                kept.append(frozenset(str(hit.entry.metadata.source) for hit in hits))
+        runner.run(backend.disconnect())
+    return kept
+
+
 def with_memory(policy: Policy, **sections: dict[str, object]) -> Policy:
     """Return a policy with some keys of some sections of ``memory`` changed."""
     written = policy.model_dump(mode="json", exclude_unset=True)
