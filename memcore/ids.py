@@ -142,6 +142,21 @@ def application_id(*, company: str, agent_id: str, skill_id: str, cause: str) ->
     return _derive("application", company, agent_id, skill_id, cause)
 
 
+def session_key(*, company: str, agent_id: str, subject: str, session_id: str) -> str:
+    """Return the key of a session of a conversation: the same name is another session with another person."""
+    return _derive("conversation session", company, agent_id, subject, session_id)
+
+
+def turn_id(*, company: str, agent_id: str, subject: str, session_id: str, turn: str) -> str:
+    """Return the id of a turn, by the name that the engine gives it, or by its time and its texts."""
+    return _derive("turn", company, agent_id, subject, session_id, turn)
+
+
+def kept_id(*, kind: str, cause: str, place: int) -> str:
+    """Return the id of a fact, a rule or a candidate: one cause, a turn or an end, writes each once."""
+    return _derive(f"kept {kind}", cause, str(place))
+
+
 # A removal asks for the same ids in three transactions; about 1 MB when full.
 @lru_cache(maxsize=4_096)
 def history_id(memory_id: str, event: str, turn: int) -> str:

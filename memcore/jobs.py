@@ -22,6 +22,7 @@ from memcore.models.memory import (
     Key,
     MemoryStoreRequest,
     NewMetadata,
+    NoNul,
     OneLine,
     StoredKey,
     is_uuid,
@@ -114,10 +115,13 @@ class Queue(StrEnum):
     #: One agent's maintenance run; the undo of a run; the end of a session, project or task; a restore from the
     #: archive; the removal of one memory.
     MAINTENANCE = "memory.maintenance"
-    #: Traces of finished tasks, and raw experience, to be recorded; no job of this queue asks a model.
+    #: Traces of finished tasks, raw experience and turns of conversations, to be recorded; no job of this queue asks a
+    #: model.
     DISTILL = "memory.distill"
     #: Jobs that ask a language model: groups to summarise, experience to compress, lessons to draw.
     SYNTHESIS = "memory.synthesis"
+    #: Turns of conversations, and ends of sessions, about which a language model is asked.
+    EXTRACT = "memory.extract"
     #: Cycles of the skill evolver.
     SKILLS = "memory.skills"
     #: Slices of a reindex, which fills a collection for another embedder.
@@ -321,6 +325,12 @@ def _require_small(name: str, value: BaseModel) -> None:
         raise ValueError(f"{name}: must be valid Unicode text") from None
     if size > MAX_PAYLOAD_BYTES:
         raise ValueError(f"{name}: has {size} bytes as JSON; the limit is {MAX_PAYLOAD_BYTES}")
+
+
+#: Longest text of a person or an assistant in one turn, in characters.
+MAX_TURN_CHARS = 32_768
+
+TurnText = Annotated[str, StringConstraints(max_length=MAX_TURN_CHARS), NoNul]
 
 
 class StoreItem(Frozen):
@@ -617,3 +627,65 @@ class QueryPayload(_FirstVersion, task="memory.query.record", queue=Queue.CONTRO
     """
 
     queries: tuple[RecordedQuery, ...] = Field(min_length=1, max_length=MAX_QUERIES)
+
+
+class TurnPayload(_FirstVersion, task="memory.conversation.turn", queue=Queue.DISTILL):
+    """One turn of a conversation, to be recorded; no model is asked here.
+
+    Attributes:
+        agent_id: the agent that answered.
+        subject: whose memory it is (memcore.models.conversation.resolve_owner_id).
+        session_id: the session.
+        turn_id: deterministic (memcore.ids.turn_id), so that a redelivered message records it once.
+        user_text: what the person said.
+        assistant_text: what the agent answered; blank where it did not.
+        at: when the person said it.
+    """
+
+    agent_id: AgentId
+    subject: Key
+    session_id: Key
+    turn_id: Key
+    user_text: TurnText = Field(repr=False)
+    assistant_text: TurnText = Field(default="", repr=False)
+    at: BoundedTime
+
+
+class CloseSessionPayload(_FirstVersion, task="memory.conversation.close", queue=Queue.DISTILL):
+    """A session that somebody ends; its work item is made ready, and ends it.
+
+    Attributes:
+        agent_id: the agent that the person talked to.
+        subject: whose memory it is.
+        session_id: the session.
+        at: when it was ended.
+    """
+
+    agent_id: AgentId
+    subject: Key
+    session_id: Key
+    at: BoundedTime
+
+
+class ExtractPayload(_FirstVersion, task="memory.conversation.extract", queue=Queue.EXTRACT):
+    """One recorded turn about which a language model is asked.
+
+    Attributes:
+        agent_id: the agent.
+        turn_id: the turn; its row has the text.
+    """
+
+    agent_id: StoredKey
+    turn_id: StoredKey
+
+
+class EndSessionPayload(_FirstVersion, task="memory.conversation.end", queue=Queue.EXTRACT):
+    """One session that has ended, by request or because nothing was said for a while.
+
+    Attributes:
+        agent_id: the agent.
+        session_key: the session (memcore.ids.session_key).
+    """
+
+    agent_id: StoredKey
+    session_key: StoredKey

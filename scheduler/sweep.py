@@ -6,7 +6,15 @@ from datetime import datetime, timedelta
 
 from memcore import ids
 from memcore.config.policy import Policy
-from memcore.jobs import CompressPayload, Done, LessonPayload, Outcome, SweepPayload, SynthesisPayload
+from memcore.jobs import (
+    CompressPayload,
+    Done,
+    ExtractPayload,
+    LessonPayload,
+    Outcome,
+    SweepPayload,
+    SynthesisPayload,
+)
 from memcore.ledger.agents import last_slot
 from memcore.ledger.companies import Company, CompanyState
 from memcore.ledger.learning.skill_cycles import NewCycle
@@ -35,7 +43,7 @@ def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Poli
 
 
 #: Kinds of work that nobody can do without a language model: their messages would only come back.
-ASK_A_MODEL = (CompressPayload.task, LessonPayload.task, SynthesisPayload.task)
+ASK_A_MODEL = (CompressPayload.task, LessonPayload.task, SynthesisPayload.task, ExtractPayload.task)
 
 
 #: Items dispatched in one sweep at most.

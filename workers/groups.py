@@ -62,7 +62,7 @@ MAINTENANCE_RUN = WorkerGroup(
 #: Everything that waits for a model: threads, because it only waits.
 LLM = WorkerGroup(
     name="llm",
-    queues=(Queue.SYNTHESIS,),
+    queues=(Queue.SYNTHESIS, Queue.EXTRACT),
     pool="threads",
     concurrency=8,
     visibility=timedelta(minutes=65),

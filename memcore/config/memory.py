@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from memcore.config.conversation import ConversationConfig
 from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
 from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
@@ -218,6 +219,7 @@ class CompanyMemoryConfig(Frozen):
         budgets: what the language models may cost.
         approvals: how long a proposal waits for a person.
         fine_tune: where the stages of a fine-tune run.
+        conversation: what is kept of what people say.
     """
 
     backend: Literal["mem0", "composite", "inmemory"] = "mem0"
@@ -233,6 +235,7 @@ class CompanyMemoryConfig(Frozen):
     budgets: BudgetsConfig = BudgetsConfig()
     approvals: ApprovalsConfig = ApprovalsConfig()
     fine_tune: FineTuneExecutionConfig = FineTuneExecutionConfig()
+    conversation: ConversationConfig = ConversationConfig()
 
     @property
     def backends(self) -> Mapping[str, str]:

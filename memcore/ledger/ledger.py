@@ -9,6 +9,9 @@ from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
 from memcore.ledger.companies import Companies
 from memcore.ledger.consolidation_groups import ConsolidationGroups
+from memcore.ledger.conversation.memory import ConversationMemory
+from memcore.ledger.conversation.notes import CrisisLog, SessionFeedback
+from memcore.ledger.conversation.turns import Sessions, Turns
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.finetune_runs import FineTuneRuns
@@ -58,6 +61,11 @@ class Ledger:
         self.lessons = Lessons(ledger, clock=clock)
         self.skills = Skills(ledger, clock=clock)
         self.skill_cycles = SkillCycles(ledger, clock=clock)
+        self.conversation = ConversationMemory(ledger, clock=clock)
+        self.turns = Turns(ledger, clock=clock)
+        self.sessions = Sessions(ledger, clock=clock)
+        self.crises = CrisisLog(ledger, clock=clock)
+        self.feedback = SessionFeedback(ledger, clock=clock)
         self.spending = ModelSpending(ledger, clock=clock)
         self.usage = ModelUsage(ledger)
         self.org = OrgLog(ledger, clock=clock)

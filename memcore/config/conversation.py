@@ -1,0 +1,38 @@
+"""Policy keys of conversation memory: when sessions end, what is shown, and how long it is kept."""
+
+from pydantic import Field
+
+from memcore.models.base import Frozen, NotBlankStr
+
+
+class ConversationConfig(Frozen):
+    """Configure what is kept of what people say, and what an agent is shown of it.
+
+    Attributes:
+        idle_minutes: minutes without a turn after which a session ends.
+        max_rules: the most active rules of one person; older ones are archived, never deleted.
+        facts_shown: the most facts before a reply; four times as many are ranked.
+        arcs_shown: the most summaries of earlier sessions before a reply.
+        arc_days: days after which the summary of a session is no longer found by a question; the latest one always is.
+        transcript_hours: hours for which the text of turns is kept behind the end of their session.
+        archive_days: days after which facts that were replaced, and summaries of sessions, leave the memory that is
+            read; they are archived, never deleted.
+        crisis_days: days for which records of crises are kept.
+        feedback_days: days for which feedback is kept.
+        model: the model that extracts; None takes ``memory.llm.model``.
+        temperature: the sampling temperature.
+        max_tokens: the most tokens of an answer.
+    """
+
+    idle_minutes: int = Field(default=20, ge=1, le=1_440)
+    max_rules: int = Field(default=20, ge=1, le=200)
+    facts_shown: int = Field(default=5, ge=1, le=50)
+    arcs_shown: int = Field(default=2, ge=0, le=10)
+    arc_days: int = Field(default=30, ge=1)
+    transcript_hours: int = Field(default=24, ge=1)
+    archive_days: int = Field(default=180, ge=1)
+    crisis_days: int = Field(default=365, ge=1)
+    feedback_days: int = Field(default=365, ge=1)
+    model: NotBlankStr | None = None
+    temperature: float = Field(default=0.0, ge=0.0, le=2.0)
+    max_tokens: int = Field(default=1_500, ge=1)

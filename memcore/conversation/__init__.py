@@ -1,0 +1,1 @@
+"""Conversation memory: what people say to agents, kept as facts, sessions and rules."""
