@@ -373,7 +373,7 @@ class LayerCounts(Frozen):
 
 
 class CrisisLevel(StrEnum):
-    """How grave the engine's detection says that a turn is."""
+    """how serious the engine's detection says that a turn is."""
 
     CONCERN = "concern"
     HIGH = "high"

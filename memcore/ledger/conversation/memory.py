@@ -171,7 +171,7 @@ def commit_in(
     for table in (facts, rules):
         _bump(connection, table, company, owner, commit.bumped, at=at)
         _supersede(connection, table, company, owner, commit.superseded, at=at)
-    _make_room(connection, company, owner, at=at, max_rules=max_rules)
+    _keep_newest(connection, company, owner, at=at, max_rules=max_rules)
     return version
 
 
@@ -225,7 +225,7 @@ def _supersede(
         connection.execute(update(table).where(its).values(values))
 
 
-def _make_room(connection: Connection, company: str, owner: Owner, *, at: datetime, max_rules: int) -> None:
+def _keep_newest(connection: Connection, company: str, owner: Owner, *, at: datetime, max_rules: int) -> None:
     active = _owned(rules, company, owner, state=FactState.ACTIVE.value)
     newest = (rules.c.last_referenced_at.desc(), rules.c.created_at.desc(), rules.c.rule_id.desc())
     beyond = select(rules.c.rule_id).where(active).order_by(*newest).limit(MAX_PAGE).offset(max_rules)

@@ -18,7 +18,7 @@ from memcore import ids
 from memcore.jobs import EndSessionPayload, ExtractPayload, TurnPayload
 from memcore.ledger.conversation.memory import Commit, advance, change_state_in, commit_in
 from memcore.ledger.conversation.tables import candidates, sessions, turns
-from memcore.ledger.database import Row, add_new, equals, insert_for, later_of, record_of
+from memcore.ledger.database import Row, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.ledger.work_items import (
@@ -188,7 +188,7 @@ class Turns(Work[Turn]):
             _touch(connection, company, owner, payload, session_key, is_private=control is not None)
             if control is Control.FORGET:
                 dropped = _drop_held(connection, company, session_key, reason="the person asked to forget it")
-            if not self._insert(connection, {payload.turn_id: row}, [item]):
+            if not (add_items(connection, [item]) and insert_one(connection, turns, row)):
                 # Another worker has recorded it since: all of this is undone.
                 raise _RecordedMeanwhileError
             _await_end(connection, company, owner.agent_id, session_key, until=row["at"] + idle, now=now)
@@ -230,7 +230,8 @@ class Turns(Work[Turn]):
         ]
         with self._database.write() as connection:
             commit_in(connection, company, turn.owner, commit, expected=expected, at=now, max_rules=max_rules)
-            add_new(connection, candidates, sorted(rows, key=lambda row: str(row["candidate_id"])))
+            for row in sorted(rows, key=lambda row: str(row["candidate_id"])):
+                insert_one(connection, candidates, row)
             own: Row = {"outcome": dict(outcome)}
             return self._leased_in(connection, company, turn.turn_id, token, "finish", own=own)
 
