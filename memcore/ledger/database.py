@@ -127,7 +127,7 @@ def create_database_engine(url: URL) -> Engine:
             "connect_args": {"connect_timeout": int(CONNECT_TIMEOUT.total_seconds())},
         }
     with naming_extras():
-        # The drivers open no transaction by their own rules: _begin does.
+        # The drivers open no transaction by their own rules: prepare_transactions does.
         engine = create_engine(
             url, hide_parameters=True, isolation_level="AUTOCOMMIT", pool_size=KEPT_CONNECTIONS, **options
         )
@@ -136,7 +136,7 @@ def create_database_engine(url: URL) -> Engine:
         event.listen(engine, "checkout", _check_file)
     else:
         event.listen(engine, "checkout", _check_socket)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", prepare_transactions)
     return engine
 
 
@@ -171,7 +171,8 @@ def _prepare_sqlite(connection: Any, entry: ConnectionPoolEntry) -> None:
     entry.info["file"] = path, _file_at(path)
 
 
-def _begin(connection: Connection) -> None:
+def prepare_transactions(connection: Connection) -> None:
+    """Begin a transaction as the caller asked for: the drivers open none by themselves."""
     begin = connection.get_execution_options().get(_BEGIN)
     if begin is not None:
         connection.exec_driver_sql(begin)

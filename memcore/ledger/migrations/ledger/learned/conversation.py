@@ -1,5 +1,7 @@
 """Conversation memory: owners, facts, arcs, rules, sessions, turns, held candidates; crises and feedback."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
@@ -18,15 +20,15 @@ def _texts(*names: str) -> list[sa.Column[str]]:
     return [sa.Column(name, sa.String, nullable=False) for name in names]
 
 
-def _time(name: str, *, nullable: bool = False) -> "sa.Column[sa.DateTime]":
+def _time(name: str, *, nullable: bool = False) -> "sa.Column[Any]":
     return sa.Column(name, sa.DateTime(timezone=True), nullable=nullable)
 
 
-def _document(name: str) -> "sa.Column[sa.JSON]":
+def _document(name: str) -> "sa.Column[Any]":
     return sa.Column(name, sa.JSON().with_variant(postgresql.JSONB(), "postgresql"))
 
 
-def _kept() -> list["sa.Column[object]"]:
+def _kept() -> list["sa.Column[Any]"]:
     return [
         sa.Column("state", sa.String, nullable=False),
         sa.Column("superseded_by", sa.String),
@@ -37,7 +39,7 @@ def _kept() -> list["sa.Column[object]"]:
     ]
 
 
-def _vector() -> list["sa.Column[object]"]:
+def _vector() -> list["sa.Column[Any]"]:
     return [sa.Column("space", sa.String), sa.Column("vector", sa.LargeBinary)]
 
 
