@@ -1,19 +1,18 @@
 """The jobs on the wire: queues, payloads with their tasks, versions and limits; and a job's outcomes, as types."""
 
 import hashlib
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Self, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
 
-from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.conversation import CrisisLogRecord, SessionFeedbackRecord
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import (
@@ -27,9 +26,6 @@ from memcore.models.memory import (
     StoredKey,
     is_uuid,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,64 +152,6 @@ def job_owner(company: str, agent_id: str | None = None) -> str:
 def _digest(name: str) -> bytes:
     # Not hash(): Python salts it per process, and an agent would wait in another queue from every engine.
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-#: Memories that an agent may send in one burst over its shard: what a worker writes in a quarter of a second, so that
-#: other agents of the shard hardly notice.
-BURST = 64
-
-#: Memories that an agent may send over its shard in the long run, per second; no agent makes more.
-PER_SECOND = 16.0
-
-#: Memories that one process may send over the shards in one burst for its company, whatever agents they are of: what a
-#: worker writes in half a second, job by job, so that another company hardly notices.
-COMPANY_BURST = 128
-
-#: The same in the long run, per second: a quarter of what a worker writes so. What sends more is loading, and the bulk
-#: queue takes it as fast unless something else is loading too.
-COMPANY_PER_SECOND = 64.0
-
-#: Agents remembered at a time; about 2 MB. Idle agents have a full allowance, and are forgotten first.
-MAX_AGENTS = 10_000
-
-
-class StoreRateLimiter:
-    """Routes an agent above 16 memories a second, or a company above 64, to the bulk queue; thread-safe.
-
-    One process sends for one company, so this is the company's whole allowance there.
-    """
-
-    def __init__(self, *, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        # What is left of each agent's allowance, and when that was; the agent who sent last stands last.
-        self._left: dict[str, tuple[float, datetime]] = {}
-        self._company: tuple[float, datetime] | None = None
-
-    def queue(self, agent_id: str, *, count: int = 1) -> Queue:
-        """Return the queue for so many memories of an agent: its shard, or the bulk queue once too many were sent."""
-        queue = store_queue(agent_id, count=count)
-        if queue is Queue.STORE_BULK:
-            return queue
-        now = self._clock()
-        with self._lock:
-            of_agent = _refilled(self._left.pop(agent_id, None), BURST, PER_SECOND, now)
-            of_company = _refilled(self._company, COMPANY_BURST, COMPANY_PER_SECOND, now)
-            is_slow = min(of_agent, of_company) >= count
-            taken = count if is_slow else 0
-            self._left[agent_id] = (of_agent - taken, now)
-            self._company = (of_company - taken, now)
-            if len(self._left) > MAX_AGENTS:
-                del self._left[next(iter(self._left))]
-        return queue if is_slow else Queue.STORE_BULK
-
-
-def _refilled(before: "tuple[float, datetime] | None", burst: int, per_second: float, now: "datetime") -> float:
-    if before is None:
-        return float(burst)
-    left, since = before
-    # A clock that was set back gives nothing and takes nothing.
-    return min(burst, left + per_second * max(0.0, (now - since).total_seconds()))
 
 
 class BasePayload(Frozen):
@@ -689,3 +627,21 @@ class EndSessionPayload(_FirstVersion, task="memory.conversation.end", queue=Que
 
     agent_id: StoredKey
     session_key: StoredKey
+
+
+class ConversationRecordPayload(_FirstVersion, task="memory.conversation.record", queue=Queue.DISTILL):
+    """A crisis that an engine detected, or what somebody thought of a session: exactly one of them.
+
+    Attributes:
+        crisis: the record of a crisis.
+        feedback: what somebody thought.
+    """
+
+    crisis: CrisisLogRecord | None = Field(default=None, repr=False)
+    feedback: SessionFeedbackRecord | None = Field(default=None, repr=False)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.crisis is None) == (self.feedback is None):
+            raise ValueError("crisis: give it or feedback, and not both")
+        return self

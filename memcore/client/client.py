@@ -36,7 +36,7 @@ from memcore.client.results import (
     PendingJobs,
     StoreReceipt,
 )
-from memcore.client.throttling import QueueLimit, WhenFull
+from memcore.client.throttling import QueueLimit, StoreRateLimiter, WhenFull
 from memcore.clock import Clock, utc_now
 from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
@@ -54,7 +54,6 @@ from memcore.jobs import (
     RecordedQuery,
     StoreItem,
     StorePayload,
-    StoreRateLimiter,
     Use,
     UsePayload,
     job_owner,

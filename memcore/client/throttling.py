@@ -1,12 +1,15 @@
-"""Back-pressure: a limit on each queue's length."""
+"""Back-pressure: a limit on each queue's length, and the bulk queue for whoever sends too much."""
 
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
+from memcore.clock import Clock
 from memcore.errors import MemoryInputError, MemoryQueueFullError
+from memcore.jobs import Queue, store_queue
 
 #: What a client does when a queue is full: tell its caller, or wait for room.
 WhenFull = Literal["error", "block"]
@@ -90,3 +93,61 @@ class QueueLimit:
             known.room -= granted
             known.sent += granted
             return granted
+
+
+#: Memories that an agent may send in one burst over its shard: what a worker writes in a quarter of a second, so that
+#: other agents of the shard hardly notice.
+BURST = 64
+
+#: Memories that an agent may send over its shard in the long run, per second; no agent makes more.
+PER_SECOND = 16.0
+
+#: Memories that one process may send over the shards in one burst for its company, whatever agents they are of: what a
+#: worker writes in half a second, job by job, so that another company hardly notices.
+COMPANY_BURST = 128
+
+#: The same in the long run, per second: a quarter of what a worker writes so. What sends more is loading, and the bulk
+#: queue takes it as fast unless something else is loading too.
+COMPANY_PER_SECOND = 64.0
+
+#: Agents remembered at a time; about 2 MB. Idle agents have a full allowance, and are forgotten first.
+MAX_AGENTS = 10_000
+
+
+class StoreRateLimiter:
+    """Routes an agent above 16 memories a second, or a company above 64, to the bulk queue; thread-safe.
+
+    One process sends for one company, so this is the company's whole allowance there.
+    """
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        # What is left of each agent's allowance, and when that was; the agent who sent last stands last.
+        self._left: dict[str, tuple[float, datetime]] = {}
+        self._company: tuple[float, datetime] | None = None
+
+    def queue(self, agent_id: str, *, count: int = 1) -> Queue:
+        """Return the queue for so many memories of an agent: its shard, or the bulk queue once too many were sent."""
+        queue = store_queue(agent_id, count=count)
+        if queue is Queue.STORE_BULK:
+            return queue
+        now = self._clock()
+        with self._lock:
+            of_agent = _refilled(self._left.pop(agent_id, None), BURST, PER_SECOND, now)
+            of_company = _refilled(self._company, COMPANY_BURST, COMPANY_PER_SECOND, now)
+            is_slow = min(of_agent, of_company) >= count
+            taken = count if is_slow else 0
+            self._left[agent_id] = (of_agent - taken, now)
+            self._company = (of_company - taken, now)
+            if len(self._left) > MAX_AGENTS:
+                del self._left[next(iter(self._left))]
+        return queue if is_slow else Queue.STORE_BULK
+
+
+def _refilled(before: tuple[float, datetime] | None, burst: int, per_second: float, now: datetime) -> float:
+    if before is None:
+        return float(burst)
+    left, since = before
+    # A clock that was set back gives nothing and takes nothing.
+    return min(burst, left + per_second * max(0.0, (now - since).total_seconds()))

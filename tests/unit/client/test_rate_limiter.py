@@ -3,17 +3,15 @@ from datetime import timedelta
 import pytest
 from support.ledger_records import StoppedClock
 
-from memcore.jobs import (
-    BULK_ABOVE,
+from memcore.client.throttling import (
     BURST,
     COMPANY_BURST,
     COMPANY_PER_SECOND,
     MAX_AGENTS,
     PER_SECOND,
-    Queue,
     StoreRateLimiter,
-    store_queue,
 )
+from memcore.jobs import BULK_ABOVE, Queue, store_queue
 
 SHARD = store_queue("ada")
 
