@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Table, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, select, update
 
 from memcore.ledger.conversation.identity import identity_of, slot_of
 from memcore.ledger.conversation.tables import arcs, candidates, facts, owners, rules, sessions, turns
@@ -365,11 +365,20 @@ class ConversationMemory(Repository):
         return tuple(row["subject"] for row in rows)
 
     def age(self, company: str, *, before: datetime) -> int:
-        """Archive the facts that were replaced before then, and the arcs of sessions that ended before; return both."""
+        """Archive the facts that were replaced before then, and arcs of sessions that ended before; return how many.
+
+        The latest arc of an owner stays, however old: it is what an agent is shown when the person comes back.
+        """
         now, count = self._clock(), 0
         values: Row = {"state": FactState.ARCHIVED.value, "changed_at": now}
         old_fact = equals(facts, company=company, state=FactState.SUPERSEDED.value) & (facts.c.changed_at < before)
+        later = arcs.alias("later")
+        is_earlier = and_(
+            *(later.c[name] == arcs.c[name] for name in ("company", "agent_id", "subject", "state")),
+            later.c.ended_at > arcs.c.ended_at,
+        )
         old_arc = equals(arcs, company=company, state=FactState.ACTIVE.value) & (arcs.c.ended_at < before)
+        old_arc &= select(later.c.arc_id).where(is_earlier).exists()
         for table, which in ((facts, old_fact), (arcs, old_arc)):
             count += self._database.change(update(table).where(which).values(values))
         return count

@@ -252,12 +252,14 @@ def test_what_a_person_asks_to_forget_goes_at_once_and_can_come_back(ledger: Led
 
 def test_what_has_aged_is_archived_and_what_holds_stays(ledger: Ledger, clock: StoppedClock) -> None:
     write(ledger, Commit(facts=(fact("old"),), arc=arc("s-1")))
+    write(ledger, Commit(arc=arc("s-2", ended_at=DAWN + timedelta(days=1))))
     write(ledger, Commit(facts=(fact("new"),), superseded={"old": "new"}))
     assert ledger.conversation.age(COMPANY, before=DAWN) == 0
     clock.advance(timedelta(days=200))
     assert ledger.conversation.age(COMPANY, before=clock() - timedelta(days=180)) == 2
     assert [each.fact_id for each in ledger.conversation.facts(COMPANY, ADA)] == ["new"]
-    assert ledger.conversation.counts(COMPANY, ADA) == LayerCounts(semantic=1, archived=2)
+    assert [each.entry.session_id for each in ledger.conversation.arcs(COMPANY, ADA)] == ["s-2"], "the latest stays"
+    assert ledger.conversation.counts(COMPANY, ADA) == LayerCounts(semantic=1, episodic=1, archived=2)
 
 
 def test_the_text_of_turns_goes_behind_the_end_of_their_session(ledger: Ledger, clock: StoppedClock) -> None:
