@@ -2,7 +2,7 @@
 # ruff: noqa: RUF001  # letters of other scripts are meant
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from memcore.embedding.bm25 import Tokenizer, fold
@@ -36,7 +36,7 @@ _KEPT = "\ue000"
 #: The stemmer of a script that one language stands for; Latin letters have that of the text's language.
 _SCRIPTS = (("russian", re.compile("[\u0400-\u04ff]")), ("arabic", re.compile("[\u0600-\u06ff]")))
 
-#: Function words of languages whose script says which they are, folded and in one form.
+#: Function words of languages whose script says which they are, folded and in one form; then what is said in any turn.
 _FUNCTION_WORDS = frozenset(
     """
     без был была были было быть в вам вас ваш все всё вы где да для до его ее её если есть еще ещё же за здесь и из или
@@ -45,6 +45,7 @@ _FUNCTION_WORDS = frozenset(
     что чтобы эта эти это этот этого этой я тебя тебе твой твоя
     في من علي الي عن ان انا انت هو هي هم نحن هذا هذه ذلك تلك ما ماذا لا لم لن قد كان كانت يكون مع او و ثم لكن كل بعد
     قبل عند لي لك له لها لنا اني انني انه انها الذي التي هل كيف متي اين جدا ايضا حتي اذا لان
+    please pls thanks thank ok okay yes bitte danke merci gracias favor grazie obrigado obrigada пожалуйста спасибо شكرا
     """.split()  # noqa: SIM905  # a list of one word a line would be unreadable
 )
 
@@ -93,6 +94,7 @@ class Words:
         self._spaced = [word for word in self.every if not _RUN.fullmatch(word)]
         self._unspaced = frozenset(_units(self.folded))
         self._informative: dict[str, frozenset[str]] = {}
+        self._stems: dict[str, list[str]] = {}
 
     def shared_with(self, other: "Words") -> int:
         """Return how many words both have."""
@@ -104,23 +106,26 @@ class Words:
 
     def is_same_term(self, other: "Words") -> bool:
         """Return whether both are one term, in other forms at most."""
-        if self.is_blank or other.is_blank:
-            return self.folded == other.folded
-        return self.jaccard(other) == 1.0
+        return self.folded == other.folded or self.jaccard(other) == 1.0
 
     def has_term(self, term: "Words") -> bool:
         """Return whether the words of a term stand here, one after another, in other forms at most."""
         if not term.every:
             return bool(term.folded) and term.folded in self.folded
-        return not term.is_blank and any(
-            _is_in(_stemmed(term.every, language), _stemmed(self.every, language))
-            for language in _languages(self, term)
-        )
+        if term.is_blank:
+            return False
+        return any(_is_in(term.stems(language), self.stems(language)) for language in _languages(self, term))
 
     @property
     def is_blank(self) -> bool:
         """Whether it has none but function words."""
         return not self._unspaced and all(_is_idle(word, self.language) for word in self._spaced)
+
+    def stems(self, language: str) -> list[str]:
+        """Return all its words, stemmed as those of a language."""
+        if language not in self._stems:
+            self._stems[language] = _stemmed(self.every, language)
+        return self._stems[language]
 
     def informative(self, language: str) -> frozenset[str]:
         """Return its words but for function words, stemmed as those of a language."""
@@ -186,7 +191,6 @@ def _units(folded: str) -> list[str]:
     return [unit for (unit,) in said if _POINTING.isdisjoint(unit)]
 
 
-def _is_in(words: Sequence[str], text: Sequence[str]) -> bool:
-    first = words[0]
-    places = (at for at, word in enumerate(text) if word == first)
-    return any(text[at : at + len(words)] == words for at in places)
+def _is_in(words: list[str], text: list[str]) -> bool:
+    places = (at for at, word in enumerate(text) if word == words[0])
+    return words[0] in text and any(text[at : at + len(words)] == words for at in places)
