@@ -18,7 +18,7 @@ _LONE = re.compile(f"[{LONE_LETTERS}]")
 #: Parts of expressions, by the name that stands for them.
 _PARTS = {
     # Where a request may begin: at the start, after a mark, or after a word that asks.
-    "open": r"""(?:^|[.,:;!?()"。、،؛؟…–—-] ?|\b<polite>,? )""",
+    "open": r"""(?:^|[.,:;!?()"¡¿。、،؛؟…–—-] ?|\b<polite>,? )""",
     # There, or after a word that goes on with a sentence.
     "loose": r"(?:<open>|\b(?:and|but|so|also|then|und|aber|et|mais|pero|ma|mas|но) )",
     # There, or as a request in so many words. English has one form for "and forget it" and "to forget it".
@@ -94,30 +94,38 @@ MEMORY_CONTROL: Mapping[Control, re.Pattern[str]] = {
     <asked>forget,? (?:about )?(?:that|this|these|what|everything|all|anything|my|me|our|i (?:ever )?(?:said|told
         |mentioned)|the (?:last|previous|whole|conversation|part|things? (?:i|we)))\b
     \b(?:please|you to) forget it\b
+    <open>pretend (?:that )?i (?:never|didn't|did not) (?:say|said|tell|told|mention)
     <asked>(?:delete|erase|remove|clear|wipe|purge)\b<words>\b(?:you (?:know|remember|have (?:saved|stored|kept
-        |noted))|your memory|about me|i(?:'ve| have)? (?:said|told)|from memory|my (?:personal )?(?:data
+        |noted))|your memory|about me|i(?:'ve| have)? (?:just )?(?:said|told)|from memory|my (?:personal )?(?:data
         |information))\b
     <open>(?:vergiss|vergesst|vergessen sie)(?: bitte)?,? (?:das|dies|was|dass|alles|mein|unser)
+    \b(?:kannst|könntest|können|könnten) (?:du|sie) (?:bitte )?(?:das|dies|was|alles)\b<words>(?<!nicht )\bvergessen\b
     <open>l(?:ö|oe)sch(?:e|en sie)?\b<words>(?:(?:ü|ue)ber mich|von mir|weisst|wissen|ged(?:ä|ae)chtnis|gesagt
         |gespeichert|meine daten)
     <open>oublie[zs]?,? (?:ça|cela|ce que|ce qu'|tout|mon|ma|mes|que|qu')\b
+    \b(?:(?:peux|pourrais)-tu|(?:pouvez|pourriez)-vous|tu peux|vous pouvez) oublier (?:ça|cela|ce que|ce qu'|tout|mon|ma
+        |mes)\b
     <open>(?:efface|supprime)[zs]?\b<words>(?:\bsais|\bsavez|sur moi|de moi|mémoire|j'ai dit|mes données)
     <open>(?:(?:puedes|podrías|puede) olvidar|quiero que olvides?|olvid[ae](?:lo|te)?(?: de)?),? (?:eso|esto|todo
         |lo que|mis?|que)\b
     <open>(?:borr|elimin|suprim)[ae]\b<words>(?:\bsabes?\b|(?:de|sobre) mí\b|memoria|te dije|he dicho|mis datos)
     <open>(?:dimentic|scord)(?:a|hi|ati|ate)(?: di)?,? (?:quello|quanto|ciò|questo|tutto|che|il mio|la mia|i miei
         |le mie)\b
+    <open>(?:puoi|potresti|può|potrebbe) (?:dimenticare|scordare) (?:quello|quanto|ciò|questo|tutto|il mio|la mia)\b
     <open>(?:cancell|elimin)(?:a|i|ate)\b<words>(?:(?:sai|sa|sapete) di me|su di me|memoria|ho detto|i miei dati)
     <open>(?:esqueça|esquece|esqueçam)(?:-se)?(?: d?e)? (?:d?isso|d?isto|o que|tudo|que|meus?|minhas?)\b
+    <open>(?:podes?|poderia|podia)(?: por favor)? esquecer (?:isso|isto|o que|tudo|meus?|minhas?)\b
     <open>(?:apagu?|delet|exclu|remov)[aei]\b<words>(?:\bsabes?\b|(?:sobre|de) mim\b|memória|eu disse|meus dados)
     <open>забудь(?:те)?(?: об?| про)?,? (?:это|то|что|все|мо[йюеия]|моем)
+    <open>(?:можешь|можете|мог бы|могли бы)(?: ты| вы)?(?: пожалуйста)? забыть (?:это|то|что|все|об этом)
     <open>(?:удали|сотри)(?:те)?\b<words>(?:знаешь|знаете|обо мне|памят|сказал|мои данные)
-    <open>انس(?:ي|وا)? (?:ما|هذا|هذه|ذلك|كل|انني|اني|عنواني|اسمي)\b
+    <open>انس(?:ي|وا)? (?:ما|هذا|هذه|ذلك|كل ما|انني|اني|عنواني|اسمي)\b
+    (?:هل )?(?:يمكنك|ممكن|ارجو) (?:نسيان|ان تنسي?) (?:ما|هذا|هذه|ذلك|كل)
     <open>(?:احذف|امسح|ازل)ي?\b<words>(?:تعرف|عني|ذاكرتك|قلته|بياناتي)
     忘れて(?:ください|下さい|くれ|ほしい|欲しい|もらえ|いい|ね|よ| ?$|[。!])
     (?:知っている|知ってる|覚えている|覚えてる|言った|話した)こと.{0,6}(?:消して|削除して)
         |(?:私の(?:データ|情報)|記憶)を?.{0,6}(?:消して|削除して)
-    (?:^|[。!?,、;] ?|请|請|帮我|幫我|把.{0,12}|就|能不能|可以)(?:忘记|忘記|忘掉|忘了)
+    (?:^|[。!?,、;] ?|请|請|帮我|幫我|把.{0,12}|就|能不能|能|可以)(?:忘记|忘記|忘掉|忘了)
         (?:这|這|那|我|它|关于|關於|所有|一切|刚|剛|$)
     (?:删除|刪除|清除|抹掉).{0,12}(?:知道的|记住的|記住的|关于我|關於我|你的记忆|你的記憶|我说的|我說的|我的(?:数据|信息|資料))
     """
@@ -126,6 +134,14 @@ MEMORY_CONTROL: Mapping[Control, re.Pattern[str]] = {
         r"""
     <loose>(?:do not|don't|dont|never|no need to|you (?:must|should|may|can) ?not|you (?:mustn't|shouldn't
         |can't)) (?:ever )?<keep> <this>
+    <loose>(?:do not|don't|dont|never) (?:keep|make|take) (?:a |any )?(?:record|note|log|cop)(?:s|y|ies)? of <this>
+    <loose>(?:do not|don't|dont|never) (?:put|add) <this> <gap>memory\b
+    \b(?:(?:can|could|would|will) you (?:please )?not|you (?:don't|do not) (?:need|have) to
+        |make sure (?:that )?you (?:don't|do not)) <keep> <this>
+    <open>keep no (?:record|note|log|cop)(?:s|y|ies)? of\b
+    \b(?:this|that|it|none of (?:this|that))\b<gap>(?:\bnot|n't|\bnever) (?:need to |have to |to )?(?:be )?(?:saved
+        |stored|recorded|remembered|kept|logged)
+    \bkeep (?:this|that|it|everything) off the record\b
     \b(?:rather|prefer|wish) (?:that )?you (?:didn't|did not|don't|do not|not) <keep>\b
     \b(?:don't|do not|dont) want <gap>\b(?:to <keep> <this>|(?:saved|stored|recorded|remembered))
     \bwithout <keeping> (?:this|that|it|anything|any of)\b
@@ -135,23 +151,32 @@ MEMORY_CONTROL: Mapping[Control, re.Pattern[str]] = {
     <loose>(?:speicher[en]?|speichern sie|merke? dir|merken sie sich|behalte?|notiere?|notieren sie|zeichne
         |erinnere? dich)\b[^.,;!?]{0,40}\bnichts?\b
     <open>(?:das|dies|es|davon)(?: bitte| hier| alles)* nichts? (?:speichern|merken|aufzeichnen|notieren|behalten)
+    \bbitte (?:\w+ ){0,2}nichts? (?:speichern|merken|aufzeichnen|notieren)\b
+    \b(?:das|dies|davon) (?:musst|brauchst|sollst|müssen|brauchen|sollen) (?:du|sie)\b<gap>\bnichts? (?:zu )?(?:merken
+        |speichern|notieren|behalten)
     \bnicht, dass (?:du|sie)\b<gap>(?:merkst|merken|speicherst|speichern|beh(?:ä|ae)ltst|behalten|notierst)
     \b(?:soll|sollte|darf)\b<gap>\bnicht (?:gespeichert|gemerkt|aufgezeichnet|notiert|behalten)
+    \b(?:will|möchte) nicht, dass (?:das|dies|es|davon)\b<gap>\b(?:gespeichert|gemerkt|aufgezeichnet|notiert|behalten)
     \b(?:bleibt|bleibe|behalte?)\b[^.;!?]{0,10} unter uns\b
     <loose>(?:n'|ne (?:l[ea]s? )?)(?:enregistre|retien|retene|garde|sauvegarde|note|mémorise|stocke
         |conserve)[rsz]? (?:pas|rien|jamais)\b
     \bne (?:veux|souhaite|voudrais) pas que (?:tu|vous) (?:te |vous )?(?:garde|enregistre|retien|mémoris|not|sauvegard
         |stock|conserv|souven|souvien)
+    \b(?:(?:peux|pourrais)-tu|(?:pouvez|pourriez)-vous) ne (?:pas|rien) (?:enregistrer|garder|mémoriser|noter|retenir)\b
+    \bpréf(?:ère|érerais) que (?:tu|vous) (?:ne |n')(?:gard|enregistr|retien|reten|mémoris|not|sauvegard)\w+ (?:pas
+        |rien)\b
     \bsans (?:l'|le |les )?(?:enregistrer|garder|mémoriser|sauvegarder)\b|\b(?:reste|garde[rz]?)(?:-le)?(?: ça
         | cela)? entre nous\b
     <loose>no (?:(?:lo|la|te) )?(?:guard|recuerd|registr|grab|almacen|memoric|anot|apunt
         |acuerd)e[sn]?(?: de)?,? (?:esto|eso|nada|lo que|mis?|esta|este|la conversación|ningun[oa]?)\b
     <loose>no l[oa] (?:guard|recuerd|registr|grab|almacen|memoric|anot|apunt)e[sn]?\b
     \bno quiero que (?:lo |la |te )?(?:guard|recuerd|registr|grab|almacen|memoric|anot|acuerd)e[sn]?\b
+    \bprefer(?:iría|o) que no (?:lo )?(?:guard|record|recuerd|registr|grab|anot)\w+
     \bqued[ae] entre (?:nosotros|tú y yo)\b|\bsin (?:guardar|grabar|recordar)(?:lo|la| esto| nada)\b
     <loose>non (?:lo |la )?(?:salvar|salvi|ricordar|ricordi|memorizzar|memorizzi|registrar|registri|conservar|conservi
         |annotar|annoti)(?:e|ti|lo|la|telo)? ?(?:quest[oa]|quello|ciò|niente|nulla|di questo|i miei|le mie|il mio
         |la mia|$|[.!,])
+    <loose>non (?:tenere|prendere) (?:traccia|nota) di (?:quest[oa]|quello|ciò|niente|nulla)
     \bnon voglio che (?:tu |lei )?(?:lo )?(?:salvi|memorizzi|ricordi|registri|conservi|annoti)\b|\b(?:resti|resta
         |rimanga|rimane) (?:tra|fra) (?:di )?noi\b
     <loose>não (?:[oa] |se |te )?(?:guarde|salve|grave|registre|armazene|memorize|anote|lembre)[sm]?(?:-se)? (?:isso
@@ -164,11 +189,13 @@ MEMORY_CONTROL: Mapping[Control, re.Pattern[str]] = {
     \bне хо(?:чу|тел|тела)(?: бы)?,? чтобы (?:ты|вы)\b<gap>(?:запоминал|сохранял|записывал|помнил|запомнил|сохранил
         |записал)
     \bоста(?:нется|ётся) между нами\b
-    <loose>لا (?:تحفظ|تتذكر|تسجل|تخزن|تدون)(?:ي|وا)? (?:هذا|هذه|ذلك|ما|اي|شيء|شيئا|كلامي|بياناتي|المحادثة|محادثتنا)
+    <loose>لا (?:تحفظ|تتذكر|تسجل|تخزن|تدون|تحتفظ)(?:ي|وا)? (?:ب?هذا|هذه|ذلك|ما|اي|شيء|شيئا|كلامي|بياناتي|المحادثة
+        |محادثتنا)
     لا (?:اريد|ارغب)(?: منك)? ان (?:تحفظ|تتذكر|تسجل|تخزن|تدون)|\b(?:يبق[يى]|هذا) بيننا\b
     (?:保存|記録|記憶|メモ)は?(?:しないで(?!しょ|す|終|閉)|しなくて(?:も)?(?:いい|大丈夫|結構)|しちゃだめ|するな|しないように)
-    覚え(?:ないで(?!しょ|す)|ておかないで|なくて(?:も)?(?:いい|大丈夫|結構))|ここだけの話|オフレコ(?:で|に|だ)
+    覚え(?:ないで(?!しょ|す)|ておかないで|なくて(?:も)?(?:いい|大丈夫|結構))|記録に残さないで|ここだけの話|オフレコ(?:で|に|だ)
     (?:不要|别|別|不用|不必|请勿|請勿|不准)再?(?:保存|储存|儲存|存储|记住|記住|记录|記錄|记下|記下|记得|記得|留存)(?!文件|文档|图片|檔案)
+    (?:不要|别|別)(?:把|将|將).{1,8}(?:存|记|記|保存|记录|記錄)
     不(?:想|希望)(?:让|要|讓)?你(?:保存|储存|记住|記住|记录|記錄|记得)|我们之间的秘密|我們之間的秘密
     """
     ),

@@ -299,8 +299,8 @@ UNSAFE = [
 
 @pytest.mark.parametrize("quote", UNSAFE)
 def test_a_request_to_skip_what_keeps_people_safe_is_dropped_whatever_the_model_says(quote: str) -> None:
-    for candidate in (rule(quote), rule(quote, says="Be quick")):
-        left = after_policy(candidate, decided(), user_text=quote)
+    for candidate in (rule(quote), rule(quote, says="Be quick"), rule("be quick", says=quote)):
+        left = after_policy(candidate, decided(), user_text=f"{quote}, be quick")
         assert (left.decision, left.guard, left.safety_conflict) == (DROP, "safety_conflict", True)
 
 

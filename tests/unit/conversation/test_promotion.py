@@ -141,7 +141,7 @@ def test_what_an_earlier_session_held_counts_with_one_turn(decision: WriteDecisi
     one = [fact("f", decision=decision)]
     assert names(kept(one, said, before=[fact("old", turn=-9)]).semantic) == [{"f"}]
     assert names(kept(one, said, before=[fact("old", "my cat purrs", "cat")]).semantic) == []
-    assert names(kept(one, said, before=[rule("old", "my boss shouts")]).semantic) == []
+    assert names(kept(one, said, before=[rule("old", "my boss shouts", "My boss shouts")]).semantic) == []
 
 
 def test_of_what_needs_no_repetition_a_turn_must_still_tell_by_its_text() -> None:
@@ -214,18 +214,18 @@ def test_facts_are_one_where_object_and_words_are(
     assert names(kept(candidates).semantic) == ([{"a", "b"}] if together else [])
 
 
-def test_a_cluster_grows_by_way_of_others() -> None:
-    # The first and the last share two words of six: they meet in the second.
-    quotes = ("boss shouts loudly often", "boss shouts loudly unfair rude", "boss shouts unfair rude")
+@pytest.mark.parametrize("turns", list(permutations(range(4))))
+def test_a_cluster_grows_by_way_of_others(turns: Sequence[int]) -> None:
+    # Each shares half of its words with its neighbours, and the first one nothing with the last.
+    quotes = ("boss shouts", "boss shouts, unfair, rude", "unfair, rude", "unfair, rude, cold, cruel")
     chain = [
-        fact(f"f{n}", quote, f"boss{'es' * (n % 2)}", turn=n, predicate=f"P{'ABC'[n]}")
-        for n, quote in enumerate(quotes)
+        fact(f"f{n}", quote, "boss" if n % 2 else "the boss", turn=turn, predicate=f"P{'ABCD'[n]}")
+        for n, (quote, turn) in enumerate(zip(quotes, turns, strict=True))
     ]
-    for order in permutations(chain):
-        done = kept(order)
-        assert names(done.semantic) == [{"f0", "f1", "f2"}]
-        assert done.semantic[0].support == 3
-    assert names(kept([chain[0], chain[2]]).semantic) == []
+    done = kept(chain)
+    assert names(done.semantic) == [{"f0", "f1", "f2", "f3"}]
+    assert done.semantic[0].support == 4
+    assert names(kept([chain[0], chain[3]]).semantic) == []
 
 
 def test_what_was_said_last_stands_for_a_cluster() -> None:
