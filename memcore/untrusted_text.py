@@ -1,4 +1,4 @@
-"""Fences around text that others wrote, so that a model takes it for data and never for instructions."""
+"""Text that others wrote: fences, so that a model takes it for data and never for instructions; secrets in it."""
 
 import re
 from collections.abc import Mapping
@@ -16,6 +16,35 @@ _PLAIN = re.compile(r"[\w .:-]*", re.ASCII)
 
 # Every character that Unicode calls a form of "<": no tag begins without one of them.
 _OPENERS = re.compile("[<\ufe64\uff1c]")
+
+_HIDDEN = "***"
+
+#: A password in a URL.
+_IN_URL = re.compile(r"://[^\s/@]+@")
+
+#: "Authorization: Bearer x", "Basic x".
+_BEARER = re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE)
+
+#: "api_key=x", "password: x", also as JSON writes it.
+_NAMED = re.compile(
+    r"([\w-]*(?:password|passwd|pwd|secret|token|api[_-]?key|credential|authorization)s?[\"']?\s*[:=]\s*)"
+    r"(\"[^\"]*\"?|'[^']*'?|[^\s,;&]+)",
+    re.IGNORECASE,
+)
+
+_MAIL_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
+
+#: A key that stands alone: 32 or more letters and digits without a break, a digit among them. Paths are no keys.
+_KEY = re.compile(r"(?=[A-Za-z+_=-]*\d)[A-Za-z0-9+_=-]{32,}")
+
+#: In this order: what follows "Bearer" is hidden before the name in front of it hides that word alone.
+_SHOWN = (
+    (_IN_URL, f"://{_HIDDEN}@"),
+    (_BEARER, rf"\1 {_HIDDEN}"),
+    (_NAMED, rf"\1{_HIDDEN}"),
+    (_MAIL_ADDRESS, _HIDDEN),
+    (_KEY, _HIDDEN),
+)
 
 
 def wrap_untrusted(tag: str, text: str, *, attributes: Mapping[str, str] | None = None) -> str:
@@ -71,3 +100,18 @@ def _quoted(name: str, value: str) -> str:
 def _check(field: str, name: str) -> None:
     if not _TAG.fullmatch(name):
         raise MemoryInputError(field, "must be 2 to 64 lower-case letters and hyphens, a letter first and last")
+
+
+def without_secrets(line: str) -> str:
+    """Return a line with stars for what looks secret in it: passwords, keys, and mail addresses."""
+    for secret, shown in _SHOWN:
+        line = secret.sub(shown, line)
+    return line
+
+
+def holds_secret(text: str) -> bool:
+    """Return whether a password or a key seems to stand in what a person says.
+
+    A mail address is none here, and "basic" is a word like any other.
+    """
+    return any(secret.search(text) for secret in (_IN_URL, _NAMED, _KEY))

@@ -36,6 +36,7 @@ from memcore.models.memory import (
     NoNul,
 )
 from memcore.records import LESSON_KEY, Lineage, MemoryRecord
+from memcore.untrusted_text import without_secrets
 
 #: The tag of a lesson that comes from a success.
 SUCCESS_TAG = "success-derived"
@@ -289,35 +290,12 @@ MAX_ERROR_CHARS = 200
 #: What is read at all, so that a message of megabytes costs no more than any other.
 _READ_CHARS = 2_000
 
-_HIDDEN = "***"
-
-_SECRETS = (
-    # A password in a URL.
-    (re.compile(r"://[^\s/@]+@"), f"://{_HIDDEN}@"),
-    # "Authorization: Bearer x", "Basic x".
-    (re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE), rf"\1 {_HIDDEN}"),
-    # "api_key=x", "password: x", also as JSON writes it.
-    (
-        re.compile(
-            r"([\w-]*(?:password|passwd|pwd|secret|token|api[_-]?key|credential|authorization)s?[\"']?\s*[:=]\s*)"
-            r"(\"[^\"]*\"?|'[^']*'?|[^\s,;&]+)",
-            re.IGNORECASE,
-        ),
-        rf"\1{_HIDDEN}",
-    ),
-    # A mail address.
-    (re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+"), _HIDDEN),
-    # A key that stands alone: 32 or more letters and digits without a break, a digit among them. Paths are no keys.
-    (re.compile(r"(?=[A-Za-z+_=-]*\d)[A-Za-z0-9+_=-]{32,}"), _HIDDEN),
-)
-
 
 def sanitised(message: str) -> str:
     """Return the message as one line of at most 200 characters, without control characters and apparent secrets."""
     line = " ".join(message[:_READ_CHARS].split())
     line = "".join(letter for letter in line if unicodedata.category(letter) not in {"Cc", "Cf", "Cs"})
-    for secret, shown in _SECRETS:
-        line = secret.sub(shown, line)
+    line = without_secrets(line)
     return line if len(line) <= MAX_ERROR_CHARS else f"{line[: MAX_ERROR_CHARS - 1]}…"
 
 
