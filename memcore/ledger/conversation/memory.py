@@ -310,12 +310,32 @@ class ConversationMemory(Repository):
         found = self._database.row(select(facts).where(_owned(facts, company, owner, fact_id=fact_id)))
         return None if found is None else _entry(Fact, found)
 
-    def find_fact(self, company: str, fact_id: str) -> tuple[Owner, Fact] | None:
-        """Return a fact of any owner of a company, for the person who asks why; None where there is none."""
-        found = self._database.row(select(facts).where(equals(facts, company=company, fact_id=fact_id)))
-        if found is None:
-            return None
-        return Owner(agent_id=found["agent_id"], subject=found["subject"]), _entry(Fact, found)
+    def listed_arcs(
+        self,
+        company: str,
+        owner: Owner,
+        *,
+        states: Collection[FactState] = (FactState.ACTIVE,),
+        after: str = "",
+        limit: int = MAX_PAGE,
+    ) -> tuple[Arc, ...]:
+        """Return a page of arcs by their sessions, without vectors."""
+        return self._listed(Arc, arcs, company, owner, states, after=after, limit=limit)
+
+    def find(self, company: str, key: str) -> tuple[tuple[Owner, Fact | ProfileRule | Arc], ...]:
+        """Return what has this id, of any owner of a company, for the person who asks why.
+
+        An arc has the id of its session, and sessions of several people may share a name.
+        """
+        found: list[tuple[Owner, Fact | ProfileRule | Arc]] = []
+        models: tuple[tuple[Table, type[Fact | ProfileRule | Arc]], ...]
+        models = ((facts, Fact), (rules, ProfileRule), (arcs, Arc))
+        for table, model in models:
+            its = equals(table, company=company) & (table.c[_IDS[table]] == key)
+            query = select(table).where(its).order_by(table.c.agent_id, table.c.subject).limit(MAX_PAGE)
+            rows = self._database.rows(query)
+            found += ((Owner(agent_id=row["agent_id"], subject=row["subject"]), _entry(model, row)) for row in rows)
+        return tuple(found)
 
     def change_state(
         self,
@@ -335,8 +355,9 @@ class ConversationMemory(Repository):
             return count
 
     def reembed(self, company: str, owner: Owner, vectors: Mapping[str, Embedded]) -> None:
-        """Give facts and arcs new vectors, as another embedder makes them; nothing else changes."""
+        """Give facts and arcs new vectors, as another embedder makes them; the version moves on."""
         with self._database.write() as connection:
+            advance(connection, company, owner, at=self._clock())
             for key, embedded in sorted(vectors.items()):
                 for table in (facts, arcs):
                     its = _owned(table, company, owner) & (table.c[_IDS[table]] == key)
@@ -365,14 +386,31 @@ class ConversationMemory(Repository):
         return tuple(row["subject"] for row in rows)
 
     def age(self, company: str, *, before: datetime) -> int:
-        """Archive the facts that were replaced before then, and the arcs of sessions that ended before; return both."""
-        now, count = self._clock(), 0
-        values: Row = {"state": FactState.ARCHIVED.value, "changed_at": now}
+        """Archive the facts that were replaced before then, and the arcs of sessions that ended before; return both.
+
+        The latest arc of an owner stays, whatever its age: it is what the next session begins with.
+        """
+        values: Row = {"state": FactState.ARCHIVED.value, "changed_at": self._clock()}
         old_fact = equals(facts, company=company, state=FactState.SUPERSEDED.value) & (facts.c.changed_at < before)
+        newer = arcs.alias()
+        has_newer = select(newer.c.arc_id).where(
+            newer.c.company == arcs.c.company,
+            newer.c.agent_id == arcs.c.agent_id,
+            newer.c.subject == arcs.c.subject,
+            newer.c.state == FactState.ACTIVE.value,
+            newer.c.ended_at > arcs.c.ended_at,
+        )
         old_arc = equals(arcs, company=company, state=FactState.ACTIVE.value) & (arcs.c.ended_at < before)
-        for table, which in ((facts, old_fact), (arcs, old_arc)):
-            count += self._database.change(update(table).where(which).values(values))
-        return count
+        old_arc &= has_newer.exists()
+        with self._database.write() as connection:
+            # Whoever keeps an owner's memory must read it again; owners are locked before what they own.
+            has_old = (arcs.c.agent_id == owners.c.agent_id) & (arcs.c.subject == owners.c.subject) & old_arc
+            its = equals(owners, company=company) & select(arcs.c.arc_id).where(has_old).exists()
+            connection.execute(update(owners).where(its).values(version=owners.c.version + 1))
+            return sum(
+                connection.execute(update(table).where(which).values(values)).rowcount
+                for table, which in ((facts, old_fact), (arcs, old_arc))
+            )
 
     def _open(self, table: Table, which: ColumnElement[bool]) -> int:
         query = select(func.count()).select_from(table).join(work_items, work_items.c.company == table.c.company)
