@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Literal, Required, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from memcore.models.base import Frozen
 from memcore.models.conversation import Arc, Fact, ProfileRule
@@ -29,54 +29,78 @@ PERSON_DIRECTIVE = (
 )
 
 
-class WorkingMemoryEntry(TypedDict, total=False):
-    """A fact, a rule or a session, as an engine keeps it among its working memory.
+class _Dated(TypedDict):
+    """What all entries have.
 
     Attributes:
-        type: the layer: ``semantic``, ``procedural`` or ``episodic``.
         id: the fact's or the rule's, or the session's.
         date: the day it is from, as ``2026-05-01``.
         again: the day on which it was last said, where that is another one.
-        category, subject, predicate, object: a fact's.
-        evidence_quote: the person's own words that say it; of a fact and a rule.
-        rule: what to do.
-        summary: what a session was about.
     """
 
-    type: Required[Literal["semantic", "procedural", "episodic"]]
-    id: Required[str]
-    date: Required[str]
-    again: str
+    id: str
+    date: str
+    again: NotRequired[str]
+
+
+class SemanticWorkingMemoryEntry(_Dated):
+    """A fact: who, the relation and to what, and the person's own words."""
+
+    type: Literal["semantic"]
     category: str
     subject: str
     predicate: str
     object: str
     evidence_quote: str
+
+
+class ProceduralWorkingMemoryEntry(_Dated):
+    """A rule of how to answer, and the person's own words."""
+
+    type: Literal["procedural"]
     rule: str
+    evidence_quote: str
+
+
+class EpisodicWorkingMemoryEntry(_Dated):
+    """A session that has ended, and what it was about."""
+
+    type: Literal["episodic"]
     summary: str
+
+
+#: What an engine keeps among its working memory.
+WorkingMemoryEntry = SemanticWorkingMemoryEntry | ProceduralWorkingMemoryEntry | EpisodicWorkingMemoryEntry
 
 
 def entry_of(kept: Fact | ProfileRule | Arc) -> WorkingMemoryEntry:
     """Return a fact, a rule or the summary of a session as an entry."""
-    date, again = day_of(kept.created_at), day_of(kept.last_referenced_at)
-    if isinstance(kept, Arc):
-        date = day_of(kept.ended_at)
-        return WorkingMemoryEntry(type="episodic", id=kept.session_id, date=date, summary=kept.summary)
-    if isinstance(kept, ProfileRule):
-        quote = kept.quotes[0] if kept.quotes else ""
-        made = WorkingMemoryEntry(type="procedural", id=kept.rule_id, date=date, rule=kept.rule, evidence_quote=quote)
-    else:
-        made = WorkingMemoryEntry(
-            type="semantic",
-            id=kept.fact_id,
-            date=date,
-            category=kept.category.value,
-            subject=kept.subject,
-            predicate=kept.predicate,
-            object=kept.object,
-            evidence_quote=kept.evidence_quote,
-        )
-    if again > date:
+    made: WorkingMemoryEntry
+    match kept:
+        case Fact():
+            made = SemanticWorkingMemoryEntry(
+                type="semantic",
+                id=kept.fact_id,
+                date=day_of(kept.created_at),
+                category=kept.category.value,
+                subject=kept.subject,
+                predicate=kept.predicate,
+                object=kept.object,
+                evidence_quote=kept.evidence_quote,
+            )
+        case ProfileRule():
+            made = ProceduralWorkingMemoryEntry(
+                type="procedural",
+                id=kept.rule_id,
+                date=day_of(kept.created_at),
+                rule=kept.rule,
+                evidence_quote=kept.quotes[0] if kept.quotes else "",
+            )
+        case Arc():
+            date = day_of(kept.ended_at)
+            return EpisodicWorkingMemoryEntry(type="episodic", id=kept.session_id, date=date, summary=kept.summary)
+    again = day_of(kept.last_referenced_at)
+    if again > made["date"]:
         made["again"] = again
     return made
 
@@ -94,7 +118,7 @@ def format_working_memory_entries(entries: Iterable[WorkingMemoryEntry]) -> str:
 def _line(entry: WorkingMemoryEntry) -> str:
     match entry["type"]:
         case "semantic":
-            said = " ".join(entry[name] for name in ("subject", "predicate", "object"))
+            said = " ".join((entry["subject"], entry["predicate"], entry["object"]))
             line = f'[{entry["category"]}] {said} — "{entry["evidence_quote"]}"'
         case "procedural":
             line = f"[rule] {entry['rule']}"

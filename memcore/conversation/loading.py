@@ -112,10 +112,9 @@ class Index:
 
 
 def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
     # A text without meaning to the model has the zero vector, which is near nothing.
-    unit: NDArray[np.float32] = rows / np.where(lengths > 0.0, lengths, 1.0).astype(np.float32)
-    return unit
+    return (rows / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +216,8 @@ class TurnLoader:
             return TurnContext(reasons=(LoadReason.RECALL_OFF,), token_budget=token_budget)
         since = self._clock() - timedelta(days=self._config.arc_days)
         recent = {place for place, arc in enumerate(loaded.arcs) if arc.ended_at >= since}
-        embedded, reasons = None, ()
+        embedded: Embedded | None = None
+        reasons: tuple[LoadReason, ...] = ()
         if text.strip() and (loaded.facts or (recent and self._config.arcs_shown)):
             embedded, reasons = await self._embedded(owner, text, open_backend)
         latest = max(loaded.arcs, key=lambda arc: arc.ended_at, default=None) if is_first else None

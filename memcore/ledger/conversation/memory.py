@@ -327,15 +327,11 @@ class ConversationMemory(Repository):
 
         An arc has the id of its session, and sessions of several people may share a name.
         """
-        found: list[tuple[Owner, Fact | ProfileRule | Arc]] = []
-        models: tuple[tuple[Table, type[Fact | ProfileRule | Arc]], ...]
-        models = ((facts, Fact), (rules, ProfileRule), (arcs, Arc))
-        for table, model in models:
-            its = equals(table, company=company) & (table.c[_IDS[table]] == key)
-            query = select(table).where(its).order_by(table.c.agent_id, table.c.subject).limit(MAX_PAGE)
-            rows = self._database.rows(query)
-            found += ((Owner(agent_id=row["agent_id"], subject=row["subject"]), _entry(model, row)) for row in rows)
-        return tuple(found)
+        return (
+            *self._found(Fact, facts, company, key),
+            *self._found(ProfileRule, rules, company, key),
+            *self._found(Arc, arcs, company, key),
+        )
 
     def change_state(
         self,
@@ -415,6 +411,11 @@ class ConversationMemory(Repository):
     def _open(self, table: Table, which: ColumnElement[bool]) -> int:
         query = select(func.count()).select_from(table).join(work_items, work_items.c.company == table.c.company)
         return int(self._database.value(query.where(which, OPEN_WORK)) or 0)
+
+    def _found(self, model: type[_Entry], table: Table, company: str, key: str) -> tuple[tuple[Owner, _Entry], ...]:
+        query = select(table).where(equals(table, company=company) & (table.c[_IDS[table]] == key))
+        rows = self._database.rows(query.order_by(table.c.agent_id, table.c.subject).limit(MAX_PAGE))
+        return tuple((Owner(agent_id=row["agent_id"], subject=row["subject"]), _entry(model, row)) for row in rows)
 
     def _listed(
         self,
