@@ -12,7 +12,18 @@ from memcore.errors import MemoryEmbeddingError
 from memcore.jobs import TurnPayload
 from memcore.ledger.conversation.memory import Commit, Embedded
 from memcore.ledger.ledger import Ledger
-from memcore.models.conversation import Arc, Fact, FactCategory, Owner, ProfileRule
+from memcore.models.conversation import (
+    Arc,
+    Decision,
+    Fact,
+    FactCategory,
+    HeldCandidate,
+    Lane,
+    Owner,
+    ProfileRule,
+    SemanticCandidate,
+    WriteDecision,
+)
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import COMPANY
 from support.vector_backend import VectorInMemory
@@ -98,13 +109,15 @@ def keep(
     return version
 
 
-def begin(ledger: Ledger, whose: Owner, session_id: str, *, at: datetime, text: str = "hello") -> str:
+def begin(
+    ledger: Ledger, whose: Owner, session_id: str, *, at: datetime, text: str = "hello", company: str = COMPANY
+) -> str:
     """Record a turn of a session, and return the session's key."""
     turn_id = ids.turn_id(
-        company=COMPANY, agent_id=whose.agent_id, subject=whose.subject, session_id=session_id, turn=text
+        company=company, agent_id=whose.agent_id, subject=whose.subject, session_id=session_id, turn=text
     )
     payload = TurnPayload(
-        company=COMPANY,
+        company=company,
         agent_id=whose.agent_id,
         subject=whose.subject,
         session_id=session_id,
@@ -113,7 +126,34 @@ def begin(ledger: Ledger, whose: Owner, session_id: str, *, at: datetime, text: 
         at=at,
     )
     ledger.turns.record(payload, idle=timedelta(minutes=20))
-    return ids.session_key(company=COMPANY, session_id=session_id, **whose.model_dump())
+    return ids.session_key(company=company, session_id=session_id, **whose.model_dump())
+
+
+def hold(
+    ledger: Ledger, whose: Owner, session_id: str, quote: str, *, at: datetime, company: str = COMPANY
+) -> HeldCandidate:
+    """Hold a fact back until the end of a session, as a turn of it does."""
+    begin(ledger, whose, session_id, at=at, text=quote, company=company)
+    key = ids.session_key(company=company, session_id=session_id, **whose.model_dump())
+    found = next(each for each in ledger.turns.of_session(company, key) if each.user_text == quote)
+    turn = ledger.turns.claim(company, found.turn_id, lease=timedelta(minutes=5))
+    assert turn is not None
+    assert turn.token is not None
+    held = HeldCandidate(
+        candidate_id=ids.kept_id(kind="candidate", cause=turn.turn_id, place=0),
+        lane=Lane.SEMANTIC,
+        candidate=SemanticCandidate(
+            category=FactCategory.MOOD, subject="User", predicate="FEELS", object="low", evidence_quote=quote
+        ),
+        decision=Decision(
+            decision=WriteDecision.REQUIRE_REPETITION, reason="said once", confidence="low", policy_version="test"
+        ),
+        turn_id=turn.turn_id,
+        created_at=at,
+    )
+    version = ledger.conversation.state(company, whose).version
+    ledger.turns.settle(turn, company, turn.token, Commit(), [held], {}, expected=version, max_rules=20)
+    return held
 
 
 class EmbeddingBackend(VectorInMemory):

@@ -222,5 +222,7 @@ def _standing(kept: Fact | ProfileRule | Arc) -> str:
             return f"forgotten {since}: somebody asked for it"
         case FactState.ARCHIVED if kept.superseded_by == EVICTION:
             return f"archived {since}: newer rules took its place"
+        case FactState.ARCHIVED if kept.superseded_by:
+            return f"archived {since}: {kept.superseded_by} had replaced it"
         case FactState.ARCHIVED:
-            return f"archived {since}: it was old"
+            return f"archived {since}: its session was long ago"
