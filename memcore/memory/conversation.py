@@ -4,10 +4,13 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
+from pydantic import TypeAdapter
+
 from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
 from memcore.models.base import naming_fields
 from memcore.models.conversation import LayerCounts, Owner, resolve_owner_id
+from memcore.models.memory import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +29,14 @@ LedgerFactory: TypeAlias = "Callable[[], Ledger]"
 #: Tokens of what is remembered of a person, where the engine names no other budget.
 TOKEN_BUDGET = 1_000
 
+_KEY: TypeAdapter[str] = TypeAdapter(Key)
+
 
 def checked_owner(agent_id: str, user_id: str | None, session_id: str | None) -> Owner:
     """Return whose memory it is: the user's, or else the session's. Raises MemoryInputError."""
     subject = resolve_owner_id(user_id=user_id, session_id=session_id)
+    with naming_fields(name="user_id" if user_id is not None else "session_id"):
+        subject = _KEY.validate_python(subject)
     with naming_fields():
         return Owner(agent_id=agent_id, subject=subject)
 
