@@ -69,6 +69,12 @@ if TYPE_CHECKING:
     from .config.retrieval import MemoryRetrievalConfig as MemoryRetrievalConfig
     from .config.retrieval import SelfEditingMemoryConfig as SelfEditingMemoryConfig
     from .config.settings import Settings as Settings
+    from .conversation.entries import EpisodicWorkingMemoryEntry as EpisodicWorkingMemoryEntry
+    from .conversation.entries import LoadReason as LoadReason
+    from .conversation.entries import ProceduralWorkingMemoryEntry as ProceduralWorkingMemoryEntry
+    from .conversation.entries import SemanticWorkingMemoryEntry as SemanticWorkingMemoryEntry
+    from .conversation.entries import TurnContext as TurnContext
+    from .conversation.entries import format_working_memory_entries as format_working_memory_entries
     from .distillation import DistillationRequest as DistillationRequest
     from .distillation import MemoryToolName as MemoryToolName
     from .embedding.factory import create_embedder as create_embedder
@@ -160,6 +166,11 @@ if TYPE_CHECKING:
     from .models.archival import ArchivalMode as ArchivalMode
     from .models.archival import ArchivalModeAssignment as ArchivalModeAssignment
     from .models.archival import ConsolidationResult as ConsolidationResult
+    from .models.conversation import Arc as Arc
+    from .models.conversation import Fact as Fact
+    from .models.conversation import LayerCounts as LayerCounts
+    from .models.conversation import ProfileRule as ProfileRule
+    from .models.conversation import resolve_owner_id as resolve_owner_id
     from .models.execution import ChatMessage as ChatMessage
     from .models.execution import ExecutionTrace as ExecutionTrace
     from .models.execution import MessageRole as MessageRole

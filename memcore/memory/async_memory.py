@@ -1,10 +1,12 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
+import asyncio
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Self, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
+from memcore.memory.conversation import TOKEN_BUDGET, ConversationReader, checked_owner, required
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
 from memcore.memory.memory import Memory
 from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
@@ -13,6 +15,7 @@ from memcore.models.memory import MemoryEntry
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.conversation.entries import TurnContext
     from memcore.models.execution import ChatMessage
 
 
@@ -29,12 +32,20 @@ class AsyncMemory:
     loop.
     """
 
-    def __init__(self, client: AsyncMemoryClient, *, open_backend: BackendFactory, policy: "Policy") -> None:
+    def __init__(
+        self,
+        client: AsyncMemoryClient,
+        *,
+        open_backend: BackendFactory,
+        policy: "Policy",
+        conversation: ConversationReader | None = None,
+    ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
-        self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy)
+        self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy, conversation=conversation)
         self._run = client._run  # noqa: SLF001  # the threads are the client's
         self._reader = Reader(client.blocking, open_backend, policy)
+        self._conversation = conversation
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -45,7 +56,13 @@ class AsyncMemory:
     def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
         """Return the memory of the stack that the settings describe."""
         client = AsyncMemoryClient.from_settings(settings)
-        return cls(client, open_backend=lambda: open_shared_backend(settings, policy), policy=policy)
+        conversation = ConversationReader.from_settings(settings, policy)
+        return cls(
+            client,
+            open_backend=lambda: open_shared_backend(settings, policy),
+            policy=policy,
+            conversation=conversation,
+        )
 
     @property
     def client(self) -> AsyncMemoryClient:
@@ -56,6 +73,8 @@ class AsyncMemory:
     store_many = awaited(Memory.store_many)
     distill = awaited(Memory.distill)
     applied = awaited(Memory.applied)
+    set_recall = awaited(Memory.set_recall)
+    conversation_status = awaited(Memory.conversation_status)
 
     async def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
@@ -73,6 +92,25 @@ class AsyncMemory:
         strategy = (await self._reader.open()).strategy
         return await strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
 
+    async def load_turn(
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        token_budget: int = TOKEN_BUDGET,
+        is_first_turn: bool | None = None,
+    ) -> "TurnContext":
+        return await required(self._conversation).load_turn(
+            self._reader,
+            checked_owner(agent_id, user_id, session_id),
+            text,
+            session_id=session_id,
+            token_budget=token_budget,
+            is_first_turn=is_first_turn,
+        )
+
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)
         return tuple([status async for status in ended])
@@ -82,6 +120,8 @@ class AsyncMemory:
         try:
             await self._reader.close()
         finally:
+            if self._conversation is not None:
+                await asyncio.to_thread(self._conversation.close)
             await self._client.close()
 
     async def __aenter__(self) -> Self:

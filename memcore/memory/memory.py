@@ -10,6 +10,7 @@ from memcore.client.client import MemoryClient
 from memcore.client.results import AppliedReceipt, DistillReceipt, JobStatus, StoreReceipt
 from memcore.event_loop import LoopThread
 from memcore.jobs import ApplicationOutcome
+from memcore.memory.conversation import TOKEN_BUDGET, ConversationReader, checked_owner, required
 from memcore.memory.fields import (
     WAIT_SECONDS,
     Jobs,
@@ -23,12 +24,14 @@ from memcore.memory.fields import (
     with_fields,
 )
 from memcore.memory.reader import BackendFactory, Opened, Reader, load_environment, open_shared_backend
+from memcore.models.conversation import LayerCounts
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.conversation.entries import TurnContext
     from memcore.models.execution import ChatMessage
 
 
@@ -58,12 +61,21 @@ class Memory:
         client: sends what is written; closed with this object.
         open_backend: makes the backend that is read from; called with the first read, and again after ``close``.
         policy: says how memories are prepared for a prompt.
+        conversation: reads what is remembered of people; closed with this object. None where nobody asks for it.
     """
 
-    def __init__(self, client: MemoryClient, *, open_backend: BackendFactory, policy: "Policy") -> None:
+    def __init__(
+        self,
+        client: MemoryClient,
+        *,
+        open_backend: BackendFactory,
+        policy: "Policy",
+        conversation: ConversationReader | None = None,
+    ) -> None:
         self._client = client
         self._open_backend = open_backend
         self._policy = policy
+        self._conversation = conversation
         self._reading: _Reading | None = None
         self._changed = threading.Condition()
 
@@ -83,7 +95,13 @@ class Memory:
     def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
         """Return the memory of the stack that the settings describe."""
         client = MemoryClient.from_settings(settings)
-        return cls(client, open_backend=lambda: open_shared_backend(settings, policy), policy=policy)
+        conversation = ConversationReader.from_settings(settings, policy)
+        return cls(
+            client,
+            open_backend=lambda: open_shared_backend(settings, policy),
+            policy=policy,
+            conversation=conversation,
+        )
 
     @property
     def client(self) -> MemoryClient:
@@ -162,6 +180,56 @@ class Memory:
             lambda opened: opened.strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
         )
 
+    def load_turn(
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        token_budget: int = TOKEN_BUDGET,
+        is_first_turn: bool | None = None,
+    ) -> "TurnContext":
+        """Return what is remembered of the person that an agent talks to, before it answers ``text``.
+
+        The person is the user, or the session where no user is named. ``messages()`` of what comes back stands between
+        the system prompt and the turn. With a session, its first turn is told from the others by what was recorded of
+        it; an engine that knows better says ``is_first_turn``: that turn is shown the summary of the session before.
+
+        Raises:
+            MemoryInputError: an id breaks a limit, or neither user nor session is given.
+            MemoryConnectionError: the ledger cannot be reached. A store or an embedder that fails is done without:
+                words alone are compared then, and ``reasons`` says so.
+            MemoryConfigError: as for search.
+        """
+        owner = checked_owner(agent_id, user_id, session_id)
+        conversation = required(self._conversation)
+        return self._call(
+            lambda reader: conversation.load_turn(
+                reader,
+                owner,
+                text,
+                session_id=session_id,
+                token_budget=token_budget,
+                is_first_turn=is_first_turn,
+            )
+        )
+
+    def set_recall(
+        self, agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None
+    ) -> None:
+        """Turn on or off that an agent is shown what is remembered of a person; nothing is deleted.
+
+        Raises MemoryInputError and MemoryConnectionError as load_turn does.
+        """
+        required(self._conversation).set_recall(checked_owner(agent_id, user_id, session_id), is_on=is_on)
+
+    def conversation_status(
+        self, agent_id: str, *, user_id: str | None = None, session_id: str | None = None
+    ) -> LayerCounts:
+        """Return how many facts, sessions and rules an agent has of a person, and what waits; raises as set_recall."""
+        return required(self._conversation).status(checked_owner(agent_id, user_id, session_id))
+
     def distill(
         self,
         agent_id: str,
@@ -206,6 +274,8 @@ class Memory:
                 self._changed.wait_for(lambda: reading.calls == 0)
         with ExitStack() as closing:
             closing.callback(self._client.close)
+            if self._conversation is not None:
+                closing.callback(self._conversation.close)
             if reading is not None:
                 closing.callback(reading.loop.close)
                 reading.loop.run(reading.reader.close())
@@ -217,6 +287,12 @@ class Memory:
         self.close()
 
     def _read(self, call: "Callable[[Opened], Coroutine[Any, Any, Result]]") -> Result:
+        async def read(reader: Reader) -> Result:
+            return await call(await reader.open())
+
+        return self._call(read)
+
+    def _call(self, call: Callable[[Reader], Coroutine[Any, Any, Result]]) -> Result:
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
@@ -224,12 +300,8 @@ class Memory:
                 self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1
-
-        async def read() -> Result:
-            return await call(await reading.reader.open())
-
         try:
-            return reading.loop.run(read())
+            return reading.loop.run(call(reading.reader))
         finally:
             with self._changed:
                 reading.calls -= 1

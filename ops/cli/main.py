@@ -30,6 +30,7 @@ MODULES = {
     "maintenance.reindex": ("reindex",),
     "maintenance.finetune": ("finetune",),
     "memory.wiki": ("wiki",),
+    "memory.conversation": ("conversation",),
 }
 
 

@@ -1,4 +1,4 @@
-"""``python tests/benchmarks/run.py``: stores, searches, imports, memory, queues, crowding, scheduler, runs, skills.
+"""``python tests/benchmarks/run.py``: stores, searches, turns, imports, memory, queues, crowding, scheduler, skills.
 
 Every figure is repeated; the contenders of one figure take turns, so that the machine's other work meets all alike.
 CPU time is less moved by other work than wall time: trust ratios of it on a busy machine.
@@ -26,6 +26,7 @@ from benchmarks.enforcing import RULES, enforcing  # noqa: E402
 from benchmarks.enqueueing import OURS, RAW, enqueues  # noqa: E402  # a script must find the tree first
 from benchmarks.figure import Figure, Target  # noqa: E402
 from benchmarks.importing import imports  # noqa: E402
+from benchmarks.loading import turn_loads  # noqa: E402
 from benchmarks.maintaining import maintenance_runs  # noqa: E402
 from benchmarks.meter import Measurement  # noqa: E402
 from benchmarks.raw_limit import RawLimit  # noqa: E402
@@ -73,6 +74,8 @@ def main(argv: Sequence[str]) -> int:
         with closing(stack.qdrant()) as qdrant:
             searching = Searching(stack, qdrant, create_embedder("static"), Bm25Encoder(), texts)
             figures += searching.run(options.search, rounds=options.rounds)
+            embedder = create_embedder("static")
+            figures += turn_loads(stack, qdrant, embedder, texts, size=options.facts, rounds=options.rounds)
         figures += residence(stack)
         noise.append(_spin())
         with (
@@ -113,6 +116,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--single", type=int, default=600, help="memories stored one at a time")
     parser.add_argument("--mem0", type=int, default=60, help="memories that stock mem0 adds in one measurement")
     parser.add_argument("--search", type=int, nargs="+", default=[1_000, 20_000], help="memories of the searched agent")
+    parser.add_argument("--facts", type=int, default=1_000, help="facts about the person whose turns are loaded")
     parser.add_argument("--rounds", type=int, default=4, help="times that every question is asked")
     parser.add_argument("--crowd", type=int, default=20_000, help="memories of the load that one store waits beside")
     parser.add_argument("--company-jobs", type=int, default=50_000, help="store jobs of a company beside 199 others")

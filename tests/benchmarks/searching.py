@@ -67,7 +67,7 @@ class Searching:
                     "raw: embed + one dense query": self._dense,
                     "raw: embed + dense and sparse in one batch": self._both,
                 }
-                figures += _asked(contenders, f"search, {size:,} memories", rounds)
+                figures += asked(contenders, f"search, {size:,} memories", rounds)
         return figures
 
     def _dense(self, text: str) -> int:
@@ -89,7 +89,8 @@ class Searching:
         return len(self._qdrant.query_batch_points(self._collection, queries)[0].points)
 
 
-def _asked(contenders: Mapping[str, Callable[[str], int]], group: str, rounds: int) -> list[Figure]:
+def asked(contenders: Mapping[str, Callable[[str], int]], group: str, rounds: int) -> list[Figure]:
+    """Ask every contender every question so many times, in turn, and return how long each took."""
     walls: dict[str, list[float]] = {name: [] for name in contenders}
     cpu = dict.fromkeys(contenders, 0.0)
     texts = questions()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, func, select, update
 
 from memcore.ledger.conversation.identity import identity_of, slot_of
 from memcore.ledger.conversation.tables import arcs, candidates, facts, owners, rules, sessions, turns
@@ -310,12 +310,28 @@ class ConversationMemory(Repository):
         found = self._database.row(select(facts).where(_owned(facts, company, owner, fact_id=fact_id)))
         return None if found is None else _entry(Fact, found)
 
-    def find_fact(self, company: str, fact_id: str) -> tuple[Owner, Fact] | None:
-        """Return a fact of any owner of a company, for the person who asks why; None where there is none."""
-        found = self._database.row(select(facts).where(equals(facts, company=company, fact_id=fact_id)))
-        if found is None:
-            return None
-        return Owner(agent_id=found["agent_id"], subject=found["subject"]), _entry(Fact, found)
+    def listed_arcs(
+        self,
+        company: str,
+        owner: Owner,
+        *,
+        states: Collection[FactState] = (FactState.ACTIVE,),
+        after: str = "",
+        limit: int = MAX_PAGE,
+    ) -> tuple[Arc, ...]:
+        """Return a page of arcs by their sessions, without vectors."""
+        return self._listed(Arc, arcs, company, owner, states, after=after, limit=limit)
+
+    def find(self, company: str, key: str) -> tuple[tuple[Owner, Fact | ProfileRule | Arc], ...]:
+        """Return what has this id, of any owner of a company, for the person who asks why.
+
+        An arc has the id of its session, and sessions of several people may share a name.
+        """
+        return (
+            *self._found(Fact, facts, company, key),
+            *self._found(ProfileRule, rules, company, key),
+            *self._found(Arc, arcs, company, key),
+        )
 
     def change_state(
         self,
@@ -335,8 +351,9 @@ class ConversationMemory(Repository):
             return count
 
     def reembed(self, company: str, owner: Owner, vectors: Mapping[str, Embedded]) -> None:
-        """Give facts and arcs new vectors, as another embedder makes them; nothing else changes."""
+        """Give facts and arcs new vectors, as another embedder makes them; the version moves on."""
         with self._database.write() as connection:
+            advance(connection, company, owner, at=self._clock())
             for key, embedded in sorted(vectors.items()):
                 for table in (facts, arcs):
                     its = _owned(table, company, owner) & (table.c[_IDS[table]] == key)
@@ -365,27 +382,40 @@ class ConversationMemory(Repository):
         return tuple(row["subject"] for row in rows)
 
     def age(self, company: str, *, before: datetime) -> int:
-        """Archive the facts that were replaced before then, and arcs of sessions that ended before; return how many.
+        """Archive the facts that were replaced before then, and the arcs of sessions that ended before; return both.
 
-        The latest arc of an owner stays, however old: it is what an agent is shown when the person comes back.
+        The latest arc of an owner stays, whatever its age: it is what the next session begins with.
         """
-        now, count = self._clock(), 0
-        values: Row = {"state": FactState.ARCHIVED.value, "changed_at": now}
+        values: Row = {"state": FactState.ARCHIVED.value, "changed_at": self._clock()}
         old_fact = equals(facts, company=company, state=FactState.SUPERSEDED.value) & (facts.c.changed_at < before)
-        later = arcs.alias("later")
-        is_earlier = and_(
-            *(later.c[name] == arcs.c[name] for name in ("company", "agent_id", "subject", "state")),
-            later.c.ended_at > arcs.c.ended_at,
+        newer = arcs.alias()
+        has_newer = select(newer.c.arc_id).where(
+            newer.c.company == arcs.c.company,
+            newer.c.agent_id == arcs.c.agent_id,
+            newer.c.subject == arcs.c.subject,
+            newer.c.state == FactState.ACTIVE.value,
+            newer.c.ended_at > arcs.c.ended_at,
         )
         old_arc = equals(arcs, company=company, state=FactState.ACTIVE.value) & (arcs.c.ended_at < before)
-        old_arc &= select(later.c.arc_id).where(is_earlier).exists()
-        for table, which in ((facts, old_fact), (arcs, old_arc)):
-            count += self._database.change(update(table).where(which).values(values))
-        return count
+        old_arc &= has_newer.exists()
+        with self._database.write() as connection:
+            # Whoever keeps an owner's memory must read it again; owners are locked before what they own.
+            has_old = (arcs.c.agent_id == owners.c.agent_id) & (arcs.c.subject == owners.c.subject) & old_arc
+            its = equals(owners, company=company) & select(arcs.c.arc_id).where(has_old).exists()
+            connection.execute(update(owners).where(its).values(version=owners.c.version + 1))
+            return sum(
+                connection.execute(update(table).where(which).values(values)).rowcount
+                for table, which in ((facts, old_fact), (arcs, old_arc))
+            )
 
     def _open(self, table: Table, which: ColumnElement[bool]) -> int:
         query = select(func.count()).select_from(table).join(work_items, work_items.c.company == table.c.company)
         return int(self._database.value(query.where(which, OPEN_WORK)) or 0)
+
+    def _found(self, model: type[_Entry], table: Table, company: str, key: str) -> tuple[tuple[Owner, _Entry], ...]:
+        query = select(table).where(equals(table, company=company) & (table.c[_IDS[table]] == key))
+        rows = self._database.rows(query.order_by(table.c.agent_id, table.c.subject).limit(MAX_PAGE))
+        return tuple((Owner(agent_id=row["agent_id"], subject=row["subject"]), _entry(model, row)) for row in rows)
 
     def _listed(
         self,

@@ -30,10 +30,18 @@ class CrisisLog(Records[CrisisLogRecord]):
             return insert_one(connection, crisis_log, row | {"body": pack("a record", {"action": record.action})})
 
     def page(
-        self, company: str, agent_id: str, *, before: CrisisLogRecord | None = None, limit: int = MAX_PAGE
+        self,
+        company: str,
+        agent_id: str,
+        *,
+        subject: str | None = None,
+        before: CrisisLogRecord | None = None,
+        limit: int = MAX_PAGE,
     ) -> tuple[CrisisLogRecord, ...]:
-        """Return an agent's records, the newest first."""
+        """Return an agent's records, or those of one subject, the newest first."""
         query = select(crisis_log).where(equals(crisis_log, company=company, agent_id=agent_id))
+        if subject is not None:
+            query = query.where(crisis_log.c.subject == subject)
         return self._page(query, before=before, limit=limit)
 
     def expire(self, company: str, *, before: datetime) -> int:
@@ -60,10 +68,18 @@ class SessionFeedback(Records[SessionFeedbackRecord]):
             return insert_one(connection, session_feedback, row | {"body": body})
 
     def page(
-        self, company: str, agent_id: str, *, before: SessionFeedbackRecord | None = None, limit: int = MAX_PAGE
+        self,
+        company: str,
+        agent_id: str,
+        *,
+        subject: str | None = None,
+        before: SessionFeedbackRecord | None = None,
+        limit: int = MAX_PAGE,
     ) -> tuple[SessionFeedbackRecord, ...]:
-        """Return what was thought of an agent's sessions, the newest first."""
+        """Return what was thought of an agent's sessions, or those of one subject, the newest first."""
         query = select(session_feedback).where(equals(session_feedback, company=company, agent_id=agent_id))
+        if subject is not None:
+            query = query.where(session_feedback.c.subject == subject)
         return self._page(query, before=before, limit=limit)
 
     def expire(self, company: str, *, before: datetime) -> int:

@@ -1,11 +1,16 @@
-"""``memtend why``: a memory's state, its originals and summaries, and who asked for each change."""
+"""``memtend why``: a memory's state, its originals and summaries, and who asked for each change.
 
-from typing import Annotated
+It explains what is kept of conversations too: a fact, a rule, or the summary of a session.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 from rich.tree import Tree
 
+from memcore.conversation.entries import entry_of, format_working_memory_entries
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.lineage import ModelTrace
 from memcore.maintenance.provenance import (
@@ -16,6 +21,7 @@ from memcore.maintenance.provenance import (
     TextLocation,
     trace_memory,
 )
+from memcore.models.conversation import EVICTION, Arc, Fact, FactState, Owner, ProfileRule
 from ops.cli.console import draw, plain, show_json
 from ops.cli.session import Commands, JsonCommand
 
@@ -37,11 +43,19 @@ _BECAUSE: dict[EntryReason, str] = {
 @app.command("why")
 def why(
     command: JsonCommand,
-    memory_id: Annotated[str, typer.Argument(help="Any memory: live, merged, removed, or a summary.")],
+    memory_id: Annotated[
+        str, typer.Argument(help="Any memory: live, merged, removed, or a summary. Or a fact, a rule, or a session.")
+    ],
     agent: Annotated[str | None, typer.Option(help="Whose memory; needed for one that no run has moved.")] = None,
     text: Annotated[bool, typer.Option("--text", help="Print full texts too, as far as they are kept.")] = False,
 ) -> None:
     """Explain why a memory exists or is gone: what runs did to it, its originals and summaries, at any depth."""
+    with command.ledger() as ledger:
+        found = ledger.conversation.find(command.company, memory_id)
+    kept = [(owner, each) for owner, each in found if agent is None or owner.agent_id == agent]
+    if kept:
+        _explain(command, kept, text=text)
+        return
     with command.ledger() as ledger, command.backend() as (backend, runner):
         memory_history = runner.run(
             trace_memory(
@@ -151,3 +165,64 @@ def _place(memory: MemoryTrace) -> str:
 
 def _model(use: ModelTrace) -> str:
     return f"{use.model}  {use.purpose}: {use.calls} calls, {use.tokens} tokens, cost {use.cost:.4f} (run {use.run_id})"
+
+
+#: What is kept of a conversation, and of whom.
+_Kept = tuple[Owner, Fact | ProfileRule | Arc]
+
+
+def _explain(command: JsonCommand, kept: Sequence[_Kept], *, text: bool) -> None:
+    if command.as_json:
+        show_json({"kept": [{**owner.model_dump(), **_facts(each, with_text=text)} for owner, each in kept]})
+        return
+    draw(*(_kept_tree(owner, each, text=text) for owner, each in kept))
+
+
+def _facts(kept: Fact | ProfileRule | Arc, *, with_text: bool) -> dict[str, Any]:
+    entry = entry_of(kept)
+    facts = {
+        "id": entry["id"],
+        "type": entry["type"],
+        **kept.model_dump(mode="json", include=_ALIKE),
+        "turn_id": None if isinstance(kept, Arc) else kept.turn_id,
+        "confidence": None if isinstance(kept, Arc) else kept.confidence,
+        "policy_version": None if isinstance(kept, Arc) else kept.policy_version,
+    }
+    return {**facts, "text": format_working_memory_entries([entry]) if with_text else None}
+
+
+#: What is shown of a fact, a rule and a session alike.
+_ALIKE = {"state", "superseded_by", "reason", "session_id", "created_at", "last_referenced_at", "changed_at"}
+
+
+def _kept_tree(owner: Owner, kept: Fact | ProfileRule | Arc, *, text: bool) -> Tree:
+    facts = _facts(kept, with_text=text)
+    lines = [f"{facts['id']}  {_standing(kept)}"]
+    tree = Tree(plain("\n".join(lines if facts["text"] is None else [*lines, facts["text"]])))
+    tree.add(plain(f"of {owner.subject}, for agent {owner.agent_id}"))
+    source = "several turns" if facts["turn_id"] is None else f"turn {facts['turn_id']}"
+    tree.add(plain(f"said in session {kept.session_id}" + ("" if isinstance(kept, Arc) else f", {source}")))
+    if kept.reason:
+        tree.add(plain(f"written because: {kept.reason}"))
+    if facts["confidence"]:
+        tree.add(plain(f"confidence {facts['confidence']}, by policy {facts['policy_version'] or 'unknown'}"))
+    times = f"first said {kept.created_at:%Y-%m-%d %H:%M}, last said {kept.last_referenced_at:%Y-%m-%d %H:%M}"
+    tree.add(plain(times))
+    return tree
+
+
+def _standing(kept: Fact | ProfileRule | Arc) -> str:
+    since = f"since {kept.changed_at:%Y-%m-%d %H:%M}"
+    match kept.state:
+        case FactState.ACTIVE:
+            return f"active {since}"
+        case FactState.SUPERSEDED:
+            return f"replaced by {kept.superseded_by} {since}"
+        case FactState.FORGOTTEN:
+            return f"forgotten {since}: somebody asked for it"
+        case FactState.ARCHIVED if kept.superseded_by == EVICTION:
+            return f"archived {since}: newer rules took its place"
+        case FactState.ARCHIVED if kept.superseded_by:
+            return f"archived {since}: {kept.superseded_by} had replaced it"
+        case FactState.ARCHIVED:
+            return f"archived {since}: its session was long ago"

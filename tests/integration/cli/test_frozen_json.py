@@ -11,6 +11,7 @@ import pytest
 from support.command_line import CommandLine
 from support.execution_traces import trajectory
 from support.frozen import key_paths, require_frozen
+from support.kept_conversations import arc, fact, hold, keep, rule
 from support.ledger_records import make_record
 from support.lessons import lesson
 from support.memories import new_agent
@@ -29,6 +30,15 @@ from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
 from memcore.ledger.runs import NewRun, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.models.archival import ArchivalMode
+from memcore.models.conversation import (
+    ClassifierPath,
+    CrisisLevel,
+    CrisisLogRecord,
+    FeedbackLabel,
+    FeedbackSource,
+    Owner,
+    SessionFeedbackRecord,
+)
 from memcore.models.memory import MemoryCategory
 from memcore.skills.publication import ORG_PROMOTION, promotion
 
@@ -100,6 +110,7 @@ def test_json_keys_of_every_command_stay(
     organisation(keys, ledger, company, agent)
     skills(keys, ledger, company)
     fine_tuning(keys, stack, ledger, tmp_path)
+    conversations(keys, ledger, company, agent)
     spend(ledger, company, agent)
     keys("usage", name="usage")
     keys("status", name="status", opened="parts")
@@ -113,6 +124,23 @@ def test_json_keys_of_every_command_stay(
     monkeypatch.setenv("MEMTEND_POLICY_PATH", str(policy))
     keys("wiki", "export", "--agent", agent, "--dry-run", name="wiki export")
     require_frozen("json_keys", keys.found, renew="tests/integration/cli/test_frozen_json.py")
+
+
+def conversations(keys: Keys, ledger: Ledger, company: str, agent: str) -> None:
+    person, now = Owner(agent_id=agent, subject="user:keys"), utc_now()
+    named = {**person.model_dump(), "session_id": "keys", "at": now, "record_id": agent}
+    kept = (fact("keys-f", "I sail", at=now), rule("keys-r", "Be brief.", at=now), arc("keys", "They talked.", at=now))
+    keep(ledger, person, *kept, company=company)
+    hold(ledger, person, "keys", "I feel low", at=now, company=company)
+    level, path, label, source = CrisisLevel.HIGH, ClassifierPath.MODEL, FeedbackLabel.HELPFUL, FeedbackSource.PERSON
+    ledger.crises.record(company, CrisisLogRecord(level=level, path=path, action="called", **named))
+    ledger.feedback.record(company, SessionFeedbackRecord(label=label, source=source, **named))
+    keys("conversation", "subjects", "--agent", agent, name="conversation subjects")
+    for command in ("status", "facts", "rules", "sessions", "export", "crises", "feedback"):
+        keys("conversation", command, "--agent", agent, "--user", "keys", name=f"conversation {command}")
+    for words in (("recall", "off"), ("forget", "keys-f"), ("restore", "keys-f")):
+        keys("conversation", *words, "--agent", agent, "--user", "keys", name=f"conversation {words[0]}")
+    keys("why", "keys-f", "--agent", agent, name="why FACT")
 
 
 def spend(ledger: Ledger, company: str, agent: str) -> None:

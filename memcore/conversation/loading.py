@@ -1,0 +1,297 @@
+"""What is remembered of a person, before a reply: facts and sessions by meaning and by words, and all rules."""
+
+import asyncio
+import threading
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memcore import ids
+from memcore.backends.protocol import MemoryBackend, vector_backend_of
+from memcore.clock import Clock, utc_now
+from memcore.config.conversation import ConversationConfig
+from memcore.conversation.entries import LoadReason, TurnContext, searched_text
+from memcore.embedding.bm25 import Tokenizer
+from memcore.errors import MemoryConnectionError
+from memcore.ledger.conversation.memory import Embedded, Searchable
+from memcore.ledger.ledger import Ledger
+from memcore.models.conversation import Arc, Fact, Owner, ProfileRule
+from memcore.retrieval.protocol import Source, degrade
+from memcore.retrieval.ranking import DEFAULT_K
+
+#: Share of a question's words that an entry must have to be found by words; or so many of them, where they are this
+#: share of the entry's own. The reference's values.
+LEAST_RECALL, LEAST_SHARED, LEAST_OF_RECORD = 0.33, 2, 0.4
+
+#: Least cosine of what is found by meaning, the reference's value.
+LEAST_COSINE = 0.5
+
+#: How many times the entries shown are ranked in each list before the lists are fused.
+RANKED_PER_SHOWN = 4
+
+#: Facts and sessions of all owners that are kept in the process; with vectors of 1,024 numbers about 150 MB when full.
+MAX_CACHED_ENTRIES = 20_000
+
+#: Sessions that are known to have begun, some 200 bytes each.
+_MAX_SESSIONS = 10_000
+
+#: Makes the connected backend whose embedder is asked.
+BackendOpener = Callable[[], Awaitable[MemoryBackend]]
+
+
+class Index:
+    """The facts or the sessions of an owner, to be ranked; in the order in which they were written."""
+
+    def __init__(self, found: Sequence[Searchable], tokenizer: Tokenizer) -> None:
+        self._found = found
+        self._tokenizer = tokenizer
+        #: By term, the places of the entries that have it.
+        self._places: defaultdict[str, list[int]] = defaultdict(list)
+        #: Of each entry, how many different words it has.
+        self._sizes: list[int] = []
+        vectors: defaultdict[tuple[str, int], list[tuple[int, NDArray[np.float32]]]] = defaultdict(list)
+        for place, each in enumerate(found):
+            plain, further = tokenizer.both_terms(searched_text(each.entry))
+            self._sizes.append(len(set(plain)))
+            for term in {*plain, *further}:
+                self._places[term].append(place)
+            if each.embedded is not None:
+                vectors[each.embedded.space, each.embedded.vector.size].append((place, each.embedded.vector))
+        #: By space and width, the places of the entries that have vectors there, and one row of unit length for each.
+        self._vectors = {
+            key: (np.array([place for place, _ in rows]), _unit(np.stack([vector for _, vector in rows])))
+            for key, rows in vectors.items()
+        }
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def best(
+        self, question: str, embedded: Embedded | None, *, shown: int, among: Collection[int] | None = None
+    ) -> list[int]:
+        """Return the places of the entries that a question is about, best first: both rankings fused by their ranks.
+
+        Args:
+            question: what the person said.
+            embedded: its vector; None for words alone.
+            shown: the most places returned.
+            among: the only places that may be found; None for all.
+        """
+        most = RANKED_PER_SHOWN * shown
+        sums: defaultdict[int, float] = defaultdict(float)
+        for scores in (self._by_words(question), self._by_meaning(embedded)):
+            allowed = (each for each in scores.items() if among is None or each[0] in among)
+            ranked = sorted(allowed, key=lambda each: (-each[1], each[0]))[:most]
+            for rank, (place, _) in enumerate(ranked, start=1):
+                sums[place] += 1.0 / (DEFAULT_K + rank)
+        return sorted(sums, key=lambda place: (-sums[place], place))[:shown]
+
+    def _by_words(self, question: str) -> dict[int, float]:
+        words = set(self._tokenizer.query_forms(question))
+        shared = Counter[int]()
+        for forms in words:
+            shared.update({place for form in forms for place in self._places.get(form, ())})
+        return {
+            place: count / len(words)
+            for place, count in shared.items()
+            if count / len(words) >= LEAST_RECALL
+            or (count >= LEAST_SHARED and count / self._sizes[place] >= LEAST_OF_RECORD)
+        }
+
+    def _by_meaning(self, embedded: Embedded | None) -> dict[int, float]:
+        if embedded is None or (embedded.space, embedded.vector.size) not in self._vectors:
+            return {}
+        places, rows = self._vectors[embedded.space, embedded.vector.size]
+        cosines = rows @ _unit(embedded.vector[np.newaxis])[0]
+        near = cosines >= LEAST_COSINE
+        return dict(zip(places[near].tolist(), cosines[near].tolist(), strict=True))
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+    # A text without meaning to the model has the zero vector, which is near nothing.
+    return (rows / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """An owner's memory at a version: facts and arcs in the order in which they were written."""
+
+    version: int
+    facts: tuple[Fact, ...]
+    arcs: tuple[Arc, ...]
+    rules: tuple[ProfileRule, ...]
+    fact_index: Index
+    arc_index: Index
+
+    @property
+    def size(self) -> int:
+        return len(self.facts) + len(self.arcs) + len(self.rules)
+
+
+class _Cache:
+    """The memory of the owners that were asked for last; thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._loaded: OrderedDict[Owner, _Loaded] = OrderedDict()
+        self._size = 0
+
+    def get(self, owner: Owner, *, version: int) -> _Loaded | None:
+        """Return what is known of an owner, if it is of this version."""
+        with self._lock:
+            loaded = self._loaded.get(owner)
+            if loaded is None or loaded.version != version:
+                return None
+            self._loaded.move_to_end(owner)
+            return loaded
+
+    def put(self, owner: Owner, loaded: _Loaded) -> None:
+        """Keep it instead of what was known of the owner, and as many of the others as there is space for."""
+        with self._lock:
+            # An owner of whom nothing is kept takes space too.
+            self._drop(owner)
+            self._loaded[owner] = loaded
+            self._size += loaded.size + 1
+            while self._size > self._most:
+                self._drop(next(iter(self._loaded)))
+
+    def _drop(self, owner: Owner) -> None:
+        if (loaded := self._loaded.pop(owner, None)) is not None:
+            self._size -= loaded.size + 1
+
+
+class TurnLoader:
+    """Loads what is remembered of the people that the agents of a company talk to. Thread-safe.
+
+    What an owner's memory holds is kept in the process until it changes: a load then costs one short query.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        company: str,
+        config: ConversationConfig,
+        clock: Clock = utc_now,
+        max_cached_entries: int = MAX_CACHED_ENTRIES,
+    ) -> None:
+        self._ledger = ledger
+        self._company = company
+        self._config = config
+        self._clock = clock
+        self._tokenizer = Tokenizer()
+        self._cache = _Cache(max_cached_entries)
+        self._begun: OrderedDict[str, None] = OrderedDict()
+
+    async def load_turn(
+        self,
+        owner: Owner,
+        text: str,
+        *,
+        session_id: str | None = None,
+        token_budget: int = 1_000,
+        is_first_turn: bool | None = None,
+        open_backend: BackendOpener,
+    ) -> TurnContext:
+        """Return what is remembered of a person that a turn is about.
+
+        Args:
+            owner: whose memory.
+            text: what the person says now.
+            session_id: the session; with it, ``is_first_turn`` need not be given.
+            token_budget: the most tokens of the context's text.
+            is_first_turn: whether the session begins; None finds out whether a turn of it was recorded.
+            open_backend: makes the backend that gives the text its vector; not called where there is nothing to rank.
+
+        Raises MemoryConnectionError where the ledger cannot be reached. An embedder that fails is done without.
+        """
+        loaded, is_first = await asyncio.to_thread(self._read, owner, session_id, is_first_turn)
+        if loaded is None:
+            return TurnContext(reasons=(LoadReason.RECALL_OFF,), token_budget=token_budget)
+        since = self._clock() - timedelta(days=self._config.arc_days)
+        recent = {place for place, arc in enumerate(loaded.arcs) if arc.ended_at >= since}
+        embedded: Embedded | None = None
+        reasons: tuple[LoadReason, ...] = ()
+        if text.strip() and (loaded.facts or (recent and self._config.arcs_shown)):
+            embedded, reasons = await self._embedded(owner, text, open_backend)
+        latest = max(loaded.arcs, key=lambda arc: arc.ended_at, default=None) if is_first else None
+        recent -= {place for place, arc in enumerate(loaded.arcs) if arc is latest}
+        facts = loaded.fact_index.best(text, embedded, shown=self._config.facts_shown)
+        arcs = loaded.arc_index.best(text, embedded, shown=self._config.arcs_shown, among=recent)
+        return TurnContext(
+            facts=tuple(loaded.facts[place] for place in facts),
+            rules=loaded.rules,
+            arcs=tuple(loaded.arcs[place] for place in arcs),
+            latest_arc=latest,
+            reasons=reasons,
+            token_budget=token_budget,
+        )
+
+    async def _embedded(
+        self, owner: Owner, text: str, open_backend: BackendOpener
+    ) -> tuple[Embedded | None, tuple[LoadReason, ...]]:
+        """Return the text's vector, or else why there is none; a backend without vectors is no failure."""
+        try:
+            backend = vector_backend_of(await open_backend())
+        except MemoryConnectionError as error:
+            degrade(error, source=Source.BACKEND, agent_id=owner.agent_id)
+            return None, (LoadReason.EMBED_FAILED,)
+        if backend is None:
+            return None, ()
+        before = backend.vector_space
+        try:
+            vector = (await backend.query_vectors([text]))[0]
+        except Exception as error:  # noqa: BLE001  # whatever an embedder raises: a reply must not fail for it
+            degrade(error, source=Source.BACKEND, agent_id=owner.agent_id)
+            return None, (LoadReason.EMBED_FAILED,)
+        # Another embedder may have come to serve meanwhile: which one made the vector is not known then.
+        is_known = before is not None and before == backend.vector_space
+        return (Embedded(before, vector) if is_known and before else None), ()
+
+    def _read(self, owner: Owner, session_id: str | None, is_first_turn: bool | None) -> tuple[_Loaded | None, bool]:
+        """Return an owner's memory, None where it is not to be shown, and whether a session begins."""
+        state = self._ledger.conversation.state(self._company, owner)
+        if not state.recall:
+            return None, False
+        loaded = self._cache.get(owner, version=state.version)
+        if loaded is None:
+            # What is written between the two reads has a later version: the next load reads again.
+            loaded = self._load(owner, state.version)
+            self._cache.put(owner, loaded)
+        if is_first_turn is None:
+            is_first_turn = session_id is not None and self._is_new(owner, session_id)
+        return loaded, is_first_turn
+
+    def _load(self, owner: Owner, version: int) -> _Loaded:
+        conversation, company = self._ledger.conversation, self._company
+        # Nothing was ever written at version 0.
+        facts = conversation.searchable(company, owner) if version else ()
+        # They come newest first.
+        arcs = conversation.arcs(company, owner)[::-1] if version else ()
+        rules = conversation.rules(company, owner) if version else ()
+        return _Loaded(
+            version=version,
+            facts=tuple(each.entry for each in facts if isinstance(each.entry, Fact)),
+            arcs=tuple(each.entry for each in arcs if isinstance(each.entry, Arc)),
+            # The newest first: where not all fit into a prompt, they are what the person wants now.
+            rules=tuple(sorted(rules, key=lambda rule: rule.last_referenced_at, reverse=True)),
+            fact_index=Index(facts, self._tokenizer),
+            arc_index=Index(arcs, self._tokenizer),
+        )
+
+    def _is_new(self, owner: Owner, session_id: str) -> bool:
+        key = ids.session_key(company=self._company, session_id=session_id, **owner.model_dump())
+        if key in self._begun:
+            return False
+        if self._ledger.sessions.get(self._company, key) is None:
+            return True
+        self._begun[key] = None
+        while len(self._begun) > _MAX_SESSIONS:
+            self._begun.popitem(last=False)
+        return False
