@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from examples.stub_llm.conversation import conversation_answer, kind_of
 from examples.stub_llm.fault import Fault, Scripted
 from examples.stub_llm.lesson import is_lesson, lesson_of
 from examples.stub_llm.schema import filled
@@ -49,6 +50,8 @@ def answered(body: dict[str, Any], *, obedient: bool, scripted: Scripted | None 
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
     if schema is None:
         text = reported or _keywords(data, bytes_left=most * BYTES_PER_TOKEN)
+    elif reported is None and (kind := kind_of(schema)) is not None:
+        text = json.dumps(conversation_answer(kind, _shown(body)), ensure_ascii=False)
     elif reported is None and is_lesson(schema):
         text = json.dumps(lesson_of(_shown(body)), ensure_ascii=False)
     else:
