@@ -56,6 +56,8 @@ class AsyncMemory:
     store_many = awaited(Memory.store_many)
     distill = awaited(Memory.distill)
     applied = awaited(Memory.applied)
+    extract_turn = awaited(Memory.extract_turn)
+    end_conversation = awaited(Memory.end_conversation)
 
     async def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
