@@ -252,8 +252,9 @@ def build_turn_payload(
 ) -> TurnPayload:
     """Return the turn in its envelope; its id is made of its name, or else of its time and its texts."""
     close = build_close_payload(agent_id, company=company, session_id=session_id, user_id=user_id, at=at)
-    with naming_fields():
+    with naming_fields(name="turn"):
         named = None if turn is None else _NAME.validate_python(turn)
+    with naming_fields():
         payload = TurnPayload(
             **close.model_dump(exclude={"version"}),
             turn_id=UNNAMED,

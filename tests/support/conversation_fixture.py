@@ -1,23 +1,26 @@
 """Conversations of one company: turns are recorded, asked about and ended as workers do it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from memcore import ids
 from memcore.config.conversation import ConversationConfig
 from memcore.conversation.ending import EndingService
+from memcore.conversation.service import ConversationService
 from memcore.conversation.turns import ExtractionService, TurnRecorder
 from memcore.jobs import Outcome, TurnPayload
 from memcore.ledger.conversation.turns import Session, Turn
 from memcore.ledger.ledger import Ledger
 from memcore.llm.protocol import Model
-from memcore.models.conversation import Fact, FactState, Owner, ProfileRule
+from memcore.models.conversation import Arc, Fact, FactState, Owner, ProfileRule, SemanticCandidate
 from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel
 from memcore.records import Vectors
 from support.ledger_records import COMPANY, StoppedClock
 from support.table_model import TableModel
 from support.vector_backend import VectorInMemory
+
+Service = TypeVar("Service", bound=ConversationService)
 
 SUBJECT = "user:mia"
 OWNER = Owner(agent_id="ada", subject=SUBJECT)
@@ -111,13 +114,14 @@ class ConversationFixture:
 
     def held(self, session_id: str = "s-1") -> list[str]:
         """Return what a session holds, as objects of facts and as rules."""
-        found = self.ledger.sessions.held(COMPANY, self.key(session_id))
-        return [getattr(each.candidate, "object", None) or getattr(each.candidate, "rule", "") for each in found]
+        held = [each.candidate for each in self.ledger.sessions.held(COMPANY, self.key(session_id))]
+        return [each.object if isinstance(each, SemanticCandidate) else each.rule for each in held]
 
     def summaries(self) -> list[str]:
-        return [getattr(each.entry, "summary", "") for each in self.ledger.conversation.arcs(COMPANY, OWNER)]
+        found = self.ledger.conversation.arcs(COMPANY, OWNER)
+        return [each.entry.summary for each in found if isinstance(each.entry, Arc)]
 
-    def _service(self, kind: Callable[..., Any], **changed: Any) -> Any:
+    def _service(self, kind: type[Service], **changed: Any) -> Service:
         given = {
             "backend": self.backend,
             "company": COMPANY,

@@ -25,7 +25,7 @@ from memcore.ledger.conversation.memory import (
     written_in,
 )
 from memcore.ledger.conversation.tables import candidates, sessions, turns
-from memcore.ledger.database import Row, add_new, equals, insert_for, later_of, record_of
+from memcore.ledger.database import Row, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.ledger.work_items import (
@@ -209,7 +209,7 @@ class Turns(Work[Turn]):
                 dropped = _drop_held(connection, company, session_key, reason="the person asked to forget it")
                 before = equals(turns, company=company, session_key=session_key) & (turns.c.at <= row["at"])
                 connection.execute(update(turns).where(before).values(body=None))
-            if not self._insert(connection, {payload.turn_id: row}, [item]):
+            if not (add_items(connection, [item]) and insert_one(connection, turns, row)):
                 # Another worker has recorded it since: all of this is undone.
                 raise _RecordedMeanwhileError
             until = row["at"] + idle if closed_at is None else now
@@ -255,7 +255,8 @@ class Turns(Work[Turn]):
             if rows and not commit:
                 require_version(connection, company, turn.owner, expected=expected, at=now)
             commit_in(connection, company, turn.owner, commit, expected=expected, at=now, max_rules=max_rules)
-            add_new(connection, candidates, sorted(rows, key=lambda row: str(row["candidate_id"])))
+            for row in sorted(rows, key=lambda row: str(row["candidate_id"])):
+                insert_one(connection, candidates, row)
             own: Row = {"outcome": dict(outcome)}
             return self._leased_in(connection, company, turn.turn_id, token, "finish", own=own)
 

@@ -8,7 +8,7 @@ from support.conversation_fixture import OWNER, ConversationFixture
 from support.ledger_records import COMPANY
 from support.table_model import decided, extracted, fact, rule
 
-from memcore.conversation import ending
+from memcore.conversation import ending, promotion
 from memcore.conversation.ending import FIRST_WAIT, LONGEST_WAIT, is_substantive
 from memcore.conversation.service import RETRY, ConversationEvent
 from memcore.errors import MemoryRetrievalError, RetryExhaustedError
@@ -202,10 +202,10 @@ async def test_a_session_that_could_not_be_ended_keeps_what_it_holds(talk: Conve
         await talk.drawn("I live in Berlin")
     talk.table.summarize = RetryExhaustedError("away")
     talk.close()
-    for _ in range((RETRY.attempts or 0) + 1):
-        outcome = await talk.ending().run(talk.key())
+    for _ in range(RETRY.attempts or 0):
+        await talk.ending().run(talk.key())
         talk.clock.advance(RETRY.longest_delay)
-    assert isinstance(outcome, Dead)
+    assert isinstance(await talk.ending().run(talk.key()), Dead)
     assert len(talk.held()) == 3
 
 
@@ -233,13 +233,13 @@ async def test_a_promotion_sees_earlier_sessions_and_not_its_own_summary(
     talk: ConversationFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, Any]] = []
-    usual = ending.promotion.promote
+    usual = promotion.promote
 
     def promote(held: Any, transcript: Any, **given: Any) -> Any:
         seen.append({"transcript": list(transcript), **given})
         return usual(held, transcript, **given)
 
-    monkeypatch.setattr(ending.promotion, "promote", promote)
+    monkeypatch.setattr(promotion, "promote", promote)
     for session_id, summary in (("s-0", "Earlier."), ("s-1", "Now."), ("s-1", "Later.")):
         talk.table.summarize = {"summary": summary}
         for text in ("I live in Berlin", "so", "it is"):
