@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .client.results import JobState as JobState
     from .client.results import JobStatus as JobStatus
     from .client.results import StoreReceipt as StoreReceipt
+    from .client.results import TurnReceipt as TurnReceipt
     from .config.finetune import EmbeddingFineTuneConfig as EmbeddingFineTuneConfig
     from .config.finetune import FineTuneExecutionConfig as FineTuneExecutionConfig
     from .config.learning import CaptureConfig as CaptureConfig

@@ -34,6 +34,11 @@ def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetim
     retrieval = policy.memory.retrieval
     asked = timedelta(days=retrieval.query_days) if retrieval.record_queries else timedelta(0)
     ledger.recorded_queries.expire(company, before=now - asked)
+    conversation = policy.memory.conversation
+    ledger.turns.expire(company, before=now - timedelta(hours=conversation.transcript_hours))
+    ledger.conversation.age(company, before=now - timedelta(days=conversation.archive_days))
+    ledger.crises.expire(company, before=now - timedelta(days=conversation.crisis_days))
+    ledger.feedback.expire(company, before=now - timedelta(days=conversation.feedback_days))
     ledger.syntheses.forget(company)
     undoable = now - timedelta(days=consolidation.journal_days)
     ledger.answers.expire(company, before=undoable)

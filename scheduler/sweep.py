@@ -9,6 +9,7 @@ from memcore.config.policy import Policy
 from memcore.jobs import (
     CompressPayload,
     Done,
+    EndSessionPayload,
     ExtractPayload,
     LessonPayload,
     Outcome,
@@ -43,7 +44,13 @@ def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Poli
 
 
 #: Kinds of work that nobody can do without a language model: their messages would only come back.
-ASK_A_MODEL = (CompressPayload.task, LessonPayload.task, SynthesisPayload.task, ExtractPayload.task)
+ASK_A_MODEL = (
+    CompressPayload.task,
+    LessonPayload.task,
+    SynthesisPayload.task,
+    ExtractPayload.task,
+    EndSessionPayload.task,
+)
 
 
 #: Items dispatched in one sweep at most.

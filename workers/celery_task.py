@@ -260,7 +260,7 @@ def _new_letter(task: Task, job: Job, reason: str, *, payload: str, company: str
         job=job.name,
         # Where it came from: a bulk load that is replayed must not stand before the engines.
         queue=(task.request.delivery_info or {}).get("routing_key") or str(job.queue),
-        payload=payload,
+        payload=job.payload.kept(payload),
         reason=reason,
         attempts=task.request.retries + 1,
     )

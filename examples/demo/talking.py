@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from examples.demo.fleet_night import LIMIT_SECONDS, FleetDemo
 from memcore import ids
 from memcore.config.loader import effective_policy

@@ -22,9 +22,7 @@ def show_talk(talk: Talk) -> None:
             f"kept of {PERSON}: {counts.semantic} facts, {counts.procedural} rules, {counts.episodic} sessions; "
             f"{counts.superseded} replaced"
         )
-        for fact in talk.demo.ledger.conversation.facts(
-            talk.demo.company, talk.owner, states=[FactState.SUPERSEDED]
-        ):
+        for fact in talk.demo.ledger.conversation.facts(talk.demo.company, talk.owner, states=[FactState.SUPERSEDED]):
             say(f'  replaced: {fact.subject} {fact.predicate} {fact.object} — "{fact.evidence_quote}"')
         say(f'what the agent is shown before it answers "{_QUESTION}"')
         for line in talk.load(_QUESTION).text().splitlines():

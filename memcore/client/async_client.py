@@ -68,6 +68,8 @@ class AsyncMemoryClient:
     record_experience = awaited(MemoryClient.record_experience)
     distill = awaited(MemoryClient.distill)
     applied = awaited(MemoryClient.applied)
+    extract_turn = awaited(MemoryClient.extract_turn)
+    end_conversation = awaited(MemoryClient.end_conversation)
     send = awaited(MemoryClient.send)
     status = awaited(MemoryClient.status)
 

@@ -1,4 +1,4 @@
-"""``MemoryClient``: sends memories, runs, cycles, fine-tune runs, traces and applications of skills."""
+"""``MemoryClient``: sends memories, runs, cycles, fine-tune runs, traces, turns and applications of skills."""
 
 import logging
 import threading
@@ -21,9 +21,11 @@ from memcore.client.envelopes import (
     OutgoingJob,
     Scope,
     build_application_payload,
+    build_close_payload,
     build_experience_payload,
     build_payload,
     build_trace_payload,
+    build_turn_payload,
     checked,
     store_jobs,
 )
@@ -35,6 +37,7 @@ from memcore.client.results import (
     JobStatus,
     PendingJobs,
     StoreReceipt,
+    TurnReceipt,
 )
 from memcore.client.throttling import QueueLimit, StoreRateLimiter, WhenFull
 from memcore.clock import Clock, utc_now
@@ -82,6 +85,10 @@ class ClientEvent(StrEnum):
 
     #: A trace was not sent, and the engine goes on; fields: agent, trace and error.
     TRACE_LOST = "memory.distill.lost"
+    #: A turn of a conversation was not sent, and the engine goes on; fields: agent, turn and error.
+    TURN_LOST = "memory.conversation.turn.lost"
+    #: The end of a session was not sent, and the engine goes on; fields: agent and error.
+    END_LOST = "memory.conversation.end.lost"
     #: An application of a skill was not sent, and the engine goes on; fields: agent, skill and error.
     APPLICATION_LOST = "memory.skills.applied.lost"
 
@@ -372,6 +379,62 @@ class MemoryClient:
             _warn(ClientEvent.APPLICATION_LOST, error, agent_id=payload.agent_id, skill_id=skill_id)
             return None
         return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
+
+    def extract_turn(
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        user_text: str,
+        assistant_text: str = "",
+        user_id: str | None = None,
+        turn: str | None = None,
+        at: datetime | None = None,
+    ) -> TurnReceipt | None:
+        """Send a turn of a conversation, after the reply; a language model draws from it what is worth keeping.
+
+        The memory is that of the user, or of the session where none is named. Sending a turn again under its name
+        (``turn``, in its session), or with the same time and texts, keeps nothing twice. Where the person asks not to
+        keep something, nothing is kept of it. An engine's reply never fails for it: None, with a warning in the log,
+        when it could not be sent.
+
+        Raises:
+            MemoryInputError: a field breaks a limit, such as 32,768 characters of a text; nothing was sent.
+        """
+        payload = build_turn_payload(
+            agent_id,
+            company=self._company,
+            session_id=session_id,
+            user_text=user_text,
+            assistant_text=assistant_text,
+            user_id=user_id,
+            turn=turn,
+            at=at or self._clock(),
+        )
+        try:
+            job_id = self.send(payload, f"1 turn of {payload.agent_id}").job_id
+        except MemoryError as error:
+            _warn(ClientEvent.TURN_LOST, error, agent_id=payload.agent_id, turn_id=payload.turn_id)
+            return None
+        return TurnReceipt(job_id=job_id, turn_id=payload.turn_id)
+
+    def end_conversation(
+        self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
+    ) -> JobReceipt | None:
+        """Say that a session of a conversation has ended: what it held back is decided, and it gets its summary.
+
+        Give the ``user_id`` that its turns had. A session that nobody ends does so by itself after a while without a
+        turn (memory.conversation.idle_minutes); ending it twice does nothing. None, with a warning in the log, when it
+        could not be sent. Raises MemoryInputError when a field breaks a limit.
+        """
+        payload = build_close_payload(
+            agent_id, company=self._company, session_id=session_id, user_id=user_id, at=at or self._clock()
+        )
+        try:
+            return self.send(payload, f"the end of a session of {payload.agent_id}")
+        except MemoryError as error:
+            _warn(ClientEvent.END_LOST, error, agent_id=payload.agent_id)
+            return None
 
     def send(self, payload: Payload, summary: str = "", *, job_id: str | None = None, track: bool = True) -> JobReceipt:
         """Send the job of a payload on its queue; the other calls build the payloads of memtend's own jobs.

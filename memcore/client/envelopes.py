@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar
+
+from pydantic import TypeAdapter
 
 from memcore import ids
 from memcore.errors import (
@@ -22,13 +24,16 @@ from memcore.jobs import (
     MAX_STORE_ITEMS,
     ApplicationOutcome,
     AppliedPayload,
+    CloseSessionPayload,
     DistillPayload,
     ExperiencePayload,
     Queue,
     StoreItem,
+    TurnPayload,
     job_owner,
 )
 from memcore.models.base import Frozen, naming_fields
+from memcore.models.conversation import resolve_owner_id
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import (
@@ -55,6 +60,9 @@ _FRAME_BYTES = 2_048
 
 #: Stands for an id until the fields that it is derived from have been checked.
 UNNAMED = "unnamed"
+
+#: The name that an engine gives a turn.
+_NAME: TypeAdapter[str] = TypeAdapter(Key)
 
 Value = TypeVar("Value", bound=Frozen)
 Item = TypeVar("Item")
@@ -229,6 +237,52 @@ def build_application_payload(
         company=payload.company, agent_id=payload.agent_id, skill_id=skill_id, cause=cause
     )
     return payload.model_copy(update={"application_id": application_id})
+
+
+def build_turn_payload(
+    agent_id: str,
+    *,
+    company: str,
+    session_id: str,
+    user_text: str,
+    assistant_text: str,
+    user_id: str | None,
+    turn: str | None,
+    at: datetime,
+) -> TurnPayload:
+    """Return the turn in its envelope; its id is made of its name, or else of its time and its texts."""
+    close = build_close_payload(agent_id, company=company, session_id=session_id, user_id=user_id, at=at)
+    with naming_fields(name="turn"):
+        named = None if turn is None else _NAME.validate_python(turn)
+    with naming_fields():
+        payload = TurnPayload(
+            **close.model_dump(exclude={"version"}),
+            turn_id=UNNAMED,
+            user_text=user_text,
+            assistant_text=assistant_text,
+        )
+    if not payload.user_text.strip():
+        raise MemoryInputError("user_text", "must not be blank")
+    said = "\n".join((payload.at.astimezone(UTC).isoformat(), payload.user_text, payload.assistant_text))
+    turn_id = ids.turn_id(
+        company=payload.company,
+        agent_id=payload.agent_id,
+        subject=payload.subject,
+        session_id=payload.session_id,
+        turn=named or said,
+    )
+    return payload.model_copy(update={"turn_id": turn_id})
+
+
+def build_close_payload(
+    agent_id: str, *, company: str, session_id: str, user_id: str | None, at: datetime
+) -> CloseSessionPayload:
+    """Return the end of a session in its envelope."""
+    with naming_fields():
+        # The session stands alone where nobody is named, and is checked in either case.
+        session = Scope(session_id=session_id).session_id or ""
+        subject = resolve_owner_id(user_id=user_id, session_id=session)
+        return CloseSessionPayload(company=company, agent_id=agent_id, subject=subject, session_id=session, at=at)
 
 
 class ExperienceFields(TypedDict, total=False):

@@ -83,6 +83,12 @@ class DistillReceipt(JobReceipt):
     trace_id: str
 
 
+class TurnReceipt(JobReceipt):
+    """Proof that the broker holds a turn of a conversation, which will have this id."""
+
+    turn_id: str
+
+
 #: Seconds between two polls of the outcomes that a caller waits for.
 POLL_SECONDS = 0.05
 

@@ -23,7 +23,7 @@ _PARTS = {
     "loose": r"(?:<open>|\b(?:and|but|so|also|then|und|aber|et|mais|pero|ma|mas|но) )",
     # There, or as a request in so many words. English has one form for "and forget it" and "to forget it".
     "asked": r"""(?:<open>|\b(?:can|could|would|will) you (?:please )?|\b(?:want|need|like) you to (?:please )?
-        |\byou (?:should|must|can|may|have to) (?:please )?|\blet's (?:just )?)""",
+        |\byou (?:should|must|can|may|have to) (?:please )?|\blet(?:'s| us) (?:just )?)""",
     "polite": """(?:please|pls|kindly|just|now|bitte|s'il te plaît|s'il vous plaît|por favor|per favore|пожалуйста
         |من فضلك|رجاء|لطفا)""",
     # Words of the same sentence.

@@ -75,6 +75,8 @@ class AsyncMemory:
     applied = awaited(Memory.applied)
     set_recall = awaited(Memory.set_recall)
     conversation_status = awaited(Memory.conversation_status)
+    extract_turn = awaited(Memory.extract_turn)
+    end_conversation = awaited(Memory.end_conversation)
 
     async def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]

@@ -4,10 +4,11 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
-from memcore.client.results import AppliedReceipt, DistillReceipt, JobStatus, StoreReceipt
+from memcore.client.results import AppliedReceipt, DistillReceipt, JobReceipt, JobStatus, StoreReceipt, TurnReceipt
 from memcore.event_loop import LoopThread
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, ConversationReader, checked_owner, required
@@ -256,6 +257,41 @@ class Memory:
         MemoryInputError when a field breaks a limit; nothing was sent.
         """
         return self._client.applied(agent_id, skill_id, outcome, task_id=task_id)
+
+    def extract_turn(
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        user_text: str,
+        assistant_text: str = "",
+        user_id: str | None = None,
+        turn: str | None = None,
+        at: datetime | None = None,
+    ) -> TurnReceipt | None:
+        """Send a turn of a conversation, after the reply; a language model draws from it what is worth keeping.
+
+        None, with a warning in the log, when it could not be sent; sent again under its name, ``turn``, it counts once.
+        Raises MemoryInputError when a field breaks a limit; nothing was sent.
+        """
+        return self._client.extract_turn(
+            agent_id,
+            session_id=session_id,
+            user_text=user_text,
+            assistant_text=assistant_text,
+            user_id=user_id,
+            turn=turn,
+            at=at,
+        )
+
+    def end_conversation(
+        self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
+    ) -> JobReceipt | None:
+        """Say that a session has ended, under the user of its turns; one that nobody ends does so by itself.
+
+        None, with a warning in the log, when it could not be sent. Raises MemoryInputError when a field breaks a limit.
+        """
+        return self._client.end_conversation(agent_id, session_id=session_id, user_id=user_id, at=at)
 
     def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """Wait until jobs have ended, and return what became of them: look at ``state`` and ``reason``.

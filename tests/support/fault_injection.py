@@ -181,6 +181,9 @@ class _WatchedLedger:
         self.shared_log = _Watched(inner.shared_log, "shared_log", faults)
         self.finetune_runs = _Watched(inner.finetune_runs, "finetune_runs", faults)
         self.checkpoints = _Watched(inner.checkpoints, "checkpoints", faults)
+        self.conversation = _Watched(inner.conversation, "conversation", faults)
+        self.turns = _Watched(inner.turns, "turns", faults)
+        self.sessions = _Watched(inner.sessions, "sessions", faults)
 
 
 class Crashes:

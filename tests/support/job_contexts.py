@@ -129,6 +129,18 @@ class ScriptedService:
 
 
 @dataclass
+class RecordingService:
+    """Stands for a service of one call, and remembers for what it was called."""
+
+    outcome: Outcome = field(default_factory=lambda: Done(facts={"asked": 1}))
+    keys: list[str] = field(default_factory=list)
+
+    async def run(self, key: str) -> Outcome:
+        self.keys.append(key)
+        return self.outcome
+
+
+@dataclass
 class ScriptedStages:
     """Stands for the service of fine-tune runs, which needs no loop."""
 

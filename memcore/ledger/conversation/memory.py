@@ -189,6 +189,17 @@ def _moved_on(connection: Connection, company: str, owner: Owner, *, expected: i
     return int(version)
 
 
+def require_version(connection: Connection, company: str, owner: Owner, *, expected: int, at: datetime) -> None:
+    """Keep other steps from writing an owner's memory until the end of the transaction.
+
+    Raises StaleOwnerError where the version is not the expected one.
+    """
+    _ensure(connection, company, owner, at=at)
+    query = select(owners.c.version).where(_owned(owners, company, owner)).with_for_update()
+    if connection.execute(query).scalar_one() != expected:
+        raise StaleOwnerError(f"the memory of this owner is no longer at version {expected}")
+
+
 def _ensure(connection: Connection, company: str, owner: Owner, *, at: datetime) -> None:
     row: Row = {"company": company, **owner.model_dump(), "version": 0, "recall": True, "changed_at": at}
     insert_one(connection, owners, row)
@@ -333,6 +344,12 @@ class ConversationMemory(Repository):
             *self._found(Arc, arcs, company, key),
         )
 
+    def arc(self, company: str, owner: Owner, session_id: str) -> Arc | None:
+        """Return the active arc of a session, or None."""
+        its = _owned(arcs, company, owner, arc_id=arc_key(session_id), state=FactState.ACTIVE.value)
+        found = self._database.row(select(arcs).where(its))
+        return None if found is None else _entry(Arc, found)
+
     def change_state(
         self,
         company: str,
@@ -458,8 +475,8 @@ def change_state_in(
 
 
 def written_in(connection: Connection, company: str, owner: Owner, session_id: str) -> list[str]:
-    """Return the ids of what is active and was written in a session, but for its arc."""
-    found: list[str] = []
+    """Return the ids of what was written in a session, its arc among them."""
+    found = [arc_key(session_id)]
     for table in (facts, rules):
         its = _owned(table, company, owner, session_id=session_id, state=FactState.ACTIVE.value)
         found += connection.execute(select(table.c[_IDS[table]]).where(its)).scalars()

@@ -16,7 +16,14 @@ from sqlalchemy import Connection, and_, case, func, select, update
 
 from memcore import ids
 from memcore.jobs import EndSessionPayload, ExtractPayload, TurnPayload
-from memcore.ledger.conversation.memory import Commit, advance, change_state_in, commit_in
+from memcore.ledger.conversation.memory import (
+    Commit,
+    advance,
+    change_state_in,
+    commit_in,
+    require_version,
+    written_in,
+)
 from memcore.ledger.conversation.tables import candidates, sessions, turns
 from memcore.ledger.database import Row, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.rows import pack, unpack
@@ -129,6 +136,10 @@ class Recorded:
     dropped: int = 0
 
 
+#: What is asked of more than the turn in which it is asked.
+_FROM_NOW_OR_BEFORE = frozenset({Control.FORGET, Control.INCOGNITO})
+
+
 class Turns(Work[Turn]):
     """The table of turns and their work items."""
 
@@ -148,7 +159,9 @@ class Turns(Work[Turn]):
     ) -> Recorded:
         """Record a turn once, let its session wait for its end anew, and do what the person asked about memory.
 
-        A session that has ended goes on. ``forgotten`` are the ids of facts and rules that go at once.
+        A session that has ended goes on, unless the turn was said before its end and comes late. ``forgotten`` are the
+        ids of facts and rules that the person asks to forget; where none is named, all that was written in the session
+        goes. A turn of which nothing may be kept is recorded without its text.
         """
         company, now = payload.company, self._clock()
         owner = Owner(agent_id=payload.agent_id, subject=payload.subject)
@@ -170,28 +183,37 @@ class Turns(Work[Turn]):
             "body": pack("a turn", texts),
             "control": control,
         }
+        if control is not None or self.is_private(company, session_key, at=row["at"]):
+            row["body"] = None
         with suppress(_RecordedMeanwhileError), self._database.write() as connection:
             if connection.execute(select(turns.c.turn_id).where(self._is(company, payload.turn_id))).first():
                 return Recorded(is_new=False)
             gone = dropped = 0
-            if forgotten:
+            if control in _FROM_NOW_OR_BEFORE:
+                # A step that has read the session's turns already must look at them again before it writes.
                 advance(connection, company, owner, at=now)
+            if control is Control.FORGET:
                 gone = change_state_in(
                     connection,
                     company,
                     owner,
-                    forgotten,
+                    forgotten or written_in(connection, company, owner, payload.session_id),
                     to=FactState.FORGOTTEN,
                     sources=(FactState.ACTIVE, FactState.SUPERSEDED),
                     at=now,
                 )
-            _touch(connection, company, owner, payload, session_key, is_private=control is not None)
+            closed_at = _touch(
+                connection, company, owner, payload, session_key, at=row["at"], is_private=control is not None
+            )
             if control is Control.FORGET:
                 dropped = _drop_held(connection, company, session_key, reason="the person asked to forget it")
+                before = equals(turns, company=company, session_key=session_key) & (turns.c.at <= row["at"])
+                connection.execute(update(turns).where(before).values(body=None))
             if not (add_items(connection, [item]) and insert_one(connection, turns, row)):
                 # Another worker has recorded it since: all of this is undone.
                 raise _RecordedMeanwhileError
-            _await_end(connection, company, owner.agent_id, session_key, until=row["at"] + idle, now=now)
+            until = row["at"] + idle if closed_at is None else now
+            _await_end(connection, company, owner.agent_id, session_key, until=until, now=now)
             return Recorded(is_new=True, forgotten=gone, dropped=dropped)
         return Recorded(is_new=False)
 
@@ -209,7 +231,8 @@ class Turns(Work[Turn]):
     ) -> Turn:
         """End a leased turn with all that comes of it, in one transaction.
 
-        Raises LeaseLostError; StaleOwnerError where the owner's memory was written since version ``expected``.
+        Raises LeaseLostError; StaleOwnerError where the owner's memory was written since version ``expected``, or the
+        person asked meanwhile to forget.
         """
         now = self._clock()
         rows: list[Row] = [
@@ -229,6 +252,8 @@ class Turns(Work[Turn]):
             for each in held
         ]
         with self._database.write() as connection:
+            if rows and not commit:
+                require_version(connection, company, turn.owner, expected=expected, at=now)
             commit_in(connection, company, turn.owner, commit, expected=expected, at=now, max_rules=max_rules)
             for row in sorted(rows, key=lambda row: str(row["candidate_id"])):
                 insert_one(connection, candidates, row)
@@ -239,6 +264,16 @@ class Turns(Work[Turn]):
         """Return a session's turns in order; those whose text is no longer kept have none."""
         which = equals(turns, company=company, session_key=session_key)
         return self._all(self._rows().where(which).order_by(turns.c.at, turns.c.turn_id))
+
+    def is_private(self, company: str, session_key: str, *, at: datetime) -> bool:
+        """Return whether nothing may be kept of what was said in a session then.
+
+        It is so from a request to keep nothing on, and up to a request to forget what was said.
+        """
+        control, its = turns.c.control, equals(turns, company=company, session_key=session_key)
+        from_now = (control == Control.INCOGNITO) & (turns.c.at <= at)
+        before = (control == Control.FORGET) & (turns.c.at >= at)
+        return self._database.count(turns, its, from_now | before) > 0
 
     def waiting(self, company: str, session_key: str) -> int:
         """Return how many turns of a session no model was asked about yet."""
@@ -325,6 +360,9 @@ class Sessions(Work[Session]):
     ) -> tuple[HeldCandidate, ...]:
         """Return the candidates that other sessions of an owner held, whatever became of them, the newest first."""
         its = equals(candidates, company=company, **owner.model_dump()) & (candidates.c.session_key != session_key)
+        # What a person asked not to keep supports nothing.
+        private = equals(sessions, company=company, **owner.model_dump(), is_private=True)
+        its &= candidates.c.session_key.not_in(select(sessions.c.session_key).where(private))
         query = select(candidates).where(its).order_by(candidates.c.created_at.desc(), candidates.c.candidate_id)
         return tuple(map(_held, self._database.rows(query.limit(limit))))
 
@@ -352,24 +390,31 @@ class Sessions(Work[Session]):
             for candidate_id, (state, reason) in sorted(ended.items()):
                 its = equals(candidates, company=company, candidate_id=candidate_id, state="held")
                 connection.execute(update(candidates).where(its).values(state=state, reason=reason))
-            row = connection.execute(
-                select(sessions.c.turns, sessions.c.last_turn_at).where(self._is(company, key)).with_for_update()
-            ).one()
+            of = sessions.c
+            query = select(of.turns, of.last_turn_at, of.ended_at).where(self._is(company, key)).with_for_update()
+            row = connection.execute(query).one()
             own: Row = {"outcome": dict(outcome)}
             if row.turns == session.turns:
                 own["ended_at"] = func.coalesce(sessions.c.ended_at, now)
                 self._leased_in(connection, company, key, token, "finish", own=own)
                 return True
-            at = row.last_turn_at + idle
+            at = row.last_turn_at + idle if row.ended_at is None else now
             values: Row = {"reason": "a turn came while it ended", "dispatch_after": at}
             self._leased_in(connection, company, key, token, "wait", own=own, **values)
             return False
 
 
 def _touch(
-    connection: Connection, company: str, owner: Owner, payload: TurnPayload, session_key: str, *, is_private: bool
-) -> None:
-    """Make or move on a session's row for a further turn."""
+    connection: Connection,
+    company: str,
+    owner: Owner,
+    payload: TurnPayload,
+    session_key: str,
+    *,
+    at: datetime,
+    is_private: bool,
+) -> datetime | None:
+    """Make or move on a session's row for a further turn, and return when it ended, where that was after the turn."""
     row: Row = {
         "company": company,
         **owner.model_dump(),
@@ -377,8 +422,8 @@ def _touch(
         "session_id": payload.session_id,
         "turns": 1,
         "is_private": is_private,
-        "begun_at": payload.at,
-        "last_turn_at": payload.at,
+        "begun_at": at,
+        "last_turn_at": at,
     }
     statement = insert_for(connection, sessions).values(row)
     new, old = statement.excluded, sessions.c
@@ -387,9 +432,11 @@ def _touch(
         "is_private": old.is_private | new.is_private,
         "begun_at": case((new.begun_at < old.begun_at, new.begun_at), else_=old.begun_at),
         "last_turn_at": later_of(new.last_turn_at, old.last_turn_at),
-        "ended_at": None,
+        "ended_at": case((old.ended_at >= new.last_turn_at, old.ended_at)),
     }
-    connection.execute(statement.on_conflict_do_update(index_elements=list(sessions.primary_key), set_=values))
+    touched = statement.on_conflict_do_update(index_elements=list(sessions.primary_key), set_=values)
+    ended: datetime | None = connection.execute(touched.returning(old.ended_at)).scalar_one()
+    return ended
 
 
 def _await_end(

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs import StorePayload, job_owner
+from memcore.jobs import StorePayload, declared_payloads, job_owner
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
 from memcore.ledger.ledger import Ledger
 from ops.cli.console import say
@@ -56,7 +56,7 @@ def replay(
 ) -> None:
     """Send jobs again under their ids, once the cause is fixed; a letter is deleted when the broker has its job.
 
-    A message that could not be read cannot be sent again; --all leaves it where it is.
+    A message that could not be read, or whose text is not kept, cannot be sent again; --all leaves it where it is.
     """
     # Whoever speaks to the broker loads Celery, and no other of these commands does.
     from memcore.client.envelopes import OutgoingJob  # noqa: PLC0415  # see above
@@ -69,14 +69,14 @@ def replay(
         wanted = ledger.dead_letters.ids(company) if every else tuple(dict.fromkeys(job_ids or ()))
         if not every:
             for job_id in wanted:
-                if _found(ledger, company, job_id).job == UNREADABLE:
-                    raise MemoryInputError("job_ids", f"{job_id} could not be read, and cannot be sent again")
+                if (why := _refusal(_found(ledger, company, job_id))) is not None:
+                    raise MemoryInputError("job_ids", f"{job_id} {why}, and cannot be sent again")
         sender, sent = JobResults(settings.broker_url, settings.result_url), 0
         try:
             for job_id in wanted:
                 letter = ledger.dead_letters.get(job_id)
                 # Another person may have replayed or deleted it just now.
-                if letter is not None and letter.job != UNREADABLE:
+                if letter is not None and _refusal(letter) is None:
                     # Its outcome says that it died, and an outcome that is final is never written over.
                     sender.forget(job_id)
                     job = OutgoingJob(
@@ -128,6 +128,15 @@ def purge(
 def facts_of(letter: DeadLetter) -> dict[str, Any]:
     """Return a dead letter's fields without its memories."""
     return {**letter.model_dump(exclude={"payload"}), "payload_bytes": len(letter.payload.encode())}
+
+
+def _refusal(letter: DeadLetter) -> str | None:
+    """Return why a letter's job cannot be sent again; None where it can."""
+    if letter.job == UNREADABLE:
+        return "could not be read"
+    if any(payload.task == letter.job and payload.unkept for payload in declared_payloads()):
+        return "keeps nothing of what was said"
+    return None
 
 
 def _holds(letter: DeadLetter) -> dict[str, Any]:

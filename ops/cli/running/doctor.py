@@ -14,7 +14,14 @@ import typer
 from memcore.config import home_folder
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
-from memcore.jobs import FineTunePayload, LessonPayload, ReindexPayload, SynthesisPayload
+from memcore.jobs import (
+    EndSessionPayload,
+    ExtractPayload,
+    FineTunePayload,
+    LessonPayload,
+    ReindexPayload,
+    SynthesisPayload,
+)
 from memcore.ledger.companies import CompanyPolicies, CompanyState
 from memcore.ledger.dead_letters import UNREADABLE
 from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
@@ -45,7 +52,7 @@ _COUNTED = 100
 
 #: Kinds of work that have a check of their own, and those that wait where no model is connected.
 _HAS_A_CHECK = (FineTunePayload.task, ReindexPayload.task)
-_ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task)
+_ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task, ExtractPayload.task, EndSessionPayload.task)
 
 #: Companies that are named; more are counted.
 _NAMED = 5

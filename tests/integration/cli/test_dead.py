@@ -11,7 +11,7 @@ from support.running_stack import StackAddress, wait_until
 from memcore import JobState, MemoryClient, ids
 from memcore.client.envelopes import build_payload, store_jobs
 from memcore.clock import utc_now
-from memcore.jobs import Queue, StorePayload
+from memcore.jobs import Queue, StorePayload, TurnPayload
 from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -158,3 +158,24 @@ def test_purging_wants_a_yes_and_then_drops_what_was_named(
     assert ledger.dead_letters.ids(company) == (two,)
     assert memtend.ok("dead", "purge", "--older-than", "1", "--yes", "--json").value == {"purged": 0}
     assert memtend.ok("dead", "purge", "--older-than", "0", "--yes", "--json").value == {"purged": 1}
+
+
+def test_a_letter_of_a_turn_says_why_it_cannot_be_sent_again(
+    memtend: CommandLine, stack: StackAddress, ledger: Ledger
+) -> None:
+    company, job_id = stack.settings.company, ids.new_id()
+    ledger.dead_letters.put(
+        NewDeadLetter(
+            job_id=job_id,
+            company=company,
+            job=TurnPayload.task,
+            queue=str(Queue.DISTILL),
+            payload=TurnPayload.kept('{"agent_id": "ada", "user_text": "I live in Berlin"}'),
+            reason="gave up after 200 attempts",
+            attempts=200,
+        )
+    )
+    assert "keeps nothing of what was said, and cannot be sent again" in memtend("dead", "replay", job_id).err
+    assert memtend.ok("dead", "replay", "--all", "--json").value == {"replayed": 0}
+    shown = memtend.ok("dead", "show", job_id, "--content", "--json").value
+    assert shown["payload"] == {"agent_id": "ada", "user_text_chars": 16}

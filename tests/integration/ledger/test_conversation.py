@@ -94,6 +94,7 @@ def test_a_turn_behind_the_end_opens_the_session_again(ledger: Ledger, clock: St
     record_turn(ledger, "t-1", at=clock())
     _end(ledger)
     assert ledger.sessions.item(COMPANY, session_key()).state is WorkState.DONE
+    clock.advance(timedelta(minutes=1))
     record_turn(ledger, "t-2", at=clock())
     session = _session(ledger)
     assert (session.ended_at, session.turns, session.state) == (None, 2, WorkState.AVAILABLE)

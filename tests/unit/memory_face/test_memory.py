@@ -29,6 +29,7 @@ from memcore import (
     Policy,
     Settings,
     StoreReceipt,
+    TurnReceipt,
 )
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.results import JobState, JobStatus
@@ -271,6 +272,28 @@ def test_given_a_skill_when_applied_then_the_client_sends_it(given: Installation
 
     assert receipt is not None
     assert len(given.broker.sent) == 1
+
+
+def test_given_a_turn_when_sent_then_both_faces_send_the_same_one_and_its_end(given: Installation) -> None:
+    said: dict[str, Any] = {
+        "session_id": "s-1",
+        "user_text": "I live in Berlin",
+        "assistant_text": "Noted.",
+        "turn": "7",
+    }
+    first = given.memory().extract_turn("oncall", user_id="mia", **said)
+    later = asyncio.run(_awaited(given.async_memory().extract_turn("oncall", user_id="mia", **said)))
+    ended = given.memory().end_conversation("oncall", session_id="s-1", user_id="mia")
+    also = asyncio.run(_awaited(given.async_memory().end_conversation("oncall", session_id="s-1", user_id="mia")))
+
+    assert first is not None
+    assert isinstance(later, TurnReceipt)
+    assert first.turn_id == later.turn_id
+    assert ended is not None
+    assert also is not None
+    names = ["memory.conversation.turn", "memory.conversation.turn", *["memory.conversation.close"] * 2]
+    assert [name for name, _ in given.broker.sent] == names
+    assert {payload["subject"] for _, payload in given.broker.sent} == {"user:mia"}
 
 
 def test_given_many_threads_when_reading_then_the_store_is_opened_once(given: Installation) -> None:

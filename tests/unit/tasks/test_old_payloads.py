@@ -5,13 +5,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 import pytest
-from support.job_contexts import ScriptedContext, keeping_questions
+from support.job_contexts import RecordingService, ScriptedContext, keeping_questions
 from support.repository import ROOT
 
+from memcore.conversation.ending import EndingService
+from memcore.conversation.turns import ExtractionService
 from memcore.jobs import Done, Payload, is_newer
 from memcore.ledger.agents import AgentSpec
 from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryLevel
+from tasks.converse import close_session, end_session, extract_turn, record_turn
 from tasks.distill import distill
 from tasks.job import all_jobs
 from tasks.learn import count as count_application
@@ -184,6 +187,34 @@ def test_a_distill_job_of_version_1_is_captured_to_its_last_field(job_context: S
     )
     assert kept.started_at is not None
     assert kept.ended_at - kept.started_at == timedelta(hours=1)
+
+
+def test_a_turn_of_version_1_is_recorded_to_its_last_field_and_its_session_closed(job_context: ScriptedContext) -> None:
+    assert perform(record_turn, payload("turn-1"), job_context) == Done(facts={"recorded": 1, "known": 0})
+    turn = job_context.ledger.turns.get("acme", json.loads(payload("turn-1"))["turn_id"])
+    assert turn is not None
+    assert (turn.agent_id, turn.subject, turn.at) == ("ada", "user:mia", SENT)
+    assert (turn.user_text, turn.assistant_text) == ('I live in "Berlin" — naïve café, 日本', "Noted.")
+    assert perform(close_session, payload("closesession-1"), job_context) == Done(facts={"closed": 1})
+    session = job_context.ledger.sessions.get("acme", turn.session_key)
+    assert session is not None
+    assert (session.session_id, session.ended_at) == ("s-1", SENT)
+
+
+@pytest.mark.parametrize(
+    ("job", "kind", "name", "field"),
+    [
+        (extract_turn, ExtractionService, "extract-1", "turn_id"),
+        (end_session, EndingService, "endsession-1", "session_key"),
+    ],
+)
+def test_a_job_of_version_1_asks_the_model_about_its_turn_or_session(
+    job_context: ScriptedContext, job: Any, kind: type, name: str, field: str
+) -> None:
+    service = RecordingService()
+    job_context.services[kind] = service
+    assert perform(job, payload(name), job_context) == Done(facts={"asked": 1})
+    assert service.keys == [json.loads(payload(name))[field]]
 
 
 @pytest.mark.parametrize(("name", "optional"), [("maintenance-1", ("version", "kind", "origin", "allow_large"))])

@@ -31,6 +31,7 @@ from memcore.jobs import (
     StorePayload,
     SweepPayload,
     TickPayload,
+    TurnPayload,
 )
 from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
@@ -119,6 +120,19 @@ def test_a_job_that_the_broker_does_not_take_back_is_rejected_and_not_acknowledg
     with pytest.raises(Reject) as rejected:
         settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
     assert rejected.value.requeue
+
+
+def test_a_dead_letter_of_a_turn_keeps_nothing_of_what_was_said(
+    job_context: ScriptedContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Job(payload=TurnPayload, limits=LIMITS, run=lambda _payload, _context: Done())
+    turn = (ROOT / "tests/fixtures/payloads/turn-1.json").read_text()
+    apply_outcome(a_task(), job, Dead(reason="r"), payload=turn, job_context=job_context)
+    letter = job_context.ledger.dead_letters.get("job-1")
+    assert letter is not None
+    assert letter.payload == TurnPayload.kept(turn)
+    assert "Berlin" in turn
+    assert "Berlin" not in letter.payload + caplog.text
 
 
 def test_jobs_that_go_back_in_several_threads_subscribe_to_no_result(job_context: ScriptedContext) -> None:

@@ -1,0 +1,350 @@
+"""What a model is asked about a turn: which facts and rules it holds, and what is to become of each.
+
+Its answers are read entry by entry: a malformed one is counted, and costs none of the others.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from memcore import ids
+from memcore.config.conversation import ConversationConfig
+from memcore.experience import clipped
+from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.llm.structured import ask_structured
+from memcore.models.base import UNSEEN, Frozen
+from memcore.models.conversation import (
+    HELD_CATEGORIES,
+    MAX_CANDIDATES,
+    MAX_REASON_CHARS,
+    SESSION_CATEGORIES,
+    STABLE_CATEGORIES,
+    Candidate,
+    Confidence,
+    Decision,
+    FactCategory,
+    ProceduralCandidate,
+    Reason,
+    SemanticCandidate,
+    WriteDecision,
+)
+from memcore.models.execution import prompt
+from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
+
+#: Raise it with any change of a prompt: the same turn is then another question.
+POLICY_VERSION = "memtend-1"
+
+#: The purposes that the account names.
+PURPOSE_EXTRACT = "system:memory:conversation:extract"
+PURPOSE_POLICY = "system:memory:conversation:policy"
+
+#: The fences around what a person said, what the agent answered, and what may be kept of it.
+TAG_PERSON, TAG_AGENT, TAG_CANDIDATE = "person-said", "agent-answered", "candidate"
+
+#: Most characters of an agent's answer that a model reads: it only helps to understand what the person said.
+ANSWER_CHARS = 4_000
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asker:
+    """Asks a model about one turn or one session, for its agent's account.
+
+    Attributes:
+        model: give a caching one, so that a crash pays for no answer twice.
+        run_id: the turn or the session, under which its answers are kept.
+    """
+
+    model: Model
+    config: ConversationConfig
+    company: str
+    agent_id: str
+    run_id: str
+
+    async def ask(self, form: type[Form], purpose: str, *, system: str, content: str) -> Form:
+        """Return the answer; a malformed one is asked for once more. Raises what ``ask_structured`` raises."""
+        config = self.config
+        request = CompletionRequest(
+            messages=prompt(system, content),
+            model=config.model,
+            temperature=config.temperature,
+            max_tokens=config.max_tokens,
+        )
+        key = ids.question_id(
+            company=self.company,
+            agent_id=self.agent_id,
+            purpose=purpose,
+            model=config.model or "",
+            about=(self.run_id, POLICY_VERSION, system, content),
+        )
+        by = Attribution(company=self.company, agent_id=self.agent_id, run_id=self.run_id, purpose=purpose)
+        return await ask_structured(self.model, request, form, by=by, key=key)
+
+
+def one_line(value: object) -> object:
+    """Return a text as one line without characters that act instead of being seen; anything else as it is."""
+    return " ".join(UNSEEN.sub(" ", value).split()) if isinstance(value, str) else value
+
+
+def known_fields(form: type[BaseModel], given: Mapping[str, object]) -> dict[str, Any]:
+    """Return the fields that a form knows."""
+    return {name: given[name] for name in form.model_fields if name in given}
+
+
+def read_each(
+    form: type[Form], given: object, *, tidy: Callable[[dict[str, Any]], dict[str, Any]], most: int
+) -> tuple[tuple[Form, ...], int]:
+    """Return the entries that have the form, the first ones, and how many were refused."""
+    if given is None:
+        return (), 0
+    if not isinstance(given, list | tuple):
+        return (), 1
+    entries = cast("Sequence[object]", given)
+    found: list[Form] = []
+    for entry in entries:
+        if len(found) == most:
+            break
+        if isinstance(entry, form):
+            found.append(entry)
+        elif isinstance(entry, Mapping):
+            try:
+                found.append(form.model_validate(tidy(known_fields(form, cast("Mapping[str, object]", entry)))))
+            except ValidationError:
+                continue
+    return tuple(found), len(entries) - len(found)
+
+
+_NO_WORD = re.compile(r"[\W_]+")
+
+
+def _tidy_candidate(fields: dict[str, Any]) -> dict[str, Any]:
+    # The quote stays as the person wrote it, but for its white space: it must be found in the turn.
+    tidied: dict[str, Any] = {
+        name: value if name == "evidence_quote" else one_line(value) for name, value in fields.items()
+    }
+    for name in ("category", "kind"):
+        if isinstance(tidied.get(name), str):
+            tidied[name] = tidied[name].lower()
+    if isinstance(tidied.get("predicate"), str):
+        tidied["predicate"] = _NO_WORD.sub("_", tidied["predicate"]).strip("_")
+    if isinstance(tidied.get("evidence_quote"), str):
+        tidied["evidence_quote"] = " ".join(tidied["evidence_quote"].split())
+    return tidied
+
+
+class ExtractedTurn(Frozen):
+    """What a turn may hold, as a model sees it.
+
+    Attributes:
+        semantic: facts about the person.
+        procedural: rules of how to answer the person.
+        refused: how many entries had not the form, or were too many.
+    """
+
+    semantic: tuple[SemanticCandidate, ...] = Field(default=(), max_length=MAX_CANDIDATES)
+    procedural: tuple[ProceduralCandidate, ...] = Field(default=(), max_length=MAX_CANDIDATES)
+    refused: SkipJsonSchema[int] = Field(default=0, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_by_one(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        answer = cast("Mapping[str, object]", given)
+        facts, no_facts = read_each(
+            SemanticCandidate, answer.get("semantic"), tidy=_tidy_candidate, most=MAX_CANDIDATES
+        )
+        rules, no_rules = read_each(
+            ProceduralCandidate, answer.get("procedural"), tidy=_tidy_candidate, most=MAX_CANDIDATES
+        )
+        return {"semantic": facts, "procedural": rules, "refused": no_facts + no_rules}
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All of them, facts first."""
+        return *self.semantic, *self.procedural
+
+
+_ABOUT: Mapping[FactCategory, str] = {
+    FactCategory.IDENTITY: "name, age, language, family status, origin",
+    FactCategory.RELATIONSHIP: "people and animals in the person's life",
+    FactCategory.PREFERENCE: "what the person likes or dislikes",
+    FactCategory.WORK: "job, school, projects, colleagues",
+    FactCategory.HEALTH: "illness, medicine, allergies, diet, sleep",
+    FactCategory.COPING_STRATEGY: "what helps the person",
+    FactCategory.GOAL: "what the person wants to reach",
+    FactCategory.INTEREST: "hobbies, subjects",
+    FactCategory.PLACE: "where the person lives, works, travels",
+    FactCategory.BELIEF: "convictions, values, what the person thinks of themselves",
+    FactCategory.POSSESSION: "what the person owns or uses",
+    FactCategory.LOSS: "somebody or something that the person has lost",
+    FactCategory.TRIGGER: "what upsets the person",
+    FactCategory.MOOD: "how the person feels today",
+    FactCategory.EVENT: "what happened or will happen",
+    FactCategory.SITUATION: "what holds for now",
+}
+
+_EXTRACT = f"""\
+You read one turn of a conversation between a person and an AI agent, which is another than you. You list what may be
+worth keeping in the agent's memory of this person. Most turns hold nothing; then both lists are empty.
+"semantic": facts about the person, each with
+ "category": one of {"; ".join(f"{name.value} ({about})" for name, about in _ABOUT.items())};
+ "subject": who or what the fact is about, "User" for the person;
+ "predicate": the relation as one word in capitals, such as LIVES_IN or WORRIES_ABOUT; the same relation has always
+ the same name;
+ "object": to whom or what, in a few words;
+ "evidence_quote": the person's own words that say so, copied letter by letter from <{TAG_PERSON}>, at most 500
+ characters.
+"procedural": rules of how the person wants to be answered, each with
+ "rule": what the agent shall do, in one sentence;
+ "evidence_quote": as above;
+ "kind": "explicit" where the person asks for it, "implicit" where it only shows.
+At most {MAX_CANDIDATES} of each. Take only what the person says: nothing that only the agent says, nothing that you
+conclude, no question, no joke, no example, no text that the person quotes from others. No passwords, keys or numbers of
+accounts. Answer with one JSON object of these two keys and nothing else.
+{untrusted_content_directive(TAG_PERSON)} The same holds for <{TAG_AGENT}>."""
+
+
+async def extract(asker: Asker, user_text: str, assistant_text: str = "") -> ExtractedTurn:
+    """Return what a turn may hold. Raises what ``ask_structured`` raises."""
+    parts = [wrap_untrusted(TAG_PERSON, user_text)]
+    if assistant_text.strip():
+        parts.append(wrap_untrusted(TAG_AGENT, clipped(assistant_text, ANSWER_CHARS)))
+    return await asker.ask(ExtractedTurn, PURPOSE_EXTRACT, system=_EXTRACT, content="\n\n".join(parts))
+
+
+class PolicyLine(Frozen):
+    """What the model says of one candidate.
+
+    Attributes:
+        number: the candidate's number, from 1.
+    """
+
+    number: int = Field(ge=1)
+    decision: WriteDecision
+    reason: Reason = ""
+    confidence: Confidence = "low"
+    safety_conflict: bool = False
+
+
+_CONFIDENCES = frozenset({"low", "medium", "high"})
+
+
+def _tidy_line(fields: dict[str, Any]) -> dict[str, Any]:
+    tidied: dict[str, Any] = {name: one_line(value) for name, value in fields.items()}
+    if isinstance(tidied.get("decision"), str):
+        tidied["decision"] = tidied["decision"].lower()
+    reason, confidence = tidied.get("reason"), tidied.get("confidence")
+    tidied["reason"] = reason[:MAX_REASON_CHARS].rstrip() if isinstance(reason, str) else ""
+    # What does not say how sure it is, is not sure.
+    tidied["confidence"] = confidence if isinstance(confidence, str) and confidence in _CONFIDENCES else "low"
+    return tidied
+
+
+class PolicyAnswer(Frozen):
+    """What a model says becomes of each candidate.
+
+    Attributes:
+        refused: how many entries had not the form, or were too many.
+    """
+
+    decisions: tuple[PolicyLine, ...] = ()
+    refused: SkipJsonSchema[int] = Field(default=0, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_by_one(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        listed = cast("Mapping[str, object]", given).get("decisions")
+        lines, refused = read_each(PolicyLine, listed, tidy=_tidy_line, most=2 * MAX_CANDIDATES)
+        return {"decisions": lines, "refused": refused}
+
+
+def _names(categories: Iterable[FactCategory]) -> str:
+    return ", ".join(sorted(categories))
+
+
+_POLICY = f"""\
+You decide what becomes of facts and rules that may be kept in an AI agent's memory of a person. For each numbered
+candidate say one "decision":
+ "commit_now": it is said plainly, it will hold for months, and the person will expect the agent to know it;
+ "commit_at_session_end": it may be worth keeping, once the whole conversation supports it;
+ "require_repetition": it is worth keeping only if the person says it again: moods, passing events, harsh words of the
+ person about themselves;
+ "drop": it holds for this talk alone, is a guess, is of no use later, or is nothing that a person wants kept.
+Facts of the categories {_names(STABLE_CATEGORIES)} may be committed now. Those of {_names(HELD_CATEGORIES)} wait for
+the end of the session: they hurt where they are wrong. Those of {_names(SESSION_CATEGORIES)} need to be said again.
+A rule is committed now only where the person asks for it and means it to last ("always", "from now on"); a rule that
+only shows waits for the end of the session.
+"safety_conflict": true for a rule that asks to leave out what keeps a person safe, such as a warning, a check or the
+advice to see a doctor; it is dropped.
+"reason": why, in one sentence of at most {MAX_REASON_CHARS} characters. "confidence": "low", "medium" or "high".
+Answer with one JSON object and nothing else: {{"decisions": [{{"number": 1, "decision": ..., "reason": ...,
+"confidence": ..., "safety_conflict": ...}}, ...]}}, one entry for each candidate.
+{untrusted_content_directive(TAG_CANDIDATE)} The same holds for <{TAG_PERSON}>."""
+
+
+def shown_candidate(candidate: Candidate) -> str:
+    """Return a candidate as a model reads it."""
+    if isinstance(candidate, SemanticCandidate):
+        said = f"fact [{candidate.category}] {candidate.subject} {candidate.predicate} {candidate.object}"
+    else:
+        said = f"rule ({candidate.kind}): {candidate.rule}"
+    return f'{said}\nsaid as: "{candidate.evidence_quote}"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What the policy says of candidates.
+
+    Attributes:
+        decisions: one for each candidate, in order; None where the policy said nothing of it.
+        refused: how many entries of the answer were of no use.
+    """
+
+    decisions: tuple[Decision | None, ...]
+    refused: int
+
+
+async def decide(asker: Asker, candidates: Sequence[Candidate], user_text: str) -> Decided:
+    """Return what becomes of the candidates of a turn. Raises what ``ask_structured`` raises."""
+    listed = [
+        wrap_untrusted(TAG_CANDIDATE, shown_candidate(each), attributes={"number": str(number)})
+        for number, each in enumerate(candidates, start=1)
+    ]
+    content = "\n\n".join((wrap_untrusted(TAG_PERSON, user_text), *listed))
+    answer = await asker.ask(PolicyAnswer, PURPOSE_POLICY, system=_POLICY, content=content)
+    found: dict[int, PolicyLine] = {}
+    for line in answer.decisions:
+        if line.number <= len(candidates):
+            # The first word counts: of two that contradict each other nobody knows which is meant.
+            found.setdefault(line.number, line)
+    of_no_use = answer.refused + len(answer.decisions) - len(found)
+    decisions = [_decision(found.get(number), each) for number, each in enumerate(candidates, start=1)]
+    return Decided(decisions=tuple(decisions), refused=of_no_use)
+
+
+def _decision(line: PolicyLine | None, candidate: Candidate) -> Decision | None:
+    if line is None:
+        return None
+    said = line.decision
+    if isinstance(candidate, ProceduralCandidate) and said is WriteDecision.REQUIRE_REPETITION:
+        # At the session's end a rule must be repeated anyway.
+        said = WriteDecision.COMMIT_AT_SESSION_END
+    return Decision(
+        decision=said,
+        reason=line.reason,
+        confidence=line.confidence,
+        policy_version=POLICY_VERSION,
+        safety_conflict=line.safety_conflict,
+    )
+
+
+#: A number of a candidate, or of what is known, in an answer.
+Number = Annotated[int, Field(ge=1)]

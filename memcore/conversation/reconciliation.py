@@ -1,0 +1,330 @@
+"""What becomes of new facts and rules beside those that are known: said again, replaced, or kept beside them.
+
+What can be decided without a model is decided here. The model is asked about the rest, in one question, outside of any
+transaction: the commit is fenced by the owner's version, and who comes late decides anew.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, cast
+
+from pydantic import Field, model_validator
+
+from memcore.conversation.extraction import Asker, Number, one_line, read_each
+from memcore.embedding.bm25 import Tokenizer
+from memcore.errors import MalformedAnswerError
+from memcore.ledger.conversation.identity import identity_of, normalised, slot_of
+from memcore.ledger.conversation.memory import Commit
+from memcore.models.base import Frozen
+from memcore.models.conversation import (
+    MAX_CANDIDATES,
+    Confidence,
+    Fact,
+    FactState,
+    ProceduralCandidate,
+    ProfileRule,
+    SemanticCandidate,
+)
+from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
+
+#: The purpose that the account names.
+PURPOSE = "system:memory:conversation:reconcile"
+
+#: From this share of common words on, two records of the same subject, predicate and object say the same.
+SAME_FROM = 0.85
+
+#: Most known facts or rules that the model is shown beside a new one, the most similar ones.
+MAX_SHOWN = 20
+
+TAG_NEW, TAG_KNOWN = "new-entry", "known-entry"
+
+Entry = TypeVar("Entry", Fact, ProfileRule)
+
+#: What became of a new fact or rule.
+Fate = Literal["written", "known"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconciled:
+    """What is to be written, and at which version of the owner's memory that was decided.
+
+    Attributes:
+        fates: by the id of each new fact or rule, whether it is written or was known.
+        counts: ``writes``, ``bumps``, ``superseded`` and ``skips``.
+    """
+
+    commit: Commit
+    fates: Mapping[str, Fate]
+    counts: Mapping[str, int]
+
+
+def candidate_of(entry: Fact | ProfileRule) -> SemanticCandidate | ProceduralCandidate:
+    """Return what a fact or a rule says, as the candidate that it was."""
+    if isinstance(entry, Fact):
+        return SemanticCandidate(**{name: getattr(entry, name) for name in SemanticCandidate.model_fields})
+    return ProceduralCandidate(rule=entry.rule, evidence_quote=entry.quotes[0], kind=entry.kind)
+
+
+def says_the_same(one: Fact | ProfileRule, other: Fact | ProfileRule) -> bool:
+    """Return whether two facts, or two rules, say the same: which of them is kept makes no difference."""
+    if identity_of(candidate_of(one)) == identity_of(candidate_of(other)):
+        return True
+    if not (isinstance(one, Fact) and isinstance(other, Fact)):
+        return False
+    is_about_the_same = all(
+        normalised(getattr(one, name)) == normalised(getattr(other, name))
+        for name in ("subject", "predicate", "object")
+    )
+    return is_about_the_same and _similarity(one, other) >= SAME_FROM
+
+
+def _words(entry: Fact | ProfileRule) -> frozenset[str]:
+    said = (entry.subject, entry.predicate, entry.object, entry.evidence_quote) if isinstance(entry, Fact) else (
+        entry.rule, *entry.quotes
+    )  # fmt: skip
+    return frozenset(word for text in said for word in Tokenizer.words(text))
+
+
+def _similarity(one: Fact | ProfileRule, other: Fact | ProfileRule) -> float:
+    mine, theirs = _words(one), _words(other)
+    return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
+
+
+def id_of(entry: Fact | ProfileRule) -> str:
+    """Return the id of a fact or a rule."""
+    return entry.fact_id if isinstance(entry, Fact) else entry.rule_id
+
+
+class FactVerdict(Frozen):
+    """What the model says of a new fact beside those that are known."""
+
+    number: Number
+    action: Literal["bump", "supersede", "coexist"]
+    known: tuple[Number, ...] = Field(default=(), max_length=MAX_SHOWN)
+    confidence: Confidence = "low"
+
+
+class RuleVerdict(Frozen):
+    """What the model says of a new rule beside those that are known."""
+
+    number: Number
+    action: Literal["append", "replace", "skip"]
+    known: tuple[Number, ...] = Field(default=(), max_length=MAX_SHOWN)
+    confidence: Confidence = "low"
+
+
+def _tidy(fields: dict[str, Any]) -> dict[str, Any]:
+    tidied: dict[str, Any] = {name: one_line(value) for name, value in fields.items()}
+    for name in ("action", "confidence"):
+        if isinstance(tidied.get(name), str):
+            tidied[name] = tidied[name].lower()
+    return tidied
+
+
+class ReconciliationAnswer(Frozen):
+    """What the model says of all that is new."""
+
+    facts: tuple[FactVerdict, ...] = ()
+    rules: tuple[RuleVerdict, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_by_one(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        answer = cast("Mapping[str, object]", given)
+        facts, _ = read_each(FactVerdict, answer.get("facts"), tidy=_tidy, most=2 * MAX_CANDIDATES)
+        rules, _ = read_each(RuleVerdict, answer.get("rules"), tidy=_tidy, most=2 * MAX_CANDIDATES)
+        return {"facts": facts, "rules": rules}
+
+
+_SYSTEM = f"""\
+You keep an AI agent's memory of a person. New facts and rules are to be written; each may say the same as one that is
+known, may replace some, or may stand beside them. The numbers of the known ones belong to the new one above them.
+For each new fact say one "action":
+ "bump": it says the same as exactly one known fact; "known" has its number, and nothing new is written;
+ "supersede": it makes known facts untrue, since the person has changed or corrected them; "known" has their numbers;
+ "coexist": both hold. A person likes many things, and knows many people. Where you are not sure, they coexist.
+For each new rule: "append": it stands beside the known ones; "replace": it takes the place of those in "known", which
+it contradicts or refines; "skip": a known rule says it already, and "known" has its number.
+"confidence": "low", "medium" or "high".
+Answer with one JSON object and nothing else: {{"facts": [{{"number": 1, "action": ..., "known": [...],
+"confidence": ...}}, ...], "rules": [...]}}, one entry for each new one.
+{untrusted_content_directive(TAG_NEW)} The same holds for <{TAG_KNOWN}>."""
+
+
+def _shown(entry: Fact | ProfileRule) -> str:
+    if isinstance(entry, Fact):
+        text = f'[{entry.category}] {entry.subject} {entry.predicate} {entry.object}\nsaid as: "{entry.evidence_quote}"'
+    else:
+        text = f'{entry.rule}\nsaid as: "{entry.quotes[0]}"'
+    return f"{text}\nsaid on {entry.created_at:%Y-%m-%d %H:%M}"
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A new fact or rule, and the known ones that it may collide with."""
+
+    new: Fact | ProfileRule
+    known: tuple[Fact | ProfileRule, ...]
+
+
+def _content(questions: Sequence[_Question], kind: str) -> list[str]:
+    parts: list[str] = []
+    for number, question in enumerate(questions, start=1):
+        parts.append(wrap_untrusted(TAG_NEW, _shown(question.new), attributes={"kind": kind, "number": str(number)}))
+        parts += [
+            wrap_untrusted(TAG_KNOWN, _shown(each), attributes={"number": str(place)})
+            for place, each in enumerate(question.known, start=1)
+        ]
+    return parts
+
+
+@dataclass
+class _Draft:
+    """The commit in the making."""
+
+    facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
+    rules: dict[str, ProfileRule] = field(default_factory=dict[str, ProfileRule])
+    bumped: set[str] = field(default_factory=set[str])
+    superseded: dict[str, str] = field(default_factory=dict[str, str])
+    skips: int = 0
+
+    def drop(self, new: Fact | ProfileRule) -> None:
+        (self.facts if isinstance(new, Fact) else self.rules).pop(id_of(new))
+
+    def bump(self, known: Fact | ProfileRule) -> None:
+        self.bumped.add(id_of(known))
+
+    def supersede(self, new: Fact | ProfileRule, known: Sequence[Fact | ProfileRule]) -> None:
+        """Let a new one replace known ones; what was said after it replaces it, whatever the order of the turns."""
+        later = [each for each in known if each.created_at > new.created_at]
+        self.superseded |= {id_of(each): id_of(new) for each in known if each not in later}
+        if later:
+            newest = max(later, key=lambda each: (each.created_at, id_of(each)))
+            values = {"state": FactState.SUPERSEDED, "superseded_by": id_of(newest)}
+            if isinstance(new, Fact):
+                self.facts[new.fact_id] = new.model_copy(update=values)
+            else:
+                self.rules[new.rule_id] = new.model_copy(update=values)
+
+
+async def reconcile(
+    asker: Asker | None,
+    new_facts: Sequence[Fact],
+    new_rules: Sequence[ProfileRule],
+    *,
+    known_facts: Sequence[Fact],
+    known_rules: Sequence[ProfileRule],
+) -> Reconciled:
+    """Return what becomes of what is new.
+
+    ``known_facts`` are the active facts of the same category, subject and predicate; ``known_rules`` all active rules.
+    Without an asker, and where the model's answer is malformed or not sure, all stand beside each other.
+
+    Raises BudgetExceededError, RetryExhaustedError, ProviderError.
+    """
+    draft = _Draft()
+    facts = [_Question(each, known) for each, known in _local(draft, new_facts, known_facts)]
+    rules = [_Question(each, known) for each, known in _local(draft, new_rules, known_rules)]
+    if asker is not None and (facts or rules):
+        answer = await _ask(asker, facts, rules)
+        for fact_verdict in _by_number(answer.facts, facts):
+            _judge(draft, *fact_verdict)
+        for rule_verdict in _by_number(answer.rules, rules):
+            _judge(draft, *rule_verdict)
+    every: tuple[Fact | ProfileRule, ...] = (*new_facts, *new_rules)
+    # What is replaced was not said again, whatever another candidate says of it.
+    bumped = draft.bumped - draft.superseded.keys()
+    fates: dict[str, Fate] = {
+        id_of(each): "written" if id_of(each) in draft.facts or id_of(each) in draft.rules else "known"
+        for each in every
+    }
+    counts = {
+        "writes": len(draft.facts) + len(draft.rules),
+        "bumps": len(bumped),
+        "superseded": len(draft.superseded),
+        "skips": draft.skips,
+    }
+    commit = Commit(
+        facts=tuple(draft.facts.values()),
+        rules=tuple(draft.rules.values()),
+        bumped=frozenset(bumped),
+        superseded=draft.superseded,
+    )
+    return Reconciled(commit=commit, fates=fates, counts=Counter(counts))
+
+
+def _local(
+    draft: _Draft, new: Sequence[Entry], known: Sequence[Entry]
+) -> list[tuple[Entry, tuple[Fact | ProfileRule, ...]]]:
+    """Settle what needs no model, and return what does, with what it may collide with."""
+    asked: list[tuple[Entry, tuple[Fact | ProfileRule, ...]]] = []
+    taken: list[Entry] = []
+    for each in new:
+        if any(says_the_same(each, other) for other in taken):
+            draft.skips += 1
+            continue
+        same = [other for other in known if says_the_same(each, other)]
+        if same:
+            for other in same:
+                draft.bump(other)
+            continue
+        taken.append(each)
+        if isinstance(each, Fact):
+            draft.facts[each.fact_id] = each
+        else:
+            draft.rules[each.rule_id] = each
+        if beside := _beside(each, known):
+            asked.append((each, beside))
+    return asked
+
+
+def _beside(new: Entry, known: Sequence[Entry]) -> tuple[Fact | ProfileRule, ...]:
+    """Return the known ones that a new one may collide with, the most similar ones, in the order of their times."""
+    rivals: list[Fact | ProfileRule] = list(known)
+    candidate = candidate_of(new)
+    if isinstance(candidate, SemanticCandidate):
+        slot = slot_of(candidate)
+        rivals = [each for each in rivals if slot_of(cast("SemanticCandidate", candidate_of(each))) == slot]
+    rivals.sort(key=lambda each: (-_similarity(new, each), id_of(each)))
+    return tuple(sorted(rivals[:MAX_SHOWN], key=lambda each: (each.created_at, id_of(each))))
+
+
+async def _ask(asker: Asker, facts: Sequence[_Question], rules: Sequence[_Question]) -> ReconciliationAnswer:
+    content = "\n\n".join((*_content(facts, "fact"), *_content(rules, "rule")))
+    try:
+        return await asker.ask(ReconciliationAnswer, PURPOSE, system=_SYSTEM, content=content)
+    except MalformedAnswerError:
+        return ReconciliationAnswer()
+
+
+_Verdict = TypeVar("_Verdict", FactVerdict, RuleVerdict)
+
+
+def _by_number(
+    verdicts: Sequence[_Verdict], questions: Sequence[_Question]
+) -> list[tuple[_Verdict, Fact | ProfileRule, list[Fact | ProfileRule]]]:
+    """Return the first verdict on each new one with what it names; one that names what it was not shown is left out."""
+    found: dict[int, tuple[_Verdict, Fact | ProfileRule, list[Fact | ProfileRule]]] = {}
+    for verdict in verdicts:
+        if verdict.number > len(questions) or verdict.number in found or verdict.confidence == "low":
+            continue
+        question, numbers = questions[verdict.number - 1], sorted(set(verdict.known))
+        if all(number <= len(question.known) for number in numbers):
+            found[verdict.number] = (verdict, question.new, [question.known[number - 1] for number in numbers])
+    return [found[number] for number in sorted(found)]
+
+
+def _judge(
+    draft: _Draft, verdict: FactVerdict | RuleVerdict, new: Fact | ProfileRule, known: list[Fact | ProfileRule]
+) -> None:
+    match verdict.action:
+        case "bump" | "skip" if len(known) == 1 and id_of(known[0]) not in draft.superseded:
+            draft.drop(new)
+            draft.bump(known[0])
+        case "supersede" | "replace" if known:
+            draft.supersede(new, known)
+        case _:
+            pass  # it stands beside what is known

@@ -1,0 +1,197 @@
+"""What the services of turns and of sessions' ends share: levels, switches, waits, vectors, reconciliation."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple, Self
+
+from memcore.backends.protocol import vector_backend_of
+from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
+from memcore.config.conversation import ConversationConfig
+from memcore.conversation.extraction import Asker
+from memcore.conversation.reconciliation import Reconciled, candidate_of, reconcile
+from memcore.errors import MalformedAnswerError, MemoryError, ProviderError  # noqa: A004  # the reference fixes the name
+from memcore.jobs import Deferred, Outcome
+from memcore.ledger.agents import check_kill_switch
+from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
+from memcore.ledger.conversation.memory import Commit, Embedded, arc_key
+from memcore.ledger.conversation.turns import Session, Turn
+from memcore.ledger.ledger import Ledger
+from memcore.llm.answer_cache import CachingModel
+from memcore.llm.protocol import Model
+from memcore.models.conversation import Arc, Fact, Owner, ProfileRule, SemanticCandidate
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, experience_refusal
+
+#: A turn, or the end of a session, is given up after more than three days.
+RETRY = RetryPolicy(attempts=21, first_delay=timedelta(minutes=1), longest_delay=timedelta(hours=6))
+
+#: How often a step decides anew because another one has written the owner's memory: more workers than that do not
+#: work for one person at once.
+MAX_ROUNDS = 20
+
+#: Wait after so many rounds.
+BUSY_DELAY = timedelta(seconds=5)
+
+_log = logging.getLogger(__name__)
+
+
+class ConversationEvent(StrEnum):
+    """A log event between a turn and what is kept of it; fields are ids and counts."""
+
+    #: A turn has its outcome.
+    EXTRACTED = "conversation.turn.extracted"
+    #: A session has ended, with all that comes of it.
+    ENDED = "conversation.session.ended"
+    #: The language model does not answer; the turn or the end waits.
+    POSTPONED = "conversation.model_away"
+    #: No vector could be made: what is kept is found by its words alone.
+    EMBEDDING_FAILED = "conversation.embedding_failed"
+    #: Other steps write the same person's memory all the time; this one waits.
+    BUSY = "conversation.owner_busy"
+    #: What earlier sessions said could not be read; a session's end goes on without.
+    SUPPORT_FAILED = "conversation.support_load_failed"
+
+
+def refused_level(ledger: Ledger, company: str, agent_id: str, *, level: MemoryLevel) -> str | None:
+    """Return why nothing is kept of what people say to an agent, by its level; None where it is kept."""
+    own = ledger.agents.levels(company, [agent_id]).get(agent_id, level)
+    if own is MemoryLevel.NONE:
+        return "level none: nothing is kept for this agent"
+    if experience_refusal(own) is not None:
+        return f"level {own}: what is known of a person outlives its {own}"
+    return None
+
+
+def key_of(entry: Fact | Arc) -> str:
+    """Return the id under which a commit takes the vector of a fact or an arc."""
+    return arc_key(entry.session_id) if isinstance(entry, Arc) else entry.fact_id
+
+
+def text_of(entry: Fact | Arc) -> str:
+    """Return the text by whose vector a fact or an arc is found."""
+    if isinstance(entry, Arc):
+        return "\n".join(filter(None, (entry.summary, ", ".join(entry.topics))))
+    return f"{entry.subject} {entry.predicate.replace('_', ' ').lower()} {entry.object}. {entry.evidence_quote}"
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Makes the vectors of what is kept, each once; without a backend that makes vectors there are none."""
+
+    backend: object
+    clock: Clock
+    made: dict[str, Embedded] = field(default_factory=dict[str, Embedded])
+
+    async def of(self, agent_id: str, wanted: Iterable[Fact | Arc]) -> dict[str, Embedded]:
+        """Return the vectors by id; none where the embedder fails: what is kept is found by its words."""
+        backend, space = vector_backend_of(self.backend), getattr(self.backend, "vector_space", None)
+        texts = {key_of(each): text_of(each) for each in wanted}
+        new = [key for key in texts if key not in self.made]
+        if backend is not None and space is not None and new:
+            entries = [self._entry(agent_id, key, texts[key]) for key in new]
+            try:
+                vectors = await backend.document_vectors(entries)
+            except MemoryError as error:
+                about = {"agent_id": agent_id, "entries": len(new), "error": type(error).__name__}
+                _log.warning(ConversationEvent.EMBEDDING_FAILED, extra=about)
+            else:
+                self.made.update({key: Embedded(space, each.dense) for key, each in zip(new, vectors, strict=True)})
+        return {key: self.made[key] for key in texts if key in self.made}
+
+    def _entry(self, agent_id: str, key: str, text: str) -> MemoryEntry:
+        return MemoryEntry(
+            id=key, agent_id=agent_id, category=MemoryCategory.SEMANTIC, content=text, created_at=self.clock()
+        )
+
+
+def written_by(commit: Commit) -> dict[str, Any]:
+    """Return the ids of what a commit writes and changes, for people who ask what came of a turn or a session."""
+    return {
+        "written": sorted([fact.fact_id for fact in commit.facts] + [rule.rule_id for rule in commit.rules]),
+        "bumped": sorted(commit.bumped),
+        "replaced": dict(sorted(commit.superseded.items())),
+    }
+
+
+class Candidates(NamedTuple):
+    """New facts and rules that are to be written, if nothing known says the same."""
+
+    facts: Sequence[Fact]
+    rules: Sequence[ProfileRule]
+
+
+async def reconciled(ledger: Ledger, asker: Asker, owner: Owner, new: Candidates) -> tuple[Reconciled, int]:
+    """Return what becomes of new facts and rules, and the owner's version at which that holds."""
+    company = asker.company
+    # The version first: what is written behind it makes the commit fail, not what was read.
+    expected = ledger.conversation.state(company, owner).version
+    given = [each for each in map(candidate_of, new.facts) if isinstance(each, SemanticCandidate)]
+    known_facts = ledger.conversation.colliding(company, owner, given) if given else ()
+    known_rules = ledger.conversation.rules(company, owner) if new.rules else ()
+    found = await reconcile(asker, new.facts, new.rules, known_facts=known_facts, known_rules=known_rules)
+    return found, expected
+
+
+@dataclass(frozen=True, eq=False)
+class ConversationService:
+    """What the services of turns and of ends share; each serves one company."""
+
+    ledger: Ledger
+    config: ConversationConfig
+    _: KW_ONLY
+    backend: object
+    company: str
+    level: MemoryLevel
+    model: Model | None
+    clock: Clock = utc_now
+    renewal: timedelta = LEASE_RENEWAL
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        memory = context.policy.memory
+        return cls(
+            context.ledger,
+            memory.conversation,
+            backend=context.backend,
+            company=context.company,
+            level=memory.level,
+            model=context.model,
+            clock=context.clock,
+        )
+
+    def check_switch(self, record: Turn | Session) -> None:
+        """Raise MaintenancePausedError while a person has paused the agent, the company or everything."""
+        check_kill_switch(self.ledger.agents, self.company, record.agent_id)
+
+    def asker(self, model: Model, agent_id: str, run_id: str) -> Asker:
+        """Return what asks the model for one turn or one session."""
+        return Asker(
+            model=CachingModel(model, self.ledger.answers),
+            config=self.config,
+            company=self.company,
+            agent_id=agent_id,
+            run_id=run_id,
+        )
+
+    def postponed(self, attempt: Attempt[Any], work: Any, key: str, tries: int, error: ProviderError) -> Outcome:
+        """Let a turn or an end wait for a model that does not answer; raise the error once its tries are used up."""
+        if isinstance(error, MalformedAnswerError):
+            # A kept answer would be as malformed the next time.
+            self.ledger.answers.forget(self.company, key)
+        if tries >= (RETRY.attempts or 0):
+            raise error
+        until = self.clock() + RETRY.delay(tries)
+        reason = f"the language model: {type(error).__name__}; try {tries}, the next at {until:%H:%M}"
+        work.wait(self.company, key, attempt.token, until=until, reason=reason)
+        about = {"company": self.company, "key": key, "tries": tries, "error": type(error).__name__}
+        _log.info(ConversationEvent.POSTPONED, extra=about)
+        return Deferred(reason=reason)
+
+    def busy(self, attempt: Attempt[Any], key: str) -> Outcome:
+        """Let a turn or an end wait whose person's memory others write all the time."""
+        _log.warning(ConversationEvent.BUSY, extra={"company": self.company, "key": key})
+        return attempt.wait("other steps write this person's memory", BUSY_DELAY)
