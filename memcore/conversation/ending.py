@@ -172,11 +172,11 @@ class EndingService(ConversationService):
         """Let the item wait where the session goes on, or turns of it wait for the model."""
         now, over = self.clock(), session.ended_at
         if over is None:
-            over = session.last_turn_at + timedelta(minutes=self.config.idle_minutes)
+            over = session.recorded_at + timedelta(minutes=self.config.idle_minutes)
             if now < over:
                 return attempt.wait("the session goes on", over)
         if waiting := self.ledger.turns.waiting(self.company, session.session_key):
-            delay = min(max(now - max(over, session.last_turn_at), FIRST_WAIT), LONGEST_WAIT)
+            delay = min(max(now - max(over, session.recorded_at), FIRST_WAIT), LONGEST_WAIT)
             return attempt.wait(f"{waiting} turns wait for the language model", delay)
         return None
 

@@ -122,7 +122,7 @@ HELD_CATEGORIES = frozenset({FactCategory.LOSS, FactCategory.TRIGGER})
 SESSION_CATEGORIES = frozenset(FactCategory) - STABLE_CATEGORIES - HELD_CATEGORIES
 
 
-class Lane(StrEnum):
+class Layer(StrEnum):
     """A kind of memory that is extracted from a turn."""
 
     SEMANTIC = "semantic"
@@ -219,7 +219,7 @@ class HeldCandidate(Frozen):
 
     Attributes:
         candidate_id: deterministic, from its turn and its place there.
-        lane: its kind.
+        layer: its kind.
         candidate: what may be kept.
         decision: why it waits.
         turn_id: the turn that held it.
@@ -227,7 +227,7 @@ class HeldCandidate(Frozen):
     """
 
     candidate_id: StoredKey
-    lane: Lane
+    layer: Layer
     candidate: Candidate
     decision: Decision
     turn_id: StoredKey

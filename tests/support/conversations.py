@@ -8,7 +8,7 @@ from memcore.jobs import TurnPayload
 from memcore.ledger.conversation.memory import Commit
 from memcore.ledger.conversation.turns import Control, Recorded, Turn
 from memcore.ledger.ledger import Ledger
-from memcore.models.conversation import Arc, Decision, Fact, HeldCandidate, Lane, Owner, ProfileRule, SemanticCandidate
+from memcore.models.conversation import Arc, Decision, Fact, HeldCandidate, Layer, Owner, ProfileRule, SemanticCandidate
 from support.ledger_records import COMPANY
 from support.memories import DAWN
 
@@ -79,7 +79,7 @@ def held(candidate_id: str, turn_id: str, **fields: Any) -> HeldCandidate:
     decision = Decision(decision="commit_at_session_end", reason="it may pass", confidence="medium", policy_version="1")
     return HeldCandidate(
         candidate_id=candidate_id,
-        lane=Lane.SEMANTIC,
+        layer=Layer.SEMANTIC,
         candidate=SemanticCandidate.model_validate(said | fields),
         decision=decision,
         turn_id=turn_id,

@@ -18,7 +18,7 @@ from memcore.models.conversation import (
     Fact,
     FactCategory,
     HeldCandidate,
-    Lane,
+    Layer,
     Owner,
     ProfileRule,
     SemanticCandidate,
@@ -141,7 +141,7 @@ def hold(
     assert turn.token is not None
     held = HeldCandidate(
         candidate_id=ids.kept_id(kind="candidate", cause=turn.turn_id, place=0),
-        lane=Lane.SEMANTIC,
+        layer=Layer.SEMANTIC,
         candidate=SemanticCandidate(
             category=FactCategory.MOOD, subject="User", predicate="FEELS", object="low", evidence_quote=quote
         ),

@@ -87,6 +87,8 @@ sessions = Table(
     # Whether somebody asked in it that nothing be kept.
     Column("is_private", Boolean, nullable=False),
     *(Column(name, UtcDateTime, nullable=False) for name in ("begun_at", "last_turn_at")),
+    # When the last turn came in; the session ends so long after it.
+    Column("recorded_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
     Column("outcome", json_document(none_as_null=True)),
     Index("conversation_sessions_newest", *_OWNER, "last_turn_at"),
@@ -112,7 +114,7 @@ candidates = Table(
     "conversation_candidates",
     metadata,
     *_key("company", "candidate_id"),
-    *(Column(name, String, nullable=False) for name in ("agent_id", "subject", "session_key", "turn_id", "lane")),
+    *(Column(name, String, nullable=False) for name in ("agent_id", "subject", "session_key", "turn_id", "layer")),
     # held, or what became of it: promoted, known, dropped.
     Column("state", String, nullable=False),
     Column("reason", String, nullable=False),

@@ -40,7 +40,7 @@ from memcore.ledger.work_items import (
     move,
     new_item,
 )
-from memcore.models.conversation import Candidate, Decision, FactState, HeldCandidate, Lane, Owner
+from memcore.models.conversation import Candidate, Decision, FactState, HeldCandidate, Layer, Owner
 from memcore.models.memory import BoundedTime
 
 
@@ -92,6 +92,7 @@ class Session(WorkRecord):
         is_private: whether somebody asked in it that nothing be kept.
         begun_at: its first turn.
         last_turn_at: its last one.
+        recorded_at: when a turn of it came in last.
         ended_at: when somebody ended it, or it was found to have ended; None while it goes on.
         outcome: counts of what its last end did.
     """
@@ -104,6 +105,7 @@ class Session(WorkRecord):
     is_private: bool
     begun_at: BoundedTime
     last_turn_at: BoundedTime
+    recorded_at: BoundedTime
     ended_at: BoundedTime | None = None
     outcome: dict[str, Any] | None = None
     state: WorkState = WorkState.AVAILABLE
@@ -203,7 +205,7 @@ class Turns(Work[Turn]):
                     at=now,
                 )
             closed_at = _touch(
-                connection, company, owner, payload, session_key, at=row["at"], is_private=control is not None
+                connection, company, owner, payload, session_key, at=row["at"], now=now, is_private=control is not None
             )
             if control is Control.FORGET:
                 dropped = _drop_held(connection, company, session_key, reason="the person asked to forget it")
@@ -212,7 +214,7 @@ class Turns(Work[Turn]):
             if not (add_items(connection, [item]) and insert_one(connection, turns, row)):
                 # Another worker has recorded it since: all of this is undone.
                 raise _RecordedMeanwhileError
-            until = row["at"] + idle if closed_at is None else now
+            until = now + idle if closed_at is None else now
             _await_end(connection, company, owner.agent_id, session_key, until=until, now=now)
             return Recorded(is_new=True, forgotten=gone, dropped=dropped)
         return Recorded(is_new=False)
@@ -243,7 +245,7 @@ class Turns(Work[Turn]):
                 "session_key": turn.session_key,
                 "candidate_id": each.candidate_id,
                 "turn_id": each.turn_id,
-                "lane": each.lane.value,
+                "layer": each.layer.value,
                 "state": "held",
                 "reason": each.decision.reason,
                 "created_at": each.created_at,
@@ -381,24 +383,27 @@ class Sessions(Work[Session]):
     ) -> bool:
         """End a leased session with all that comes of it, in one transaction; False where it goes on.
 
-        It goes on where a turn was recorded since it was claimed: what was decided is written all the same, the rest
-        waits for the end that follows. Raises LeaseLostError; StaleOwnerError.
+        It goes on where a turn was recorded since it was claimed: what is promoted is written all the same, the rest is
+        held on for the end that follows. Raises LeaseLostError; StaleOwnerError.
         """
         now, key = self._clock(), session.session_key
         with self._database.write() as connection:
             commit_in(connection, company, session.owner, commit, expected=expected, at=now, max_rules=max_rules)
+            of = sessions.c
+            query = select(of.turns, of.recorded_at, of.ended_at).where(self._is(company, key)).with_for_update()
+            row = connection.execute(query).one()
+            has_ended = row.turns == session.turns
             for candidate_id, (state, reason) in sorted(ended.items()):
+                if state == "dropped" and not has_ended:
+                    continue
                 its = equals(candidates, company=company, candidate_id=candidate_id, state="held")
                 connection.execute(update(candidates).where(its).values(state=state, reason=reason))
-            of = sessions.c
-            query = select(of.turns, of.last_turn_at, of.ended_at).where(self._is(company, key)).with_for_update()
-            row = connection.execute(query).one()
             own: Row = {"outcome": dict(outcome)}
-            if row.turns == session.turns:
+            if has_ended:
                 own["ended_at"] = func.coalesce(sessions.c.ended_at, now)
                 self._leased_in(connection, company, key, token, "finish", own=own)
                 return True
-            at = row.last_turn_at + idle if row.ended_at is None else now
+            at = row.recorded_at + idle if row.ended_at is None else now
             values: Row = {"reason": "a turn came while it ended", "dispatch_after": at}
             self._leased_in(connection, company, key, token, "wait", own=own, **values)
             return False
@@ -412,6 +417,7 @@ def _touch(
     session_key: str,
     *,
     at: datetime,
+    now: datetime,
     is_private: bool,
 ) -> datetime | None:
     """Make or move on a session's row for a further turn, and return when it ended, where that was after the turn."""
@@ -424,6 +430,7 @@ def _touch(
         "is_private": is_private,
         "begun_at": at,
         "last_turn_at": at,
+        "recorded_at": now,
     }
     statement = insert_for(connection, sessions).values(row)
     new, old = statement.excluded, sessions.c
@@ -432,6 +439,7 @@ def _touch(
         "is_private": old.is_private | new.is_private,
         "begun_at": case((new.begun_at < old.begun_at, new.begun_at), else_=old.begun_at),
         "last_turn_at": later_of(new.last_turn_at, old.last_turn_at),
+        "recorded_at": later_of(new.recorded_at, old.recorded_at),
         "ended_at": case((old.ended_at >= new.last_turn_at, old.ended_at)),
     }
     touched = statement.on_conflict_do_update(index_elements=list(sessions.primary_key), set_=values)
@@ -463,7 +471,7 @@ def _held(row: Mapping[Any, Any]) -> HeldCandidate:
     body = unpack("a candidate", row["body"])
     return HeldCandidate(
         candidate_id=row["candidate_id"],
-        lane=Lane(row["lane"]),
+        layer=Layer(row["layer"]),
         candidate=_CANDIDATE.validate_python(body["candidate"]),
         decision=Decision.model_validate(body["decision"]),
         turn_id=row["turn_id"],

@@ -16,7 +16,7 @@ from memcore.models.conversation import (
     Decision,
     FactCategory,
     HeldCandidate,
-    Lane,
+    Layer,
     ProceduralCandidate,
     SemanticCandidate,
     WriteDecision,
@@ -35,7 +35,7 @@ def held(
 ) -> HeldCandidate:
     return HeldCandidate(
         candidate_id=name,
-        lane=Lane.SEMANTIC if isinstance(candidate, SemanticCandidate) else Lane.PROCEDURAL,
+        layer=Layer.SEMANTIC if isinstance(candidate, SemanticCandidate) else Layer.PROCEDURAL,
         candidate=candidate,
         decision=Decision(decision=decision, reason="it waits", confidence=confidence, policy_version="1"),
         turn_id=f"turn-{turn}",
@@ -381,9 +381,9 @@ QUOTES = (
 THINGS = ("boss", "tea", "上司", "начальник", "answers", "it", "🎉")
 
 candidates_of = st.builds(
-    lambda quote, thing, what, lane, turn, kind, sure: (
+    lambda quote, thing, what, layer, turn, kind, sure: (
         fact("any", quote, thing, decision=what, turn=turn, confidence=sure)
-        if lane
+        if layer
         else rule("any", quote, quote, kind=kind, turn=turn, decision=what, confidence=sure)
     ),
     st.sampled_from(QUOTES),
@@ -441,9 +441,9 @@ def test_more_support_never_demotes(
     are_facts: bool,
 ) -> None:
     # Facts and rules that say the same compete, so each kind is looked at by itself.
-    lane = Lane.SEMANTIC if are_facts else Lane.PROCEDURAL
-    candidates = [each for each in candidates if each.lane is lane]
-    more = [further.model_copy(update={"candidate_id": "further"})] if further.lane is lane else []
+    layer = Layer.SEMANTIC if are_facts else Layer.PROCEDURAL
+    candidates = [each for each in candidates if each.layer is layer]
+    more = [further.model_copy(update={"candidate_id": "further"})] if further.layer is layer else []
 
     def promoted(
         held_now: Sequence[HeldCandidate],

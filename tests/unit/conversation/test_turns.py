@@ -19,7 +19,7 @@ from memcore.errors import (
 from memcore.jobs import Dead, Deferred, Done, Skipped
 from memcore.ledger.attempt import PAUSE_DELAY
 from memcore.ledger.conversation import memory
-from memcore.models.conversation import FactState, Lane
+from memcore.models.conversation import FactState, Layer
 from memcore.models.memory import MemoryLevel
 
 HOME = fact("I live in Berlin", "Berlin")
@@ -81,7 +81,7 @@ async def test_what_is_held_waits_for_the_end_of_its_session(talk: ConversationF
     assert talk.facts() == {}
     assert talk.held() == ["Berlin"]
     (held,) = talk.ledger.sessions.held(COMPANY, talk.key())
-    assert (held.lane, held.turn_id, held.created_at) == (Lane.SEMANTIC, turn.turn_id, turn.at)
+    assert (held.layer, held.turn_id, held.created_at) == (Layer.SEMANTIC, turn.turn_id, turn.at)
     assert turn.outcome is not None
     assert turn.outcome["semantic"]["held"] == [held.candidate_id]
 

@@ -65,7 +65,7 @@ def upgrade() -> None:
         *_texts("agent_id", "subject", "session_id"),
         sa.Column("turns", sa.Integer, nullable=False),
         sa.Column("is_private", sa.Boolean, nullable=False),
-        *map(_time, ("begun_at", "last_turn_at")),
+        *map(_time, ("begun_at", "last_turn_at", "recorded_at")),
         _time("ended_at", nullable=True),
         _document("outcome"),
     )
@@ -84,7 +84,7 @@ def upgrade() -> None:
     op.create_table(
         "conversation_candidates",
         *_key("company", "candidate_id"),
-        *_texts("agent_id", "subject", "session_key", "turn_id", "lane", "state", "reason"),
+        *_texts("agent_id", "subject", "session_key", "turn_id", "layer", "state", "reason"),
         _time("created_at"),
         sa.Column("body", sa.LargeBinary, nullable=False),
     )
