@@ -8,7 +8,7 @@ import yaml
 
 from examples.demo.fleet import FleetMemory
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 
 _FOLDER = Path(__file__).parent
 
@@ -40,6 +40,10 @@ class Question(Frozen):
     agent_id: NotBlankStr
     ask: NotBlankStr
     expects: tuple[NotBlankStr, ...]
+
+    def query(self, limit: int) -> MemoryQuery:
+        """Return the search for the nearest notes, however little they say: it is their order that is measured."""
+        return MemoryQuery(text=self.ask, limit=limit, min_evidence=0.0)
 
 
 def notes() -> tuple[Note, ...]:

@@ -16,7 +16,6 @@ from memcore.config.retrieval import FusionStrategy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
 from memcore.finetune.evaluate import DEPTH, ndcg_of, recall_of
-from memcore.models.memory import MemoryQuery
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,8 +93,7 @@ class Judge:
         return np.array([self._rank(backend, question) for question in self._questions], dtype=np.int64)
 
     def _rank(self, backend: WorkerBackend, question: Question) -> int:
-        query = MemoryQuery(text=question.ask, limit=DEPTH)
-        found = self._runner.run(backend.retrieve(question.agent_id, query))
+        found = self._runner.run(backend.retrieve(question.agent_id, question.query(DEPTH)))
         keys = [self._keys.get(entry.id) for entry in found]
         return next((place for place, key in enumerate(keys) if key in question.expects), DEPTH)
 

@@ -13,7 +13,7 @@ from memcore.client.results import JobState
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.records import Where
 
 #: Who stores meanwhile: an agent whom no question asks, so that the figures stay comparable.
@@ -93,7 +93,7 @@ def _go_on(
 def _search(backend: WorkerBackend, runner: asyncio.Runner, question: Question, seen: Traffic) -> None:
     seen.reads += 1
     try:
-        found = runner.run(backend.retrieve(question.agent_id, MemoryQuery(text=question.ask, limit=5)))
+        found = runner.run(backend.retrieve(question.agent_id, question.query(5)))
     except MemoryError:
         found = ()
     seen.failed_reads += not found
