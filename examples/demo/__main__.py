@@ -27,6 +27,8 @@ from examples.demo.report import (
     show_why,
 )
 from examples.demo.running import running
+from examples.demo.talking import talk_of
+from examples.demo.talking_report import show_talk
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from ops.cli.console import say
 from workers.stack.stack import Stack
@@ -65,6 +67,7 @@ def _demo(folder: Path, model: DemoModel) -> int:
         fleet_demo(stack.settings) as demo,
     ):
         is_balanced = _show_history(demo, model, folder)
+        show_talk(talk_of(demo, stack.settings, datetime.now(UTC)))
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 

@@ -8,7 +8,7 @@ from memcore.models.conversation import FactState
 from ops.cli.console import say, show_rows
 
 #: What the person says in the sixth session.
-_QUESTION = "Where could I eat near home, and what could I give my sister?"
+_QUESTION = "What does my sister Ida like?"
 
 
 def show_talk(talk: Talk) -> None:
