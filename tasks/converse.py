@@ -1,4 +1,4 @@
-"""Conversation jobs: a turn is recorded, a session is closed; a model is asked about a turn, and a session ends."""
+"""Conversation jobs: turns and records are kept, sessions closed; a model is asked about a turn, and a session ends."""
 
 import logging
 from datetime import timedelta
@@ -9,6 +9,7 @@ from memcore.conversation.turns import ExtractionService, TurnRecorder
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import (
     CloseSessionPayload,
+    ConversationRecordPayload,
     Done,
     EndSessionPayload,
     ExtractPayload,
@@ -71,6 +72,17 @@ def extract_turn(payload: ExtractPayload, service: ExtractionService, job_contex
 def end_session(payload: EndSessionPayload, service: EndingService, job_context: JobContext) -> Outcome:
     """End the session, unless it goes on or its row in the ledger says that it has ended."""
     return job_context.run(service.run(payload.session_key))
+
+
+@job(ConversationRecordPayload, WRITE_LIMITS)
+def record(payload: ConversationRecordPayload, job_context: JobContext) -> Outcome:
+    """Keep a crisis, or what somebody thought of a session, once; also where nothing else is kept of the agent."""
+    ledger, company = job_context.ledger, payload.company
+    if payload.crisis is not None:
+        is_new = ledger.crises.record(company, payload.crisis)
+    else:
+        is_new = payload.feedback is not None and ledger.feedback.record(company, payload.feedback)
+    return Done(facts={"recorded": int(is_new), "known": int(not is_new)})
 
 
 def _dispatch(job_context: JobContext, item: WorkItem) -> None:

@@ -70,6 +70,8 @@ class AsyncMemoryClient:
     applied = awaited(MemoryClient.applied)
     extract_turn = awaited(MemoryClient.extract_turn)
     end_conversation = awaited(MemoryClient.end_conversation)
+    record_crisis = awaited(MemoryClient.record_crisis)
+    record_feedback = awaited(MemoryClient.record_feedback)
     send = awaited(MemoryClient.send)
     status = awaited(MemoryClient.status)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, TypeAdapter
@@ -15,7 +15,9 @@ from pydantic import AfterValidator, TypeAdapter
 from memcore import ids
 from memcore.client.envelopes import (
     UNNAMED,
+    CrisisFields,
     ExperienceFields,
+    FeedbackFields,
     ImportRecord,
     LevelChecker,
     OutgoingJob,
@@ -24,6 +26,7 @@ from memcore.client.envelopes import (
     build_close_payload,
     build_experience_payload,
     build_payload,
+    build_record_payload,
     build_trace_payload,
     build_turn_payload,
     checked,
@@ -435,6 +438,57 @@ class MemoryClient:
         except MemoryError as error:
             _warn(ClientEvent.END_LOST, error, agent_id=payload.agent_id)
             return None
+
+    def record_crisis(
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        at: datetime | None = None,
+        record_id: str | None = None,
+        **fields: Unpack[CrisisFields],
+    ) -> JobReceipt:
+        """Send a record of a crisis that the engine detected: it is kept apart from memory, and no prompt shows it.
+
+        ``level`` is concern, high or imminent, ``path`` keyword, model or person, ``action`` what the engine did. It is
+        kept whatever the person's recall says. Raises what store raises; sending again under the same ``record_id``
+        keeps nothing twice.
+        """
+        return self._send_record("crisis", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
+
+    def record_feedback(
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        at: datetime | None = None,
+        record_id: str | None = None,
+        **fields: Unpack[FeedbackFields],
+    ) -> JobReceipt:
+        """Send what somebody thought of a session: kept as record_crisis says, and raises the same.
+
+        ``label`` is helpful, neutral or unhelpful, ``source`` person or engine.
+        """
+        return self._send_record("feedback", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
+
+    def _send_record(
+        self,
+        kind: Literal["crisis", "feedback"],
+        fields: Mapping[str, Any],
+        agent_id: str,
+        session_id: str,
+        user_id: str | None,
+        *,
+        at: datetime | None,
+        record_id: str | None,
+    ) -> JobReceipt:
+        close = build_close_payload(
+            agent_id, company=self._company, session_id=session_id, user_id=user_id, at=at or self._clock()
+        )
+        payload = build_record_payload(kind, fields, close, record_id=record_id)
+        return self.send(payload, f"1 {kind} record of {close.agent_id}")
 
     def send(self, payload: Payload, summary: str = "", *, job_id: str | None = None, track: bool = True) -> JobReceipt:
         """Send the job of a payload on its queue; the other calls build the payloads of memtend's own jobs.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -25,6 +25,7 @@ from memcore.jobs import (
     ApplicationOutcome,
     AppliedPayload,
     CloseSessionPayload,
+    ConversationRecordPayload,
     DistillPayload,
     ExperiencePayload,
     Queue,
@@ -33,7 +34,15 @@ from memcore.jobs import (
     job_owner,
 )
 from memcore.models.base import Frozen, naming_fields
-from memcore.models.conversation import resolve_owner_id
+from memcore.models.conversation import (
+    ClassifierPath,
+    CrisisLevel,
+    CrisisLogRecord,
+    FeedbackLabel,
+    FeedbackSource,
+    SessionFeedbackRecord,
+    resolve_owner_id,
+)
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import (
@@ -283,6 +292,37 @@ def build_close_payload(
         session = Scope(session_id=session_id).session_id or ""
         subject = resolve_owner_id(user_id=user_id, session_id=session)
         return CloseSessionPayload(company=company, agent_id=agent_id, subject=subject, session_id=session, at=at)
+
+
+class CrisisFields(TypedDict):
+    """What an engine says of a crisis that it detected, as CrisisLogRecord names it."""
+
+    level: CrisisLevel | str
+    path: ClassifierPath | str
+    action: str
+
+
+class FeedbackFields(TypedDict, total=False):
+    """What somebody thought of a session, as SessionFeedbackRecord names it."""
+
+    label: Required[FeedbackLabel | str]
+    source: Required[FeedbackSource | str]
+    comment: str
+
+
+def build_record_payload(
+    kind: Literal["crisis", "feedback"],
+    fields: Mapping[str, Any],
+    close: CloseSessionPayload,
+    *,
+    record_id: str | None,
+) -> ConversationRecordPayload:
+    """Return a crisis, or what somebody thought of a session, in its envelope."""
+    of = {name: getattr(close, name) for name in ("agent_id", "subject", "session_id", "at")}
+    with naming_fields():
+        record = {"record_id": record_id or ids.new_id(), **of, **fields}
+        model = CrisisLogRecord if kind == "crisis" else SessionFeedbackRecord
+        return ConversationRecordPayload(company=close.company, **{kind: model.model_validate(record)})
 
 
 class ExperienceFields(TypedDict, total=False):

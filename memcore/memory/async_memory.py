@@ -75,6 +75,7 @@ class AsyncMemory:
     applied = awaited(Memory.applied)
     set_recall = awaited(Memory.set_recall)
     conversation_status = awaited(Memory.conversation_status)
+    add = awaited(Memory.add)
     extract_turn = awaited(Memory.extract_turn)
     end_conversation = awaited(Memory.end_conversation)
 

@@ -2,14 +2,19 @@
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, TypeAlias
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from pydantic import TypeAdapter
 
-from memcore.errors import MemoryConfigError
+from memcore.client.client import MemoryClient
+from memcore.clock import utc_now
+from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError
 from memcore.extras import naming_extras
 from memcore.models.base import naming_fields
-from memcore.models.conversation import LayerCounts, Owner, resolve_owner_id
+from memcore.models.conversation import Fact, LayerCounts, MemoryMode, Owner, ProfileRule, resolve_owner_id
 from memcore.models.memory import Key
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from memcore.conversation.entries import TurnContext
     from memcore.conversation.loading import TurnLoader
     from memcore.ledger.ledger import Ledger
+    from memcore.memory.incognito import IncognitoMemory
     from memcore.memory.reader import Reader
 
 #: Opens the ledger of the stack.
@@ -28,6 +34,9 @@ LedgerFactory: TypeAlias = "Callable[[], Ledger]"
 
 #: Tokens of what is remembered of a person, where the engine names no other budget.
 TOKEN_BUDGET = 1_000
+
+#: The other name of incognito.
+GUEST = "guest"
 
 _KEY: TypeAdapter[str] = TypeAdapter(Key)
 
@@ -39,6 +48,35 @@ def checked_owner(agent_id: str, user_id: str | None, session_id: str | None) ->
         subject = _KEY.validate_python(subject)
     with naming_fields():
         return Owner(agent_id=agent_id, subject=subject)
+
+
+class AddEvent(TypedDict):
+    """What became of one fact or rule.
+
+    Attributes:
+        id: the fact's or the rule's.
+        memory: what it says.
+        event: ``ADD``, ``UPDATE`` or ``NOOP``.
+        previous_memory: what it replaced, of an ``UPDATE``.
+    """
+
+    id: str
+    memory: str
+    event: Literal["ADD", "UPDATE", "NOOP"]
+    previous_memory: NotRequired[str]
+
+
+class AddResult(TypedDict):
+    """What became of messages, in the form that mem0's ``add`` returns."""
+
+    results: list[AddEvent]
+
+
+#: Pause between two looks at turns that wait for a model, in seconds.
+_POLL_INTERVAL_SECONDS = 0.05
+
+#: The session of messages that name none: a person has one of them a day.
+_DAY = "day-%Y-%m-%d"
 
 
 class ConversationReader:
@@ -103,6 +141,64 @@ class ConversationReader:
         ledger, _ = self._open()
         return ledger.conversation.counts(self._company, owner)
 
+    def add(
+        self,
+        client: MemoryClient,
+        messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        owner: Owner,
+        user_id: str | None,
+        session_id: str | None,
+        timeout_seconds: float,
+    ) -> AddResult:
+        """Send the turns of messages, wait until a model was asked about each, and return what became of them."""
+        with naming_extras():
+            from memcore.conversation.messages import turns_of  # noqa: PLC0415  # its libraries are an extra's
+
+        now, sent = utc_now(), list[str]()
+        for place, turn in enumerate(turns_of(messages)):
+            receipt = client.extract_turn(
+                owner.agent_id,
+                session_id=session_id or now.strftime(_DAY),
+                user_id=user_id,
+                user_text=turn.user_text,
+                assistant_text=turn.assistant_text,
+                at=now + timedelta(microseconds=place),
+            )
+            if receipt is None:
+                raise MemoryConnectionError("a turn could not be sent: add the messages again")
+            sent.append(receipt.turn_id)
+        ledger, _ = self._open()
+        deadline = time.monotonic() + timeout_seconds
+        results: list[AddEvent] = []
+        for turn_id in sent:
+            while (found := ledger.turns.get(self._company, turn_id)) is None or found.outcome is None:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError("no model was asked about the messages in time; they are kept")
+                time.sleep(_POLL_INTERVAL_SECONDS)
+            results += self._events(ledger, found.outcome)
+        return {"results": results}
+
+    def _events(self, ledger: "Ledger", outcome: Mapping[str, Any]) -> "Iterator[AddEvent]":
+        """Yield what became of a turn's facts and rules."""
+        replaced = {new: old for old, new in outcome.get("replaced", {}).items()}
+        for key in outcome.get("written", ()):
+            event = AddEvent(id=key, memory=self._said(ledger, key), event="ADD")
+            if key in replaced:
+                event |= {"event": "UPDATE", "previous_memory": self._said(ledger, replaced[key])}
+            yield event
+        for key in outcome.get("bumped", ()):
+            yield AddEvent(id=key, memory=self._said(ledger, key), event="NOOP")
+
+    def _said(self, ledger: "Ledger", key: str) -> str:
+        """Return what a fact or a rule says, in one sentence."""
+        for _, kept in ledger.conversation.find(self._company, key):
+            if isinstance(kept, Fact):
+                return f"{kept.subject} {kept.predicate.replace('_', ' ').lower()} {kept.object}"
+            if isinstance(kept, ProfileRule):
+                return kept.rule
+        return ""
+
     def close(self) -> None:
         """Close the ledger; a call after it opens it again."""
         with self._opening:
@@ -127,3 +223,24 @@ def required(reader: ConversationReader | None) -> ConversationReader:
     if reader is None:
         raise MemoryConfigError("conversation: this memory was made without a ledger: make it with from_settings")
     return reader
+
+
+def checked_mode(mode: MemoryMode | str) -> MemoryMode:
+    """Return a mode by its name, or by the other name of incognito. Raises MemoryInputError."""
+    if mode == GUEST:
+        return MemoryMode.INCOGNITO
+    try:
+        return MemoryMode(mode)
+    except ValueError:
+        raise MemoryInputError("mode", f"must be one of {', '.join(MemoryMode)}, {GUEST}") from None
+
+
+def incognito_memory(settings: "Settings", policy: "Policy") -> "IncognitoMemory":
+    """Return a memory of conversations that is never written down, with the model that the settings name."""
+    with naming_extras():
+        from memcore.llm.accounting import create_model  # noqa: PLC0415  # its libraries are an extra's
+        from memcore.memory.incognito import IncognitoMemory  # noqa: PLC0415  # see above
+
+    return IncognitoMemory(
+        policy, company=settings.company, open_model=lambda ledger: create_model(settings, policy, ledger)
+    )

@@ -1,7 +1,7 @@
 """``Memory``: store, find and prepare the memories of agents, in any thread."""
 
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
 from memcore.client.results import AppliedReceipt, DistillReceipt, JobReceipt, JobStatus, StoreReceipt, TurnReceipt
+from memcore.errors import MemoryConfigError
 from memcore.event_loop import LoopThread
 from memcore.jobs import ApplicationOutcome
-from memcore.memory.conversation import TOKEN_BUDGET, ConversationReader, checked_owner, required
+from memcore.memory.conversation import (
+    TOKEN_BUDGET,
+    AddResult,
+    ConversationReader,
+    checked_mode,
+    checked_owner,
+    incognito_memory,
+    required,
+)
 from memcore.memory.fields import (
     WAIT_SECONDS,
     Jobs,
@@ -25,7 +34,7 @@ from memcore.memory.fields import (
     with_fields,
 )
 from memcore.memory.reader import BackendFactory, Opened, Reader, load_environment, open_shared_backend
-from memcore.models.conversation import LayerCounts
+from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
+    from memcore.memory.incognito import IncognitoMemory
     from memcore.models.execution import ChatMessage
 
 
@@ -63,6 +73,7 @@ class Memory:
         open_backend: makes the backend that is read from; called with the first read, and again after ``close``.
         policy: says how memories are prepared for a prompt.
         conversation: reads what is remembered of people; closed with this object. None where nobody asks for it.
+        open_incognito: makes the memory of conversations that nothing holds but this process.
     """
 
     def __init__(
@@ -72,11 +83,13 @@ class Memory:
         open_backend: BackendFactory,
         policy: "Policy",
         conversation: ConversationReader | None = None,
+        open_incognito: "Callable[[], IncognitoMemory] | None" = None,
     ) -> None:
         self._client = client
         self._open_backend = open_backend
         self._policy = policy
         self._conversation = conversation
+        self._open_incognito = open_incognito
         self._reading: _Reading | None = None
         self._changed = threading.Condition()
 
@@ -102,6 +115,7 @@ class Memory:
             open_backend=lambda: open_shared_backend(settings, policy),
             policy=policy,
             conversation=conversation,
+            open_incognito=lambda: incognito_memory(settings, policy),
         )
 
     @property
@@ -292,6 +306,52 @@ class Memory:
         None, with a warning in the log, when it could not be sent. Raises MemoryInputError when a field breaks a limit.
         """
         return self._client.end_conversation(agent_id, session_id=session_id, user_id=user_id, at=at)
+
+    def add(
+        self,
+        messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        agent_id: str,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        timeout_seconds: float = WAIT_SECONDS,
+    ) -> AddResult:
+        """Draw what is worth keeping from messages with ``role`` and ``content``, and say what became of it.
+
+        What a person says up to an answer is one turn, sent as extract_turn does; this call waits until a model was
+        asked about each. ``results`` has an event for each fact or rule: ``ADD``, ``UPDATE`` with what it replaced
+        (``previous_memory``), or ``NOOP`` for what is known already. What waits for the end of its session has none.
+
+        Raises:
+            MemoryInputError: a message breaks a limit, or neither user nor session is given; nothing was sent.
+            MemoryConnectionError: a turn could not be sent, or the ledger cannot be reached.
+            TimeoutError: no model answered in time; the turns are kept, and what comes of them is found later.
+        """
+        conversation = required(self._conversation)
+        return conversation.add(
+            self._client,
+            messages,
+            owner=checked_owner(agent_id, user_id, session_id),
+            user_id=user_id,
+            session_id=session_id,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def in_mode(self, mode: MemoryMode | str) -> "Memory | IncognitoMemory":
+        """Return what keeps conversations in a mode: ``local``, ``synced``, ``incognito`` or its other name ``guest``.
+
+        Local and synced are this object. Incognito is another one, whose calls write to no disk and no broker; it asks
+        the model of this process's environment itself, and forgets all when it is closed.
+
+        Raises:
+            MemoryInputError: no mode has this name.
+            MemoryConfigError: a library is missing, or this memory was made without settings.
+        """
+        if checked_mode(mode) is not MemoryMode.INCOGNITO:
+            return self
+        if self._open_incognito is None:
+            raise MemoryConfigError("conversation: this memory was made without settings: make it with from_settings")
+        return self._open_incognito()
 
     def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """Wait until jobs have ended, and return what became of them: look at ``state`` and ``reason``.
