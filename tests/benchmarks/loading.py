@@ -73,5 +73,5 @@ def _fill(ledger: Ledger, space: str, embedder: Embedder, texts: list[str]) -> N
     facts = [fact(f"f-{number}", text[:500], at=now) for number, text in enumerate(texts)]
     vectors = embedder.embed_documents([searched_text(each) for each in facts])
     embedded = {each.fact_id: Embedded(space, row) for each, row in zip(facts, vectors, strict=True)}
-    kept = [rule("r", "Answer briefly.", at=now), *(arc(f"s-{number}", texts[number], at=now) for number in range(20))]
-    keep(ledger, _OWNER, *facts, *kept, vectors=embedded, company=_COMPANY)
+    arcs = [arc(f"s-{number}", text, at=now) for number, text in enumerate(texts[:20])]
+    keep(ledger, _OWNER, *facts, *arcs, rule("r", "Answer briefly.", at=now), vectors=embedded, company=_COMPANY)

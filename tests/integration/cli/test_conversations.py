@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
+from memcore.models.base import escaped
 from memcore.models.conversation import (
     ClassifierPath,
     CrisisLevel,
@@ -174,6 +175,18 @@ def test_crises_and_feedback_are_of_the_agent_or_of_one_person(environ: dict[str
         assert {each["subject"] for each in both} == {"user:ada", "user:grace"}
         (one,) = shown(environ, "conversation", name, *OF_ADA)
         assert (one["subject"], one[key]) == ("user:ada", expected)
+
+
+@pytest.mark.parametrize(
+    "words", [("conversation", "facts", *OF_ADA), ("why", "f-bad", "--text")], ids=["facts", "why"]
+)
+def test_nothing_that_a_person_said_acts_on_a_terminal(
+    environ: dict[str, str], ledger: Ledger, words: tuple[str, ...]
+) -> None:
+    keep(ledger, ADA, fact("f-bad", "x\x1b[2J\u202eevil\x9b31m", at=NOW), company=COMPANY)
+    out = typed(environ, *words).stdout
+    assert "evil" in out
+    assert escaped(out, keep="\n") == out
 
 
 @pytest.mark.parametrize("name", ["status", "facts", "export"])

@@ -1,15 +1,22 @@
 """Memory and AsyncMemory beside a running stack: what one stores over the queue, the other finds."""
 
 import asyncio
+from contextlib import closing
 
 import pytest
 from support.command_line import CommandLine
 from support.execution_traces import trace
 from support.job_contexts import keeping_questions
+from support.kept_conversations import fact, keep, owner
 from support.memories import new_agent
 from support.running_stack import StackAddress, wait_until
 
 from memcore import AsyncMemory, Memory, Policy
+from memcore.backends.protocol import vector_backend_of
+from memcore.clock import utc_now
+from memcore.ledger.conversation.memory import Embedded
+from memcore.ledger.ledger import Ledger
+from memcore.memory.reader import open_shared_backend
 
 
 def test_given_a_running_stack_when_a_text_is_stored_then_it_is_found_and_prepared(
@@ -43,6 +50,39 @@ def test_given_a_running_stack_when_a_text_is_stored_then_it_is_found_and_prepar
             assert [status.state for status in await later.wait(again)] == ["done"]
             (same,) = await later.search(agent, "when does payments page?", limit=1)
             assert same.id == found[0].id
+
+    asyncio.run(engine())
+
+
+def test_given_what_is_kept_of_a_person_when_a_turn_begins_then_it_is_loaded_by_meaning(
+    stack: StackAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMTEND_HOME", str(stack.home))
+    settings, whose = stack.settings, owner(new_agent("face"))
+    # No word of the question stands in the fact, whose vector is as near as can be.
+    question, kept = "the boss yells, and all are upset", fact("f", "my manager shouts", at=utc_now())
+
+    async def vector() -> Embedded:
+        backend = vector_backend_of(open_shared_backend(settings, Policy()))
+        assert backend is not None
+        await backend.connect()
+        try:
+            (row,) = await backend.query_vectors([question])
+            return Embedded(backend.vector_space or "", row)
+        finally:
+            await backend.disconnect()
+
+    with closing(Ledger.open(settings.ledger_urls)) as ledger:
+        keep(ledger, whose, kept, vectors={"f": asyncio.run(vector())}, company=settings.company)
+
+    with Memory.from_environment() as memory:
+        context = memory.load_turn(whose.agent_id, question, user_id="ada")
+        assert ([each.fact_id for each in context.facts], context.reasons) == (["f"], ())
+        assert memory.load_turn(whose.agent_id, question, user_id="grace").facts == ()
+
+    async def engine() -> None:
+        async with AsyncMemory.from_environment() as later:
+            assert await later.load_turn(whose.agent_id, question, user_id="ada") == context
 
     asyncio.run(engine())
 

@@ -97,6 +97,11 @@ def test_by_meaning_alone_a_fact_without_a_shared_word_is_found(place: Place) ->
     assert shown(place.load("how is the office?")) == ["boss"]
 
 
+def words(first: str, count: int, *, more: int = 0) -> str:
+    """Return so many different words of a letter, and some that nothing else has."""
+    return " ".join([*(f"{first}{number}" for number in range(count)), *(f"z{number}" for number in range(more))])
+
+
 #: A record of words, a question, and whether it is found: a third of the question's words, or two of them that are two
 #: fifths of the record's own.
 BY_WORDS = [
@@ -106,6 +111,11 @@ BY_WORDS = [
     ("alpha bravo zulu yankee xray whiskey", "alpha bravo charlie delta echo foxtrot golf", False),
     ("alpha", "alpha bravo charlie delta echo foxtrot golf", False),
     ("alpha alpha alpha", "alpha bravo charlie delta", False),
+    # A third, and a hair less than .33; two fifths of the record, and a hair less.
+    (words("k", 8, more=99), words("k", 24), True),
+    (words("k", 8, more=99), words("k", 25), False),
+    (words("k", 4, more=6), words("k", 99), True),
+    (words("k", 11, more=17), words("k", 99), False),
     ("我喜欢绿茶", "绿茶", True),
     ("Мой начальник ужасен", "опять начальник", True),
     ("mi jefe es terrible y no me escucha", "¿qué hago con mis jefes?", True),
@@ -122,8 +132,8 @@ def test_what_is_found_by_words(record: str, question: str, is_found: bool) -> N
 #: Vectors of a fact whose cosine with (1, 0, 0, 0) is the first number.
 BY_MEANING = [
     ((1.0, 1.0, 1.0, 1.0), SPACE, True),
-    ((0.49, math.sqrt(1 - 0.49**2), 0.0, 0.0), SPACE, False),
-    ((0.51, math.sqrt(1 - 0.51**2), 0.0, 0.0), SPACE, True),
+    ((0.498, math.sqrt(1 - 0.498**2), 0.0, 0.0), SPACE, False),
+    ((0.502, math.sqrt(1 - 0.502**2), 0.0, 0.0), SPACE, True),
     ((-1.0, 0.0, 0.0, 0.0), SPACE, False),
     ((0.0, 0.0, 0.0, 0.0), SPACE, False),
     ((1.0, 0.0, 0.0, 0.0), "another embedder's", False),
@@ -159,15 +169,22 @@ def test_both_rankings_are_fused_by_their_ranks_and_equals_stay_as_they_were_wri
     assert index.best("alpha bravo", embedded(1.0, 0.0), shown=2) == [1, 2]
 
 
-def test_four_times_as_many_as_are_shown_are_ranked() -> None:
+@pytest.mark.parametrize(("before", "expected"), [(7, [7, 0]), (8, [0, 8])])
+def test_four_times_as_many_as_are_shown_are_ranked(before: int, expected: list[int]) -> None:
     at = StoppedClock().now
-    # Nine that match by words, the ninth the worst by words and the best by meaning.
-    worded = [Searchable(fact(f"w-{n}", "alpha bravo", at=at), None) for n in range(8)]
-    last = Searchable(fact("last", "alpha", at=at), embedded(1.0, 0.0))
-    index = Index([*worded, last], Tokenizer())
-    # With two shown it is beyond the eighth place by words, and has what its meaning alone gives: as much as the first.
-    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=2) == [0, 8]
-    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=3)[0] == 8
+    # The last is the best by meaning and the worst by words: at the eighth place its words count, behind it not.
+    worded = [Searchable(fact(f"w-{n}", "alpha bravo", at=at), None) for n in range(before)]
+    index = Index([*worded, Searchable(fact("last", "alpha", at=at), embedded(1.0, 0.0))], Tokenizer())
+    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=2) == expected
+
+
+def test_a_place_further_down_in_both_lists_is_worth_more_than_the_first_of_one() -> None:
+    at = StoppedClock().now
+    by_words = [Searchable(fact(f"w-{n}", "alpha bravo", at=at), None) for n in range(3)]
+    by_meaning = [Searchable(fact(f"m-{n}", "nothing", at=at), embedded(1.0, 0.0)) for n in range(3)]
+    both = Searchable(fact("both", "alpha", at=at), embedded(0.9, 0.4))
+    index = Index([*by_words, *by_meaning, both], Tokenizer())
+    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=2) == [6, 0]
 
 
 def test_only_facts_that_hold_are_shown(place: Place) -> None:
@@ -220,12 +237,15 @@ def test_the_latest_session_is_not_shown_twice(place: Place) -> None:
     keep(
         place.ledger,
         ADA,
-        *(arc(f"s-{n}", "a talk about the boss", at=now - timedelta(days=4 - n)) for n in range(4)),
+        arc("before", "a talk about the boss", at=now - timedelta(days=1)),
+        arc("latest", "a talk about the boss", at=now),
     )
     context = place.load("the boss", is_first_turn=True)
     assert context.latest_arc is not None
-    assert context.latest_arc.session_id == "s-3"
-    assert [each.session_id for each in context.arcs] == ["s-0", "s-1"]
+    assert context.latest_arc.session_id == "latest"
+    assert [each.session_id for each in context.arcs] == ["before"]
+    later = place.load("the boss", is_first_turn=False)
+    assert [each.session_id for each in later.arcs] == ["before", "latest"]
 
 
 def test_the_first_turn_of_a_session_is_the_one_before_anything_was_recorded_of_it(place: Place) -> None:
