@@ -191,14 +191,14 @@ class ExtractionService(ConversationService):
         """Ask what the turn holds and what becomes of it, and let the guards have the last word."""
         user_text = turn.user_text or ""
         extracted = await extract(asker, user_text, turn.assistant_text or "")
-        dropped: dict[Lane, Counter[str]] = {lane: Counter() for lane in Lane}
+        dropped: dict[Lane, Counter[str]] = {kind: Counter() for kind in Lane}
         kept: list[tuple[int, Candidate]] = []
         for place, candidate in enumerate(extracted.candidates):
             guard = guards.before_policy(candidate, user_text=user_text, control=turn.control)
             if guard is None:
                 kept.append((place, candidate))
             else:
-                dropped[_lane(candidate)][guard] += 1
+                dropped[_kind(candidate)][guard] += 1
         refused, decisions = 0, tuple[Decision | None, ...]()
         if kept:
             attempt.lease.enter()
@@ -208,26 +208,26 @@ class ExtractionService(ConversationService):
         session_id = self._session_id(turn)
         for (place, candidate), said in zip(kept, decisions, strict=True):
             if said is None:
-                dropped[_lane(candidate)]["no_decision"] += 1
+                dropped[_kind(candidate)]["no_decision"] += 1
                 continue
             decision = guards.after_policy(candidate, said, user_text=user_text)
             if decision.decision in HELD_DECISIONS:
                 held.append(_held(turn, place, candidate, decision))
             elif decision.decision is WriteDecision.DROP:
-                dropped[_lane(candidate)][decision.guard or "policy"] += 1
+                dropped[_kind(candidate)][decision.guard or "policy"] += 1
             elif isinstance(candidate, SemanticCandidate):
                 facts.append(_new_fact(turn, place, candidate, decision, session_id=session_id))
             else:
                 rules.append(_new_rule(turn, place, candidate, decision, session_id=session_id))
-        lanes = {
-            lane.value: {
-                "extracted": sum(_lane(each) is lane for each in extracted.candidates),
-                "held": sorted(each.candidate_id for each in held if each.lane is lane),
-                "dropped": dict(sorted(dropped[lane].items())),
+        by_kind = {
+            kind.value: {
+                "extracted": sum(_kind(each) is kind for each in extracted.candidates),
+                "held": sorted(each.candidate_id for each in held if each.lane is kind),
+                "dropped": dict(sorted(dropped[kind].items())),
             }
-            for lane in Lane
+            for kind in Lane
         }
-        outcome = {**lanes, "refused": extracted.refused + refused}
+        outcome = {**by_kind, "refused": extracted.refused + refused}
         return _Judged(Candidates(facts, rules), tuple(held), outcome)
 
     def _session_id(self, turn: Turn) -> str:
@@ -236,14 +236,14 @@ class ExtractionService(ConversationService):
         return turn.session_key if session is None else session.session_id
 
 
-def _lane(candidate: Candidate) -> Lane:
+def _kind(candidate: Candidate) -> Lane:
     return Lane.SEMANTIC if isinstance(candidate, SemanticCandidate) else Lane.PROCEDURAL
 
 
 def _held(turn: Turn, place: int, candidate: Candidate, decision: Decision) -> HeldCandidate:
     return HeldCandidate(
         candidate_id=ids.kept_id(kind="candidate", cause=turn.turn_id, place=place),
-        lane=_lane(candidate),
+        lane=_kind(candidate),
         candidate=candidate,
         decision=decision,
         turn_id=turn.turn_id,

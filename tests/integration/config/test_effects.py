@@ -11,6 +11,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
+from support import config_effects_conversation as effects_of_conversation
 from support import config_effects_learning as effects_of_learning
 from support import config_effects_maintenance as effects_of_maintenance
 from support import config_effects_retrieval as effects_of_retrieval
@@ -31,6 +32,7 @@ EFFECTS: dict[str, Effect] = {
     **effects_of_retrieval.EFFECTS,
     **effects_of_maintenance.EFFECTS,
     **effects_of_learning.EFFECTS,
+    **effects_of_conversation.EFFECTS,
 }
 
 #: How the variables show.
