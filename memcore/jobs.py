@@ -1,7 +1,6 @@
 """The jobs on the wire: queues, payloads with their tasks, versions and limits; and a job's outcomes, as types."""
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -169,19 +168,6 @@ class BasePayload(Frozen):
 
     #: Fields whose texts no dead letter keeps: a person may have asked in them that nothing be kept.
     unkept: ClassVar[frozenset[str]] = frozenset()
-
-    @classmethod
-    def kept(cls, payload: str) -> str:
-        """Return what a dead letter keeps of a payload; of texts that it must not keep, their sizes in characters."""
-        if not cls.unkept:
-            return payload
-        try:
-            fields = _Fields.validate_json(payload)
-        except ValidationError:
-            return json.dumps({"bytes": len(payload.encode("utf-8", "surrogatepass"))})
-        known = {name: value for name, value in fields.items() if name in cls.model_fields and name not in cls.unkept}
-        sizes = {f"{name}_chars": len(str(fields[name])) for name in sorted(cls.unkept) if name in fields}
-        return json.dumps(known | sizes)
 
     def __init_subclass__(cls, *, task: str = "", queue: Queue | None = None, **settings: Unpack[ConfigDict]) -> None:
         super().__init_subclass__(**settings)

@@ -23,7 +23,7 @@ from memcore import errors
 from memcore.client.publisher import SNOOZED
 from memcore.free_space import is_disk_full
 from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, company_of, is_newer
-from memcore.ledger.dead_letters import Attempts, NewDeadLetter
+from memcore.ledger.dead_letters import Attempts, NewDeadLetter, kept_of
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
 from tasks.job import Job
@@ -260,7 +260,7 @@ def _new_letter(task: Task, job: Job, reason: str, *, payload: str, company: str
         job=job.name,
         # Where it came from: a bulk load that is replayed must not stand before the engines.
         queue=(task.request.delivery_info or {}).get("routing_key") or str(job.queue),
-        payload=job.payload.kept(payload),
+        payload=kept_of(job.payload, payload),
         reason=reason,
         attempts=task.request.retries + 1,
     )

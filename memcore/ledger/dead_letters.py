@@ -8,12 +8,12 @@ import json
 from base64 import b64encode
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, delete, select
 
-from memcore.jobs import MAX_MESSAGE_BYTES
+from memcore.jobs import MAX_MESSAGE_BYTES, BasePayload
 from memcore.ledger.database import Records, Repository, insert_for, put
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen
@@ -24,6 +24,21 @@ UNREADABLE = "unreadable"
 
 #: What is kept of a message above MAX_MESSAGE_BYTES, in bytes (64 KiB): enough to see who sent it.
 HEAD_BYTES = 65_536
+
+
+_FIELDS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+
+def kept_of(job: type[BasePayload], payload: str) -> str:
+    """Return what a letter keeps of a job's payload; of texts that it must not keep, their sizes in characters."""
+    if not job.unkept:
+        return payload
+    try:
+        fields = _FIELDS.validate_json(payload)
+    except ValidationError:
+        return json.dumps({"bytes": len(payload.encode("utf-8", "surrogatepass"))})
+    known = {name: value for name, value in fields.items() if name in job.model_fields and name not in job.unkept}
+    return json.dumps(known | {f"{name}_chars": len(str(fields[name])) for name in sorted(job.unkept & fields.keys())})
 
 
 class NewDeadLetter(Frozen):

@@ -13,6 +13,7 @@ ADDED = {
     "memory.llm": "the reference passes its models in code and has no price list",
     "memory.budgets": "language models cost money, and maintenance runs unattended",
     "memory.approvals": "a proposal that nobody read for weeks must not take effect by one click",
+    "memory.conversation": "the reference fixes these numbers in code",
     "memory.fine_tune": "the reference has this model, but no key for it",
     "memory.storage.text_template": (
         "a date and a speaker in the indexed text improve search; a change needs `memtend reindex`"

@@ -1,7 +1,8 @@
 """Turns, sessions, and what sessions hold back until their ends.
 
 The work item of a turn waits for a model; that of a session waits for its end. In every transaction the owner's row is
-locked before that of a session, and that before the items, so that no two of them wait for each other.
+locked first, then the item of a session's end, as a claim does, then the session, so that no two of them wait for each
+other.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -204,6 +205,7 @@ class Turns(Work[Turn]):
                     sources=(FactState.ACTIVE, FactState.SUPERSEDED),
                     at=now,
                 )
+            _lock_end(connection, company, session_key)
             closed_at = _touch(
                 connection, company, owner, payload, session_key, at=row["at"], now=now, is_private=control is not None
             )
@@ -324,6 +326,7 @@ class Sessions(Work[Session]):
         """
         now = self._clock()
         with self._database.write() as connection:
+            _lock_end(connection, company, session_key)
             its = self._is(company, session_key) & sessions.c.ended_at.is_(None)
             changed = connection.execute(update(sessions).where(its).values(ended_at=min(at, now))).rowcount
             if not changed:
@@ -389,6 +392,7 @@ class Sessions(Work[Session]):
         now, key = self._clock(), session.session_key
         with self._database.write() as connection:
             commit_in(connection, company, session.owner, commit, expected=expected, at=now, max_rules=max_rules)
+            _lock_end(connection, company, key)
             of = sessions.c
             query = select(of.turns, of.recorded_at, of.ended_at).where(self._is(company, key)).with_for_update()
             row = connection.execute(query).one()
@@ -407,6 +411,11 @@ class Sessions(Work[Session]):
             values: Row = {"reason": "a turn came while it ended", "dispatch_after": at}
             self._leased_in(connection, company, key, token, "wait", own=own, **values)
             return False
+
+
+def _lock_end(connection: Connection, company: str, session_key: str) -> None:
+    name = WorkKey(company, EndSessionPayload.task, session_key)
+    connection.execute(select(work_items.c.key).where(is_item(name)).with_for_update())
 
 
 def _touch(

@@ -12,7 +12,7 @@ from memcore import JobState, MemoryClient, ids
 from memcore.client.envelopes import build_payload, store_jobs
 from memcore.clock import utc_now
 from memcore.jobs import Queue, StorePayload, TurnPayload
-from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
+from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter, kept_of
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
@@ -170,7 +170,7 @@ def test_a_letter_of_a_turn_says_why_it_cannot_be_sent_again(
             company=company,
             job=TurnPayload.task,
             queue=str(Queue.DISTILL),
-            payload=TurnPayload.kept('{"agent_id": "ada", "user_text": "I live in Berlin"}'),
+            payload=kept_of(TurnPayload, '{"agent_id": "ada", "user_text": "I live in Berlin"}'),
             reason="gave up after 200 attempts",
             attempts=200,
         )

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.table_model import TableModel, decided, extracted, fact
 
 from memcore.config.urls import LedgerUrls
-from memcore.jobs import Done, Outcome
+from memcore.jobs import Done, Outcome, TurnPayload
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import FactState
 
@@ -120,3 +121,36 @@ def test_a_request_to_forget_among_the_turns_of_its_session_leaves_none_of_what_
     forget = talk.payload("forget what I said")
     at_once(lambda: talk.record(forget), *(extracting(talk, turn_id) for turn_id in turns))
     assert (talk.facts(), talk.held()) == ({}, [])
+
+
+def test_turns_and_the_workers_of_their_sessions_end_wait_for_each_other_in_one_order(
+    talk: ConversationFixture,
+) -> None:
+    """On PostgreSQL two transactions that lock in different orders stop each other."""
+    talk.said("hello")
+    key, sessions = talk.key(), talk.ledger.sessions
+    payloads = [[talk.payload(f"{number}", turn_id=f"{hand}/{number}") for number in range(40)] for hand in range(3)]
+
+    def recording(mine: list[TurnPayload]) -> Callable[[], Outcome]:
+        def run() -> Outcome:
+            for payload in mine:
+                talk.record(payload)
+            return Done()
+
+        return run
+
+    def claiming() -> Outcome:
+        for _ in range(60):
+            claimed = sessions.claim(COMPANY, key, lease=timedelta(minutes=1))
+            if claimed is not None and claimed.token is not None:
+                sessions.release(COMPANY, key, claimed.token)
+        return Done()
+
+    def closing() -> Outcome:
+        for _ in range(60):
+            talk.close()
+        return Done()
+
+    outcomes = at_once(*map(recording, payloads), claiming, claiming, closing)
+    assert outcomes == [Done()] * 6
+    assert talk.session().turns == 1 + sum(map(len, payloads))

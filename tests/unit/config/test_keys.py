@@ -149,6 +149,18 @@ memory.fine_tune.image None
 memory.fine_tune.gpu_enabled False
 memory.fine_tune.memory_limit 8g
 memory.fine_tune.timeout_seconds 7200.0
+memory.conversation.idle_minutes 20
+memory.conversation.max_rules 20
+memory.conversation.facts_shown 5
+memory.conversation.arcs_shown 2
+memory.conversation.arc_days 30
+memory.conversation.transcript_hours 24
+memory.conversation.archive_days 180
+memory.conversation.crisis_days 365
+memory.conversation.feedback_days 365
+memory.conversation.model None
+memory.conversation.temperature 0.0
+memory.conversation.max_tokens 1500
 """
 
 

@@ -300,7 +300,7 @@ async def test_from_a_request_for_incognito_on_nothing_is_kept(talk: Conversatio
     talk.table.extract["Berlin"] = extracted(HOME)
     talk.table.extract["Rome"] = extracted(fact("I work in Rome", "Rome", predicate="WORKS_IN"))
     before = talk.said("I live in Berlin")
-    await talk.drawn("let us go incognito")
+    await talk.drawn("please go incognito")
     after = await talk.drawn("I work in Rome")
     assert (after.user_text, after.state) == (None, "done")
     # What was said before is kept, also where the model is asked later.

@@ -26,6 +26,7 @@ from memcore.jobs import (
     Snooze,
     TurnPayload,
 )
+from memcore.ledger.dead_letters import kept_of
 from memcore.models.conversation import Owner
 from tasks.converse import close_session, end_session, extract_turn, record_turn
 from workers.celery_task import perform
@@ -165,7 +166,7 @@ def test_a_newer_payload_waits_and_a_broken_one_is_dead(job_context: ScriptedCon
 
 def test_a_dead_letter_of_a_turn_keeps_its_envelope_and_no_text(clock: StoppedClock) -> None:
     whole = json.loads(turn(clock))
-    kept = json.loads(TurnPayload.kept(json.dumps({**whole, CANARY: 1})))
+    kept = json.loads(kept_of(TurnPayload, json.dumps({**whole, CANARY: 1})))
     assert kept == {
         **{name: value for name, value in whole.items() if not name.endswith("_text")},
         "user_text_chars": len(whole["user_text"]),
@@ -173,12 +174,12 @@ def test_a_dead_letter_of_a_turn_keeps_its_envelope_and_no_text(clock: StoppedCl
     }
     broken = [f'{{"user_text": "{CANARY}', f'["{CANARY}"]', "", '{"user_text": {"a": "' + CANARY + '"}}', "\ud800"]
     for text in broken:
-        assert CANARY not in TurnPayload.kept(text)
-        json.loads(TurnPayload.kept(text))
+        assert CANARY not in kept_of(TurnPayload, text)
+        json.loads(kept_of(TurnPayload, text))
 
 
 def test_other_dead_letters_keep_all(clock: StoppedClock) -> None:
-    assert CloseSessionPayload.kept(close(clock)) == close(clock)
+    assert kept_of(CloseSessionPayload, close(clock)) == close(clock)
 
 
 def test_the_agent_of_a_turn_has_its_own_memory_of_the_person(

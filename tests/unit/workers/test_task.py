@@ -33,6 +33,7 @@ from memcore.jobs import (
     TickPayload,
     TurnPayload,
 )
+from memcore.ledger.dead_letters import kept_of
 from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
 from workers.celery_task import (
@@ -130,7 +131,7 @@ def test_a_dead_letter_of_a_turn_keeps_nothing_of_what_was_said(
     apply_outcome(a_task(), job, Dead(reason="r"), payload=turn, job_context=job_context)
     letter = job_context.ledger.dead_letters.get("job-1")
     assert letter is not None
-    assert letter.payload == TurnPayload.kept(turn)
+    assert letter.payload == kept_of(TurnPayload, turn)
     assert "Berlin" in turn
     assert "Berlin" not in letter.payload + caplog.text
 
