@@ -11,6 +11,7 @@ from memcore.backends.protocol import vector_backend_of
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.conversation import ConversationConfig
+from memcore.conversation.entries import searched_text
 from memcore.conversation.extraction import Asker
 from memcore.conversation.reconciliation import Reconciled, candidate_of, reconcile
 from memcore.errors import MalformedAnswerError, MemoryError, ProviderError  # noqa: A004  # the reference fixes the name
@@ -70,13 +71,6 @@ def key_of(entry: Fact | Arc) -> str:
     return arc_key(entry.session_id) if isinstance(entry, Arc) else entry.fact_id
 
 
-def text_of(entry: Fact | Arc) -> str:
-    """Return the text by whose vector a fact or an arc is found."""
-    if isinstance(entry, Arc):
-        return "\n".join(filter(None, (entry.summary, ", ".join(entry.topics))))
-    return f"{entry.subject} {entry.predicate.replace('_', ' ').lower()} {entry.object}. {entry.evidence_quote}"
-
-
 @dataclass(frozen=True, eq=False)
 class Embedding:
     """Makes the vectors of what is kept, each once; without a backend that makes vectors there are none."""
@@ -88,7 +82,7 @@ class Embedding:
     async def of(self, agent_id: str, wanted: Iterable[Fact | Arc]) -> dict[str, Embedded]:
         """Return the vectors by id; none where the embedder fails: what is kept is found by its words."""
         backend, space = vector_backend_of(self.backend), getattr(self.backend, "vector_space", None)
-        texts = {key_of(each): text_of(each) for each in wanted}
+        texts = {key_of(each): searched_text(each) for each in wanted}
         new = [key for key in texts if key not in self.made]
         if backend is not None and space is not None and new:
             entries = [self._entry(agent_id, key, texts[key]) for key in new]
