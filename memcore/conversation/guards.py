@@ -86,8 +86,8 @@ _VERDICTS = {
 
 def memory_control(text: str) -> Control | None:
     """Return what a person asks of the memory itself in a turn; None where nothing is asked."""
-    told = plain(text)
-    return next((control for control, asked in cues.MEMORY_CONTROL.items() if asked.search(told)), None)
+    folded = plain(text)
+    return next((control for control, asked in cues.MEMORY_CONTROL.items() if asked.search(folded)), None)
 
 
 def asked_to_forget(text: str, facts: Iterable[Fact]) -> tuple[str, ...]:
@@ -194,9 +194,9 @@ def _tells_secret(candidate: Candidate, user_text: str) -> bool:
 
 def _secrets(text: str) -> Iterator[str]:
     """Yield the passwords and numbers that a text tells in so many words."""
-    told = plain(text)
-    for found in cues.PASSWORD.finditer(told):
-        yield told[found.end() - 1 :].split(" ", 1)[0].rstrip(".,;:!?。")
+    folded = plain(text)
+    for found in cues.PASSWORD.finditer(folded):
+        yield folded[found.end() - 1 :].split(" ", 1)[0].rstrip(".,;:!?。")
 
 
 def _is_card(number: str) -> bool:

@@ -1,21 +1,31 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Self, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
-from memcore.memory.conversation import TOKEN_BUDGET, ConversationReader, checked_owner, required
+from memcore.errors import MemoryConfigError
+from memcore.memory.conversation import (
+    TOKEN_BUDGET,
+    ConversationReader,
+    checked_mode,
+    checked_owner,
+    incognito_memory,
+    required,
+)
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
 from memcore.memory.memory import Memory
 from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
+from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
+    from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
 
 
@@ -39,6 +49,7 @@ class AsyncMemory:
         open_backend: BackendFactory,
         policy: "Policy",
         conversation: ConversationReader | None = None,
+        open_incognito: "Callable[[], IncognitoMemory] | None" = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
@@ -46,6 +57,7 @@ class AsyncMemory:
         self._run = client._run  # noqa: SLF001  # the threads are the client's
         self._reader = Reader(client.blocking, open_backend, policy)
         self._conversation = conversation
+        self._open_incognito = open_incognito
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -62,6 +74,7 @@ class AsyncMemory:
             open_backend=lambda: open_shared_backend(settings, policy),
             policy=policy,
             conversation=conversation,
+            open_incognito=lambda: incognito_memory(settings, policy),
         )
 
     @property
@@ -113,6 +126,17 @@ class AsyncMemory:
             token_budget=token_budget,
             is_first_turn=is_first_turn,
         )
+
+    async def in_mode(self, mode: MemoryMode | str) -> "AsyncMemory | AsyncIncognitoMemory":
+        """Return what keeps conversations in a mode, as Memory.in_mode does; incognito's calls are awaited too."""
+        if checked_mode(mode) is not MemoryMode.INCOGNITO:
+            return self
+        if self._open_incognito is None:
+            raise MemoryConfigError("conversation: this memory was made without settings: make it with from_settings")
+        blocking = await asyncio.to_thread(self._open_incognito)
+        from memcore.memory.incognito import AsyncIncognitoMemory  # noqa: PLC0415  # its libraries are an extra's
+
+        return AsyncIncognitoMemory(blocking)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)

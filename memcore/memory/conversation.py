@@ -35,8 +35,8 @@ LedgerFactory: TypeAlias = "Callable[[], Ledger]"
 #: Tokens of what is remembered of a person, where the engine names no other budget.
 TOKEN_BUDGET = 1_000
 
-#: The other name of incognito.
-GUEST = "guest"
+#: The other name of incognito, on the reference's command line.
+INCOGNITO_ALIAS = "guest"
 
 _KEY: TypeAdapter[str] = TypeAdapter(Key)
 
@@ -227,12 +227,12 @@ def required(reader: ConversationReader | None) -> ConversationReader:
 
 def checked_mode(mode: MemoryMode | str) -> MemoryMode:
     """Return a mode by its name, or by the other name of incognito. Raises MemoryInputError."""
-    if mode == GUEST:
+    if mode == INCOGNITO_ALIAS:
         return MemoryMode.INCOGNITO
     try:
         return MemoryMode(mode)
     except ValueError:
-        raise MemoryInputError("mode", f"must be one of {', '.join(MemoryMode)}, {GUEST}") from None
+        raise MemoryInputError("mode", f"must be one of {', '.join(MemoryMode)}, {INCOGNITO_ALIAS}") from None
 
 
 def incognito_memory(settings: "Settings", policy: "Policy") -> "IncognitoMemory":

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, cast
 
+from memcore.client.async_client import awaited
 from memcore.client.envelopes import (
     CrisisFields,
     FeedbackFields,
@@ -237,3 +238,32 @@ class IncognitoMemory:
         for item in self._ledger.work.take_due(limit=_AT_ONCE):
             if item.kind in runs:
                 self._loop.run(runs[item.kind](item.key))
+
+
+class AsyncIncognitoMemory:
+    """What people say in this process, for engines that run an event loop; every call does what IncognitoMemory's does.
+
+    Args:
+        blocking: the memory whose calls run in threads; closed with this object.
+    """
+
+    def __init__(self, blocking: IncognitoMemory) -> None:
+        self.blocking = blocking
+
+    extract_turn = awaited(IncognitoMemory.extract_turn)
+    end_conversation = awaited(IncognitoMemory.end_conversation)
+    load_turn = awaited(IncognitoMemory.load_turn)
+    set_recall = awaited(IncognitoMemory.set_recall)
+    conversation_status = awaited(IncognitoMemory.conversation_status)
+    record_crisis = awaited(IncognitoMemory.record_crisis)
+    record_feedback = awaited(IncognitoMemory.record_feedback)
+    close = awaited(IncognitoMemory.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    async def _run(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(call, *args, **kwargs)

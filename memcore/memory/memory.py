@@ -338,7 +338,7 @@ class Memory:
         )
 
     def in_mode(self, mode: MemoryMode | str) -> "Memory | IncognitoMemory":
-        """Return what keeps conversations in a mode: ``local``, ``synced``, ``incognito`` or its other name ``guest``.
+        """Return what keeps conversations in a mode: ``local``, ``synced`` or ``incognito``.
 
         Local and synced are this object. Incognito is another one, whose calls write to no disk and no broker; it asks
         the model of this process's environment itself, and forgets all when it is closed.

@@ -14,7 +14,7 @@ from support.table_model import TableModel
 from memcore.config.policy import Policy
 from memcore.errors import MemoryInputError
 from memcore.memory.conversation import checked_mode
-from memcore.memory.incognito import IncognitoMemory
+from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
 from memcore.models.conversation import LayerCounts, MemoryMode
 
 #: A word that no file may have.
@@ -124,3 +124,13 @@ def test_modes_have_names_and_others_are_refused() -> None:
     assert checked_mode(MemoryMode.SYNCED) is MemoryMode.SYNCED
     with pytest.raises(MemoryInputError, match="mode"):
         checked_mode("private")
+
+
+async def test_an_engine_with_an_event_loop_awaits_the_same_calls(model: ClosableTable) -> None:
+    blocking = IncognitoMemory(Policy(), company=COMPANY, open_model=lambda _ledger: model)
+    async with AsyncIncognitoMemory(blocking) as talk:
+        await talk.extract_turn("guide", session_id="s-1", user_text="I live in Berlin")
+        await talk.end_conversation("guide", session_id="s-1")
+        status = await talk.conversation_status("guide", session_id="s-1")
+        assert (status.waiting_turns, status.open_sessions) == (0, 0)
+        assert (await talk.load_turn("guide", "hello", session_id="s-1")).entries() == ()

@@ -177,10 +177,10 @@ def test_scores_of_two_summaries_are_not_added_up() -> None:
 
 
 def test_a_hundred_summaries_are_looked_at() -> None:
-    told, others = "They talked about the boss.", ["They talked about holidays."]
+    summary, others = "They talked about the boss.", ["They talked about holidays."]
     assert MAX_ARCS == 100
-    assert kept([fact("f")], ["my boss shouts"], arcs=[*others * 99, told]).semantic
-    assert not kept([fact("f")], ["my boss shouts"], arcs=[*others * 100, told]).semantic
+    assert kept([fact("f")], ["my boss shouts"], arcs=[*others * 99, summary]).semantic
+    assert not kept([fact("f")], ["my boss shouts"], arcs=[*others * 100, summary]).semantic
 
 
 # Clusters
