@@ -172,12 +172,10 @@ class ConversationService:
         )
 
     def postponed(self, attempt: Attempt[Any], work: Any, key: str, tries: int, error: ProviderError) -> Outcome:
-        """Let a turn or an end wait for a model that does not answer; raise the error once its tries are used up."""
+        """Let a turn or an end wait for a model that does not answer or refuses; its tries are counted."""
         if isinstance(error, MalformedAnswerError):
             # A kept answer would be as malformed the next time.
             self.ledger.answers.forget(self.company, key)
-        if tries >= (RETRY.attempts or 0):
-            raise error
         until = self.clock() + RETRY.delay(tries)
         reason = f"the language model: {type(error).__name__}; try {tries}, the next at {until:%H:%M}"
         work.wait(self.company, key, attempt.token, until=until, reason=reason)

@@ -30,12 +30,14 @@ class Embedding(VectorInMemory):
     """A backend whose vectors have a space, and whose embedder fails when a test says so."""
 
     error: Exception | None = None
+    asked: int = 0
 
     @property
     def vector_space(self) -> str:
         return "hashing"
 
     async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
+        self.asked += 1
         if self.error is not None:
             raise self.error
         return await super().document_vectors(entries)

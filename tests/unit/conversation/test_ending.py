@@ -325,6 +325,22 @@ async def test_a_session_whose_texts_are_gone_keeps_its_summary(talk: Conversati
     assert talk.summaries() == ["They talked."]
 
 
+async def test_a_session_whose_texts_are_gone_and_that_goes_on_keeps_what_its_summary_said(
+    talk: ConversationFixture,
+) -> None:
+    for text in ("one", "two", "three"):
+        await talk.drawn(text)
+    await talk.end()
+    talk.clock.advance(timedelta(days=2))
+    talk.ledger.turns.expire(COMPANY, before=talk.clock())
+    await talk.drawn("four")
+    talk.table.summarize = {"summary": "They talked on."}
+    await talk.end()
+    content = talk.table.asked[-1].messages[1].content
+    assert ("They talked." in content, "four" in content, "three" in content) == (True, True, False)
+    assert talk.summaries() == ["They talked on."]
+
+
 @pytest.mark.parametrize("answer", ["no json", {}, {"summary": " "}, {"summary": None}, {"summary": 3}])
 async def test_a_malformed_summary_is_left_out_and_counted(talk: ConversationFixture, answer: Any) -> None:
     for text in ("I live in Berlin", "I live in Berlin", "three"):

@@ -214,3 +214,10 @@ async def test_what_one_new_fact_replaces_is_not_bumped_by_another() -> None:
     found = await reconciled([NEW, other], known_facts=[TEA], answer=answer)
     assert (found.commit.bumped, found.commit.superseded) == (set(), {"tea": "new"})
     assert found.commit.facts == (NEW, other), "nothing that was said is lost"
+
+
+async def test_what_is_bumped_and_then_replaced_is_replaced() -> None:
+    other = fact("other", "no tea any more", "no tea")
+    answer = {"facts": [verdict("bump", 1), verdict("supersede", 1, number=2)]}
+    found = await reconciled([NEW, other], known_facts=[TEA], answer=answer)
+    assert (found.commit.bumped, found.commit.superseded) == (set(), {"tea": "other"})

@@ -19,7 +19,7 @@ from memcore.errors import (
 from memcore.jobs import Dead, Deferred, Done, Skipped
 from memcore.ledger.attempt import PAUSE_DELAY
 from memcore.ledger.conversation import memory
-from memcore.models.conversation import FactState, Layer
+from memcore.models.conversation import MAX_CANDIDATES, FactState, Layer
 from memcore.models.memory import MemoryLevel
 
 HOME = fact("I live in Berlin", "Berlin")
@@ -143,6 +143,14 @@ async def test_one_malformed_candidate_costs_none_of_the_others(talk: Conversati
     assert list(talk.facts()) == ["Berlin"]
     assert turn.outcome is not None
     assert turn.outcome["refused"] == len(broken) + 1
+
+
+async def test_more_candidates_than_a_turn_may_have_are_refused(talk: ConversationFixture) -> None:
+    many = [{**HOME, "object": f"place {number}"} for number in range(MAX_CANDIDATES + 2)]
+    talk.table.extract["Berlin"] = {"semantic": many}
+    turn = await talk.drawn("I live in Berlin")
+    assert turn.outcome is not None
+    assert (turn.outcome["semantic"]["extracted"], turn.outcome["refused"]) == (MAX_CANDIDATES, 2)
 
 
 async def test_relations_are_written_one_way(talk: ConversationFixture) -> None:
@@ -355,6 +363,25 @@ async def test_a_request_to_forget_while_only_held_ones_are_written_wins(talk: C
     assert talk.held() == []
 
 
+@pytest.mark.parametrize("decision", ["commit_now", "commit_at_session_end"])
+async def test_a_request_to_forget_just_before_the_outcome_is_written_wins(
+    talk: ConversationFixture, monkeypatch: pytest.MonkeyPatch, decision: str
+) -> None:
+    talk.table.extract["Berlin"] = extracted(HOME)
+    talk.table.policy["Berlin"] = decided(decision)
+    settle, forget = talk.ledger.turns.settle, talk.payload("forget what I said")
+
+    def late(*args: Any, **given: Any) -> Any:
+        talk.record(forget)
+        return settle(*args, **given)
+
+    monkeypatch.setattr(talk.ledger.turns, "settle", late)
+    # It was said behind the turn.
+    turn = await talk.drawn("I live in Berlin", at=talk.clock() - timedelta(seconds=1))
+    assert turn.state == "done"
+    assert (talk.facts(), talk.held()) == ({}, [])
+
+
 async def test_the_same_turn_twice_is_recorded_once(talk: ConversationFixture) -> None:
     payload = talk.payload("I live in Berlin")
     assert talk.record(payload) == Done(facts={"recorded": 1, "known": 0})
@@ -436,4 +463,5 @@ async def test_a_memory_that_others_write_all_the_time_is_left_for_a_moment(
     talk.clock.advance(BUSY_DELAY)
     assert isinstance(await talk.extraction().run(turn_id), Done)
     assert talk.table.purposes == ["extract", "policy"], "answers are kept"
+    assert talk.backend.asked == 2, "a vector is made once for all rounds of an attempt"
     assert list(talk.facts()) == ["Berlin"]
