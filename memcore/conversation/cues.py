@@ -226,20 +226,24 @@ TURN_SCOPED = phrases(
         |question|task|one|case)|(?:in|for) (?:the|your) next (?:answer|reply|message)
     heute|heute abend|gerade|im moment|im augenblick|momentan|diesmal|dieses mal|ausnahmsweise|nur (?:dieses|ein)mal
         |(?:in|für) dieser? (?:antwort|nachricht|frage|sitzung)|vorübergehend|fürs erste
-    aujourd'hui|ce (?:soir|matin)|cette fois|en ce moment|pour (?:l'instant|le moment|une fois)|juste une fois|(?:dans
+    aujourd'hui|ce (?:soir|matin)|cette fois|en ce moment|à l'instant|pour (?:l'instant|le moment|une fois)
+        |juste une fois
+        |(?:dans
         |pour) cette (?:réponse|question|conversation)|temporairement
     hoy|esta (?:noche|mañana|tarde|vez)|ahora mismo|en este momento|por (?:ahora|el momento)|(?:solo
         |sólo) (?:por )?(?:esta|una) vez|(?:en|para) esta (?:respuesta|pregunta|conversación)|temporalmente
-    oggi|stasera|stamattina|questa volta|stavolta|in questo momento|per (?:ora|adesso|il momento)
+    oggi|stasera|stamattina|questa volta|stavolta|in questo momento|proprio (?:ora|adesso)|per (?:ora|adesso|il momento)
         |solo (?:per )?(?:questa|una) volta|(?:in|per) questa (?:risposta|domanda|conversazione)|temporaneamente
     hoje|esta (?:noite|manhã|tarde|vez)|desta vez|agora mesmo|neste momento|no momento|por (?:agora|enquanto)
         |só (?:desta|uma) vez|(?:nesta|para esta) (?:resposta|pergunta|conversa)|temporariamente
-    сегодня|сейчас|в (?:данный|этот) момент|на этот раз|в этот раз|(?:только|лишь) (?:один|в этот) раз
+    сегодня|(?:прямо|именно|вот) сейчас|сию минуту|в (?:данный|этот) момент|на этот раз|в этот раз
+        |(?:только|лишь) (?:один|в этот) раз
         |в этом (?:ответе|разговоре|сообщении)|пока что|временно
-    اليوم|الليلة|هذا (?:الصباح|المساء)|هذه المرة|(?:هذه المرة|مرة واحدة) فقط|في هذه اللحظة|الان فقط|حاليا|مؤقتا
+    اليوم|الليلة|هذا (?:الصباح|المساء)|هذه المرة|(?:هذه المرة|مرة واحدة) فقط|في هذه اللحظة
+        |الان (?:فقط|بالذات|تحديدا)|في الوقت الحالي|حاليا|مؤقتا
         |في هذا (?:الرد|الجواب)
-    今日|今夜|今晩|今朝|今回(?:だけ|は)|今だけ|一度だけ|とりあえず|たった今|この(?:返事|回答|質問|会話)
-    今天|今晚|今早|这次|這次|这一次|就这一次|这一回|此刻|目前|暂时|暫時|这个(?:回答|问题|对话)|這個(?:回答|問題|對話)
+    今日|今夜|今晩|今朝|今回(?:だけ|は)|今だけ|一度だけ|とりあえず|たった今|ちょうど今|今ちょうど|今まさに|まさに今|ただ今|只今|今のところ|この(?:返事|回答|質問|会話)
+    今天|今晚|今早|这次|這次|这一次|就这一次|这一回|此刻|目前|(?:现在|現在)正|暂时|暫時|这个(?:回答|问题|对话)|這個(?:回答|問題|對話)
     """
 )
 

@@ -187,6 +187,15 @@ def test_what_each_category_may_become(category: FactCategory, what: WriteDecisi
         "أنا متعب اليوم",
         "今日は疲れた",
         "我今天很累",
+        "gerade jetzt sitze ich in der Bahn",
+        "en ce moment même je suis dans le tram",
+        "ahora mismo estoy en el tranvía",
+        "proprio adesso sono sul tram",
+        "agora mesmo estou no elétrico",
+        "прямо сейчас я еду в трамвае",
+        "أنا الآن بالذات في الترام",
+        "ちょうど今、路面電車に乗っている",
+        "我现在正坐在电车上",
     ],
 )
 def test_what_holds_for_the_turn_alone_is_dropped(quote: str, what: WriteDecision) -> None:
@@ -213,6 +222,25 @@ def test_what_holds_for_the_turn_alone_is_dropped(quote: str, what: WriteDecisio
 )
 def test_a_cue_that_it_lasts_outweighs_the_day(quote: str) -> None:
     assert after(fact(quote), decided()) == (NOW_, None)
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "I live in Oslo now",
+        "ich wohne jetzt in Oslo",
+        "maintenant j'habite à Oslo",
+        "ahora vivo en Oslo",
+        "ora vivo a Oslo",
+        "agora moro em Oslo",
+        "сейчас я живу в Осло",
+        "أنا الآن أسكن في أوسلو",
+        "今はオスロに住んでいる",
+        "现在我住在奥斯陆",
+    ],
+)
+def test_what_holds_from_now_on_is_no_matter_of_the_turn(quote: str) -> None:
+    assert after(fact(quote, object="Oslo"), decided()) == (NOW_, None)
 
 
 def test_the_day_on_which_something_is_said_is_not_how_long_it_holds() -> None:
