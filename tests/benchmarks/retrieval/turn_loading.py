@@ -2,14 +2,17 @@
 
 Each conversation is a person of an agent, and every turn one fact, made without a model: the speaker, SAID, the first
 words, and what was said, cut to 500 characters. No model would keep so much: the replay measures what is found and how
-much of it fits, not what is worth keeping. Why the two ways differ:
+much of it fits, not what is worth keeping. Why the store is ahead:
 
-- a fact says its relation before the quote that says the same again, so that fewer of them fit;
-- facts are ranked by the share of the question's words that they hold, a rare word no more than a common one, and by
-  cosine, each list with a least value, fused by ranks; the store weighs words by their rarity (BM25), and fuses scores;
-- ``load_turn`` shows 50 facts at most, and takes none that reaches neither least value, where the store fills up.
+- A fact says its relation before the quote that says the same again. Fewer fit, and its first words are heavier than
+  the others. The row of the store with the facts' texts tells how much that costs; the rest is the ranking.
+- By words, ``load_turn`` ranks facts by the share of the question's words that they hold: a rare word is no more than a
+  common one. The store weighs words by their rarity (BM25).
+- By meaning, ``load_turn`` takes what reaches a cosine of 0.5. With the static embedder few facts do, and the two lists
+  are fused by ranks: the first by meaning is as good as the first by words, however far apart their scores are. The
+  store adds up the scores.
 
-The row of the store with the facts' texts tells the first from the others.
+Both leave out what is too far from the question, the store more of it: that is not why it is ahead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
