@@ -80,11 +80,12 @@ memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """A turn to be sent."""
+    """A turn to be sent; one that tells something holds one fact for the stub."""
 
     agent_id: str
     person: str
     text: str
+    is_telling: bool
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -105,9 +106,11 @@ def spoken(count: int) -> Iterator[Spoken]:
     """Yield turns: everybody says one, then everybody the next; every second one of a person says something."""
     for number in range(count):
         turn, person = divmod(number, PEOPLE)
-        forms, place = (_PLAIN, turn // 2) if (turn + person) % 2 else (_TELLING, turn // 2 + person)
-        text = forms[place % len(forms)].format(number)
-        yield Spoken(agent_id=f"agent-{person % AGENTS}", person=f"person-{person}", text=text)
+        is_telling = (turn + person) % 2 == 0
+        forms = _TELLING if is_telling else _PLAIN
+        text = forms[(turn // 2 + person) % len(forms)].format(number)
+        named = {"agent_id": f"agent-{person % AGENTS}", "person": f"person-{person}"}
+        yield Spoken(**named, text=text, is_telling=is_telling)
 
 
 class Talking:
@@ -138,8 +141,7 @@ class Talking:
                 for each in people.values():
                     client.end_conversation(each.agent_id, session_id=each.fields["session_id"], user_id=each.person)
                 self._await(self._ended, len(people), what="ends")
-        recorder = self._record(_RECORDED)
-        return self._report(count, len(people), talk=talk, sending=sending, ending=ending, recorder=recorder)
+        return self._report(count, len(people), talk=talk, sending=sending, ending=ending)
 
     def _send(self, client: MemoryClient, said: Sequence[Spoken]) -> None:
         def send(part: Sequence[Spoken]) -> None:
@@ -166,16 +168,11 @@ class Talking:
         return taken
 
     def _report(
-        self,
-        count: int,
-        people: int,
-        *,
-        talk: Measurement,
-        sending: float,
-        ending: Measurement,
-        recorder: Sequence[float],
+        self, count: int, people: int, *, talk: Measurement, sending: float, ending: Measurement
     ) -> tuple[list[Figure], list[Target]]:
         outcomes, calls = self._outcomes(), self._calls()
+        # Behind them: the sweep may find a model for these turns too.
+        recorder = self._record(_RECORDED)
         told = {key for key, outcome in outcomes.items() if outcome["semantic"]["extracted"]}
         of_turns = {key: calls.get(key, Calls(count=0, tokens=0)) for key in outcomes}
         found = [each.count for key, each in of_turns.items() if key in told]
@@ -183,7 +180,7 @@ class Talking:
         tokens = [each.tokens for each in of_turns.values()]
         of_ends = [each for key, each in calls.items() if key not in outcomes]
         kept = sum(len(outcome["written"]) + len(outcome["bumped"]) for outcome in outcomes.values())
-        asked = sum(each.text.startswith("I ") for each in spoken(count))
+        asked = sum(each.is_telling for each in spoken(count))
         every, group = [*found, *nothing], f"{count:,} turns of {people} people"
         ends = f"{sum(each.count for each in of_ends) / people:.2f} calls, "
         ends += f"{sum(each.tokens for each in of_ends) / people:,.0f} tokens a session; {people} sessions"
