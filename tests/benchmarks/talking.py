@@ -68,7 +68,7 @@ _WARM_UP = "warm-up"
 _TELLING = ("I like oats {}.", "I live in Port {}.", "I work as a baker {}.", "I am allergic to dust {}.")
 _PLAIN = ("It rains again, and bus {} was late.", "Which of the {} doors is open now?")
 
-#: No session ends before it is told to, and no budget makes a turn wait.
+#: No session ends before it is asked to, and no budget makes a turn wait.
 _POLICY = """\
 memory:
   level: persistent
@@ -173,10 +173,10 @@ class Talking:
         outcomes, calls = self._outcomes(), self._calls()
         # Behind them: the sweep may find a model for these turns too.
         recorder = self._record(_RECORDED)
-        told = {key for key, outcome in outcomes.items() if outcome["semantic"]["extracted"]}
+        telling = {key for key, outcome in outcomes.items() if outcome["semantic"]["extracted"]}
         of_turns = {key: calls.get(key, Calls(count=0, tokens=0)) for key in outcomes}
-        found = [each.count for key, each in of_turns.items() if key in told]
-        nothing = [each.count for key, each in of_turns.items() if key not in told]
+        found = [each.count for key, each in of_turns.items() if key in telling]
+        nothing = [each.count for key, each in of_turns.items() if key not in telling]
         tokens = [each.tokens for each in of_turns.values()]
         of_ends = [each for key, each in calls.items() if key not in outcomes]
         kept = sum(len(outcome["written"]) + len(outcome["bumped"]) for outcome in outcomes.values())
@@ -210,7 +210,7 @@ class Talking:
         return figures, [
             Target(name="calls of a turn, median", values=every, wanted=MOST_CALLS, at_most=True),
             Target(name="calls where nothing is found", values=nothing, wanted=CALLS_OF_NOTHING, at_most=True),
-            Target(name="facts written or said again, of those told", values=[kept / asked], wanted=1),
+            Target(name="facts written or said again, of those said", values=[kept / asked], wanted=1),
         ]
 
     def _outcomes(self) -> dict[str, dict[str, Any]]:

@@ -57,7 +57,7 @@ _ASKED_AFTER = timedelta(hours=1)
 _OBJECT_WORDS = 4
 
 #: Words that make a turn an interest; every other one is an event.
-_LIKES = frozenset({"love", "like", "enjoy", "hobby", "favorite", "fan"})
+_INTEREST_WORDS = frozenset({"love", "like", "enjoy", "hobby", "favorite", "fan"})
 
 #: The company whose memories are the facts' texts, and memories written in one call.
 _FACTS, _AT_ONCE = "facts", 1_024
@@ -116,7 +116,7 @@ def replayed(corpus: Sequence[Conversation], console: Console) -> None:
 def fact_of(turn: Turn) -> Fact:
     """Return a turn as a fact, by a rule that needs no model; its id is the turn's name."""
     words = turn.text.split()
-    is_interest = not _LIKES.isdisjoint(turn.text.lower().split())
+    is_interest = not _INTEREST_WORDS.isdisjoint(turn.text.lower().split())
     return Fact(
         fact_id=turn.name,
         category=FactCategory.INTEREST if is_interest else FactCategory.EVENT,
