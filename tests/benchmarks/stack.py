@@ -95,12 +95,16 @@ def policy_of(settings: Settings) -> Policy:
 
 
 @contextmanager
-def open_home(*, policy: str | None = None) -> Iterator[BenchStack]:
-    """Run a stack in a temporary folder for as long as the context is open, with the starter policy or this one."""
+def open_home(*, policy: str | None = None, llm_url: str | None = None) -> Iterator[BenchStack]:
+    """Run a stack in a temporary folder for as long as the context is open, with the starter policy or this one.
+
+    Its workers ask the language model at ``llm_url``, or else the one that the environment names, if any.
+    """
     home = Path(tempfile.mkdtemp(prefix="memtend-bench-"))
     if policy is not None:
         (home / "policy.yaml").write_text(policy, encoding="utf-8")
-    stack = start_stack(home, os.environ, tick_seconds=_TICK_SECONDS)
+    environ = {**os.environ, "MEMTEND_LLM_URL": llm_url} if llm_url else os.environ
+    stack = start_stack(home, environ, tick_seconds=_TICK_SECONDS)
     watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
     watcher.start()
     try:
