@@ -321,8 +321,9 @@ def build_record_payload(
     of = {name: getattr(close, name) for name in ("agent_id", "subject", "session_id", "at")}
     with naming_fields():
         record = {"record_id": record_id or ids.new_id(), **of, **fields}
-        model = CrisisLogRecord if kind == "crisis" else SessionFeedbackRecord
-        return ConversationRecordPayload(company=close.company, **{kind: model.model_validate(record)})
+        if kind == "crisis":
+            return ConversationRecordPayload(company=close.company, crisis=CrisisLogRecord.model_validate(record))
+        return ConversationRecordPayload(company=close.company, feedback=SessionFeedbackRecord.model_validate(record))
 
 
 class ExperienceFields(TypedDict, total=False):

@@ -41,7 +41,7 @@ from memcore.models.conversation import (
     ProfileRule,
     SemanticCandidate,
 )
-from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
+from memcore.untrusted_text import untrusted_content_directive, without_secrets, wrap_untrusted
 
 _log = logging.getLogger(__name__)
 
@@ -274,7 +274,8 @@ class EndingService(ConversationService):
 
 def _new_arc(session: Session, form: SummaryForm, *, at: datetime) -> Arc:
     return Arc(
-        summary=form.summary,
+        # A model may say a password that it was told not to.
+        summary=without_secrets(form.summary),
         topics=form.topics,
         turns=session.turns,
         started_at=session.begun_at,

@@ -185,7 +185,7 @@ class ConversationReader:
         for key in outcome.get("written", ()):
             event = AddEvent(id=key, memory=self._said(ledger, key), event="ADD")
             if key in replaced:
-                event |= {"event": "UPDATE", "previous_memory": self._said(ledger, replaced[key])}
+                event["event"], event["previous_memory"] = "UPDATE", self._said(ledger, replaced[key])
             yield event
         for key in outcome.get("bumped", ()):
             yield AddEvent(id=key, memory=self._said(ledger, key), event="NOOP")

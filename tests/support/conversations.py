@@ -8,7 +8,17 @@ from memcore.jobs import TurnPayload
 from memcore.ledger.conversation.memory import Commit
 from memcore.ledger.conversation.turns import Control, Recorded, Turn
 from memcore.ledger.ledger import Ledger
-from memcore.models.conversation import Arc, Decision, Fact, HeldCandidate, Layer, Owner, ProfileRule, SemanticCandidate
+from memcore.models.conversation import (
+    Arc,
+    Decision,
+    Fact,
+    HeldCandidate,
+    Layer,
+    Owner,
+    ProfileRule,
+    SemanticCandidate,
+    WriteDecision,
+)
 from support.ledger_records import COMPANY
 from support.memories import DAWN
 
@@ -76,7 +86,9 @@ def held(candidate_id: str, turn_id: str, **fields: Any) -> HeldCandidate:
         "category": "preference", "subject": "User", "predicate": "LIKES", "object": "tea",
         "evidence_quote": "I like tea",
     }  # fmt: skip
-    decision = Decision(decision="commit_at_session_end", reason="it may pass", confidence="medium", policy_version="1")
+    decision = Decision(
+        decision=WriteDecision.COMMIT_AT_SESSION_END, reason="it may pass", confidence="medium", policy_version="1"
+    )
     return HeldCandidate(
         candidate_id=candidate_id,
         layer=Layer.SEMANTIC,

@@ -25,12 +25,14 @@ from support.memories import DAWN
 from memcore.errors import LeaseLostError
 from memcore.jobs import EndSessionPayload, ExtractPayload
 from memcore.ledger.conversation.memory import Commit, Embedded, StaleOwnerError
-from memcore.ledger.conversation.turns import Control, Session
+from memcore.ledger.conversation.turns import CandidateEnd, Control, Session
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkState
 from memcore.models.conversation import (
     CrisisLogRecord,
+    FactCategory,
     FactState,
+    HeldCandidate,
     LayerCounts,
     Owner,
     SemanticCandidate,
@@ -46,7 +48,7 @@ def _session(ledger: Ledger, session_id: str = "s-1") -> Session:
     return found
 
 
-def _settle(ledger: Ledger, turn_id: str, commit: Commit, *held_back: object, expected: int = 0) -> None:
+def _settle(ledger: Ledger, turn_id: str, commit: Commit, *held_back: HeldCandidate, expected: int = 0) -> None:
     turn = claimed_turn(ledger, turn_id)
     ledger.turns.settle(turn, COMPANY, turn.token or "", commit, held_back, {}, expected=expected, max_rules=MAX_RULES)
 
@@ -102,7 +104,7 @@ def test_a_turn_behind_the_end_opens_the_session_again(ledger: Ledger, clock: St
     assert EndSessionPayload.task in {each.kind for each in ledger.work.take_due(limit=9)}
 
 
-def _end(ledger: Ledger, commit: Commit | None = None, **ended: tuple[str, str]) -> bool:
+def _end(ledger: Ledger, commit: Commit | None = None, **ended: tuple[CandidateEnd, str]) -> bool:
     session = ledger.sessions.claim(COMPANY, session_key(), lease=LEASE)
     assert session is not None
     version = ledger.conversation.state(COMPANY, ADA).version
@@ -195,7 +197,11 @@ def test_facts_collide_by_category_subject_and_predicate_in_any_script(ledger: L
         Commit(facts=(fact("f-1"), fact("f-2", subject="Maria"), fact("f-3", subject="母", predicate="住む"))),
     )
     same = SemanticCandidate(
-        category="preference", subject="user", predicate="likes", object="coffee", evidence_quote="coffee, please"
+        category=FactCategory.PREFERENCE,
+        subject="user",
+        predicate="likes",
+        object="coffee",
+        evidence_quote="coffee, please",
     )
     assert [each.fact_id for each in ledger.conversation.colliding(COMPANY, ADA, [same])] == ["f-1"]
     other = same.model_copy(update={"subject": "母", "predicate": "住む"})
@@ -295,7 +301,9 @@ def test_nobody_reads_or_changes_the_memory_of_another(ledger: Ledger, company: 
     record_turn(ledger, "t-1")
     _settle(ledger, "t-1", Commit(facts=(fact("f-1"),), rules=(rule("r-1"),), arc=arc("s-1")), held("c-1", "t-1"))
     memory = ledger.conversation
-    assert memory.facts(company, owner) == memory.rules(company, owner) == memory.arcs(company, owner) == ()
+    assert not (memory.facts(company, owner))
+    assert not (memory.rules(company, owner))
+    assert not (memory.arcs(company, owner))
     assert memory.searchable(company, owner) == ()
     assert memory.fact(company, owner, "f-1") is None
     assert memory.counts(company, owner) == LayerCounts()
@@ -310,14 +318,17 @@ def test_nobody_reads_or_changes_the_memory_of_another(ledger: Ledger, company: 
 
 def test_crises_and_feedback_are_kept_apart_and_expire_by_themselves(ledger: Ledger, clock: StoppedClock) -> None:
     of = {**ADA.model_dump(), "session_id": "s-1", "at": clock()}
-    crisis = CrisisLogRecord(record_id="c-1", level="high", path="model", action="showed the hotline", **of)
-    thought = SessionFeedbackRecord(record_id="f-1", label="helpful", source="person", comment="ta!", **of)
+    said = {"record_id": "c-1", "level": "high", "path": "model", "action": "showed the hotline", **of}
+    crisis = CrisisLogRecord.model_validate(said)
+    said = {"record_id": "f-1", "label": "helpful", "source": "person", "comment": "ta!", **of}
+    thought = SessionFeedbackRecord.model_validate(said)
     assert ledger.crises.record(COMPANY, crisis)
     assert not ledger.crises.record(COMPANY, crisis)
     assert ledger.feedback.record(COMPANY, thought)
     assert ledger.crises.page(COMPANY, "guide") == (crisis,)
     assert ledger.feedback.page(COMPANY, "guide") == (thought,)
-    assert ledger.crises.page("globex", "guide") == ledger.feedback.page(COMPANY, "other") == ()
+    assert not (ledger.crises.page("globex", "guide"))
+    assert not (ledger.feedback.page(COMPANY, "other"))
     clock.advance(timedelta(days=1))
     assert ledger.crises.expire(COMPANY, before=clock()) == ledger.feedback.expire(COMPANY, before=clock()) == 1
 
