@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import psutil
 import pytest
@@ -158,8 +159,8 @@ def killed(stack: StackAddress, name: str, *, when: Callable[[], bool]) -> Gener
     engine.dispose()
     with Redis.from_url(stack.settings.broker_url) as broker:
         index = f"unacked_index.{name}"
-        for tag in broker.zrange(index, 0, -1):
-            broker.zadd(index, {str(tag, "utf-8"): 0}, xx=True)
+        for tag in cast("list[bytes]", broker.zrange(index, 0, -1)):
+            broker.zadd(index, {tag: 0}, xx=True)
     wait_until(lambda: stack.restarts(part) > restarts and stack.is_ready(part), seconds=120, what=f"{part} to be back")
 
 
