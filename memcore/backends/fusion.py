@@ -3,9 +3,9 @@
 The mem0 backend and the retrieval package fuse with this function and no other.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from memcore.backends.current import newer_first
 from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, weight_of_time
@@ -97,6 +97,9 @@ def default_dense_weight(kind: EmbedderKind) -> float:
     return _STATIC_WEIGHT if kind is EmbedderKind.STATIC else _TRANSFORMER_WEIGHT
 
 
+Id = TypeVar("Id", bound=Hashable)
+
+
 def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: str = "") -> dict[str, float]:
     """Return the relevance of every memory in any of the lists, personal and shared on one scale; see ``weighted``.
 
@@ -122,7 +125,7 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
     return newer_first(question, scores, entries, asked=asked)
 
 
-def weighted(dense: Mapping[str, float], sparse: Mapping[str, float], *, dense_weight: float) -> dict[str, float]:
+def weighted(dense: Mapping[Id, float], sparse: Mapping[Id, float], *, dense_weight: float) -> dict[Id, float]:
     """Return a relevance of 0 to 1 for every id in either list; an id absent from a list gets nothing from it.
 
     The sum is ``w * cosine / best cosine + (1 - w) * BM25 / best BM25``; what is below 0 counts as 0. Spreading the
@@ -147,6 +150,6 @@ def best_first(entries: Iterable[MemoryEntry], limit: int) -> tuple[MemoryEntry,
     return tuple(ranked[:limit])
 
 
-def _scaled(scores: Mapping[str, float]) -> dict[str, float]:
+def _scaled(scores: Mapping[Id, float]) -> dict[Id, float]:
     best = max(scores.values(), default=0.0)
     return {key: max(0.0, score) / best for key, score in scores.items()} if best > 0.0 else {}

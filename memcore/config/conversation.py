@@ -11,7 +11,7 @@ class ConversationConfig(Frozen):
     Attributes:
         idle_minutes: minutes without a turn after which a session ends.
         max_rules: the most active rules of one person; older ones are archived, never deleted.
-        facts_shown: the most facts before a reply; four times as many are ranked.
+        facts_shown: the most facts before a reply.
         arcs_shown: the most summaries of earlier sessions before a reply.
         arc_days: days after which the summary of a session is no longer found by a question; the latest one always is.
         transcript_hours: hours for which the text of turns is kept behind the end of their session.

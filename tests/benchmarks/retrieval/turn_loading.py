@@ -6,11 +6,8 @@ much of it fits, not what is worth keeping. Why the store is ahead:
 
 - A fact says its relation before the quote that says the same again. Fewer fit, and its first words are heavier than
   the others. The row of the store with the facts' texts tells how much that costs; the rest is the ranking.
-- By words, ``load_turn`` ranks facts by the share of the question's words that they hold: a rare word is no more than a
-  common one. The store weighs words by their rarity (BM25).
-- By meaning, ``load_turn`` takes what reaches a cosine of 0.5. With the static embedder few facts do, and the two lists
-  are fused by ranks: the first by meaning is as good as the first by words, however far apart their scores are. The
-  store adds up the scores.
+- ``load_turn`` takes facts that share enough words with the question, or whose cosine reaches 0.5, as the reference
+  says. The store has neighbours, answers, names and lengths count too.
 
 Both leave out what is too far from the question, the store more of it: that is not why it is ahead.
 """

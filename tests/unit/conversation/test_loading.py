@@ -153,38 +153,41 @@ def test_a_question_without_meaning_to_the_model_is_near_nothing() -> None:
     assert index.best("other", embedded(0.0, 0.0), shown=1) == []
 
 
-def test_both_rankings_are_fused_by_their_ranks_and_equals_stay_as_they_were_written() -> None:
+def test_words_and_meaning_are_weighed_and_equals_stay_as_they_were_written() -> None:
     at = StoppedClock().now
     index = Index(
         [
-            # Third by meaning alone; found in both, second each; first by words alone; first by meaning alone.
+            # Less near; found both ways; by words alone; nearest.
             Searchable(fact("far", "nothing", at=at), embedded(0.7, 0.7)),
-            Searchable(fact("both", "alpha zulu", at=at), embedded(0.9, 0.4)),
+            Searchable(fact("both", "alpha bravo", at=at), embedded(0.9, 0.4)),
             Searchable(fact("words", "alpha bravo", at=at), None),
             Searchable(fact("near", "nothing", at=at), embedded(1.0, 0.0)),
         ],
         Tokenizer(),
     )
-    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=4) == [1, 2, 3, 0]
-    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=2) == [1, 2]
+    question = embedded(1.0, 0.0)
+    assert index.best("alpha bravo", question, shown=4, dense_weight=0.3) == [1, 2, 3, 0]
+    assert index.best("alpha bravo", question, shown=4, dense_weight=0.7) == [1, 3, 0, 2]
+    assert index.best("alpha bravo", question, shown=2, dense_weight=0.3) == [1, 2]
+    assert index.best("alpha bravo", None, shown=4) == [1, 2]
 
 
-@pytest.mark.parametrize(("before", "expected"), [(7, [7, 0]), (8, [0, 8])])
-def test_four_times_as_many_as_are_shown_are_ranked(before: int, expected: list[int]) -> None:
+def test_a_rare_word_says_more_than_a_common_one() -> None:
     at = StoppedClock().now
-    # The last is the best by meaning and the worst by words: at the eighth place its words count, behind it not.
-    worded = [Searchable(fact(f"w-{n}", "alpha bravo", at=at), None) for n in range(before)]
-    index = Index([*worded, Searchable(fact("last", "alpha", at=at), embedded(1.0, 0.0))], Tokenizer())
-    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=2) == expected
+    common = [Searchable(fact(f"c-{n}", "alpha", at=at), None) for n in range(5)]
+    index = Index([*common, Searchable(fact("rare", "bravo", at=at), None)], Tokenizer())
+    assert index.best("alpha bravo", None, shown=1) == [5]
 
 
-def test_a_place_further_down_in_both_lists_is_worth_more_than_the_first_of_one() -> None:
+def test_what_is_found_by_words_counts_its_cosine_too() -> None:
     at = StoppedClock().now
-    by_words = [Searchable(fact(f"w-{n}", "alpha bravo", at=at), None) for n in range(3)]
-    by_meaning = [Searchable(fact(f"m-{n}", "nothing", at=at), embedded(1.0, 0.0)) for n in range(3)]
-    both = Searchable(fact("both", "alpha", at=at), embedded(0.9, 0.4))
-    index = Index([*by_words, *by_meaning, both], Tokenizer())
-    assert index.best("alpha bravo", embedded(1.0, 0.0), shown=2) == [6, 0]
+    entries = [Searchable(fact(f"f-{n}", "alpha", at=at), embedded(*vector)) for n, vector in enumerate(_NOT_NEAR)]
+    index = Index(entries, Tokenizer())
+    assert index.best("alpha", embedded(1.0, 0.0), shown=2, dense_weight=0.3) == [1, 0]
+
+
+#: Vectors whose cosines with (1, 0) are .1 and .4.
+_NOT_NEAR = ((0.1, math.sqrt(1 - 0.1**2)), (0.4, math.sqrt(1 - 0.4**2)))
 
 
 def test_only_facts_that_hold_are_shown(place: Place) -> None:
