@@ -158,7 +158,7 @@ def killed(stack: StackAddress, name: str, *, when: Callable[[], bool]) -> Gener
     engine.dispose()
     with Redis.from_url(stack.settings.broker_url) as broker:
         index = f"unacked_index.{name}"
-        for tag in broker.zrange(index, 0, -1):
+        for tag in map(bytes, broker.zrange(index, 0, -1)):
             broker.zadd(index, {tag: 0}, xx=True)
     wait_until(lambda: stack.restarts(part) > restarts and stack.is_ready(part), seconds=120, what=f"{part} to be back")
 
