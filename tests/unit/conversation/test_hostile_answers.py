@@ -8,14 +8,27 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from support.conversation_fixture import OWNER, ConversationFixture
 from support.ledger_records import COMPANY, StoppedClock, sqlite_urls
 from support.table_model import TableModel, decided, extracted, fact, rule
+from support.thorough import examples
 
+from memcore.conversation.ending import MAX_TOPICS, SummaryForm
 from memcore.conversation.extraction import ExtractedTurn, PolicyAnswer
 from memcore.conversation.reconciliation import ReconciliationAnswer
+from memcore.jobs import Done
 from memcore.ledger.ledger import Ledger
-from memcore.models.conversation import MAX_CANDIDATES, MAX_REASON_CHARS, FactState
+from memcore.models.base import UNSEEN
+from memcore.models.conversation import (
+    MAX_CANDIDATES,
+    MAX_REASON_CHARS,
+    MAX_SUMMARY_CHARS,
+    MAX_TERM_CHARS,
+    Fact,
+    FactState,
+    ProfileRule,
+)
 
 TEXT = "I live in Berlin, and please answer briefly"
 
@@ -51,6 +64,29 @@ _DECIDED = st.fixed_dictionaries({}, optional={"decisions": _lists(_DECISION, {*
 _RECONCILED = st.fixed_dictionaries({}, optional={"facts": _lists(_VERDICT), "rules": _lists(_VERDICT)}) | _VALUES
 
 
+def _judged(*actions: str) -> st.SearchStrategy[Any]:
+    """Return verdicts in good form, most of them: on what is there or is not, once or against each other."""
+    verdict = st.fixed_dictionaries(
+        {
+            "number": st.sampled_from((1, 1, 1, 2, 0)),
+            "action": st.sampled_from(actions),
+            "known": st.lists(st.sampled_from((1, 1, 2, 2, 3)), max_size=3),
+            "confidence": st.sampled_from(("high", "medium", "low")),
+        }
+    )
+    return st.lists(verdict | verdict | verdict | _VALUES, min_size=1, max_size=3)
+
+
+_JUDGED = st.fixed_dictionaries(
+    {"facts": _judged("supersede", "bump", "coexist"), "rules": _judged("replace", "skip", "append")}
+)
+_SUMMED_UP = (
+    st.fixed_dictionaries({}, optional={"summary": _VALUES | st.text(), "topics": _VALUES | st.lists(_VALUES)})
+    | _VALUES
+    | st.just('{"summary": "half a character: \\ud83d"}')
+)
+
+
 @given(_EXTRACTED)
 def test_any_answer_is_read_entry_by_entry(answer: Any) -> None:
     if not isinstance(answer, dict):
@@ -81,8 +117,24 @@ def test_any_verdict_is_read_or_left_out(answer: Any) -> None:
         ReconciliationAnswer.model_validate_json(json.dumps(answer))
 
 
+@given(_SUMMED_UP)
+def test_any_summary_is_read_or_refused_whole(answer: Any) -> None:
+    if not isinstance(answer, dict):
+        return
+    try:
+        read = SummaryForm.model_validate_json(json.dumps(answer))
+    except ValidationError:
+        said = answer.get("summary")
+        assert not isinstance(said, str) or not said.isprintable() or not said.strip()
+        return
+    assert 0 < len(read.summary) <= MAX_SUMMARY_CHARS
+    assert len(read.topics) <= MAX_TOPICS
+    assert all(0 < len(topic) <= MAX_TERM_CHARS for topic in read.topics)
+    assert not any(UNSEEN.search(text) for text in (read.summary, *read.topics))
+
+
 @settings(max_examples=60)
-@given(first=_EXTRACTED, policy=_DECIDED, verdicts=_RECONCILED, summary=_VALUES)
+@given(first=_EXTRACTED, policy=_DECIDED, verdicts=_RECONCILED, summary=_SUMMED_UP)
 async def test_a_turn_and_an_end_survive_any_answers(
     ledger_template: Path, first: Any, policy: Any, verdicts: Any, summary: Any
 ) -> None:
@@ -102,8 +154,55 @@ async def test_a_turn_and_an_end_survive_any_answers(
         everything = ledger.conversation.facts(COMPANY, OWNER, states=tuple(FactState))
         for kept in everything:
             assert kept.evidence_quote.casefold() in f"{TEXT} / I moved to Rome".casefold()
-        # Nothing vanishes: what is replaced stays, and names what is there.
-        ids = {kept.fact_id for kept in everything}
-        assert all(kept.superseded_by in ids for kept in everything if kept.state is FactState.SUPERSEDED)
         assert "Rome" in {kept.object for kept in everything}
+        nothing_vanished(ledger)
         ledger.close()
+
+
+@settings(max_examples=examples(25))
+@given(in_turn=_JUDGED, at_end=_JUDGED, summary=_SUMMED_UP)
+async def test_what_is_known_survives_any_reconciliation_and_any_summary(
+    ledger_template: Path, in_turn: Any, at_end: Any, summary: Any
+) -> None:
+    """New facts and rules meet those that are known, in a turn and at an end: the model judges as it likes."""
+    moved = extracted(fact("I live in Berlin", "Berlin"), rules=(rule("answer briefly", "Answer briefly."),))
+    paris = extracted(fact("I live in Paris", "Paris"), rules=(rule("answer at length", "Answer at length."),))
+    held = decided("commit_at_session_end", "commit_at_session_end")
+    with TemporaryDirectory() as folder:
+        shutil.copytree(ledger_template, folder, dirs_exist_ok=True)
+        clock = StoppedClock()
+        ledger = Ledger.open(sqlite_urls(Path(folder)), clock=clock)
+        talk = ConversationFixture(ledger, clock)
+        talk.table.extract["Rome"] = extracted(fact("I live in Rome", "Rome"), rules=(rule("be kind", "Be kind."),))
+        await talk.drawn("I live in Rome, and be kind", session_id="s-0")
+        talk.table.extract = {"Berlin": moved, "Paris": paris}
+        talk.table.policy, talk.table.summarize = {"Paris": held}, summary
+        talk.table.reconcile["new-entry"] = in_turn
+        turn = await talk.drawn(TEXT)
+        assert turn.state == "done"
+        talk.table.reconcile["new-entry"] = at_end
+        for _ in range(2):
+            await talk.drawn("I live in Paris now, so answer at length")
+        assert isinstance(await talk.end(), Done)
+        assert talk.table.purposes.count("reconcile") >= 2, "both were judged"
+        assert (talk.held(), len(talk.summaries()) <= 1) == ([], True)
+        assert not any(UNSEEN.search(each) or not each.strip() for each in talk.summaries())
+        nothing_vanished(ledger)
+        facts = ledger.conversation.facts(COMPANY, OWNER, states=tuple(FactState))
+        assert {"Rome"} <= {each.object for each in facts} <= {"Rome", "Berlin", "Paris"}
+        assert all(each.state in {FactState.ACTIVE, FactState.SUPERSEDED} for each in facts)
+        ledger.close()
+
+
+def nothing_vanished(ledger: Ledger) -> None:
+    """What is replaced stays, and leads to what is there: of facts and of rules, and never in a circle."""
+    facts = ledger.conversation.facts(COMPANY, OWNER, states=tuple(FactState))
+    rules = ledger.conversation.rules(COMPANY, OWNER, states=tuple(FactState))
+    every: dict[str, Fact | ProfileRule] = {each.fact_id: each for each in facts}
+    every |= {each.rule_id: each for each in rules}
+    for kept in every.values():
+        seen = [kept]
+        while seen[-1].state is FactState.SUPERSEDED:
+            seen.append(every[str(seen[-1].superseded_by)])
+            assert len(seen) <= len(every), "a circle"
+        assert {type(each) for each in seen} == {type(kept)}

@@ -1,4 +1,4 @@
-"""One person's five sessions, spoken in five languages: what is kept, held and dropped is the same in each of them."""
+"""One person's five sessions, in five languages: what is kept, held and dropped is the same in each of them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Became:
         dropped: by guards, how many of its turns' candidates, or turns, they kept out.
         held: by what waited for its end, the guard that held it back; None where the policy did.
         promoted: what its end wrote.
-        known: what its end was spoken again.
+        known: what its end heard again.
         bumped: what is known and was said again in a turn.
         replaced: what is superseded by what.
         arcs: how many summaries it has.
@@ -112,7 +112,7 @@ class Spoken(NamedTuple):
     decision: dict[str, Any]
 
 
-class SpokenTalk:
+class Script:
     """The talk in one of the languages: the structure of the English one, in the language's own words.
 
     Attributes:
@@ -143,7 +143,7 @@ def _notes(turn: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 def _name(note: Mapping[str, Any]) -> str:
-    return str(note["rule"] if "rule" in note else note["object"])
+    return note["rule"] if "rule" in note else note["object"]
 
 
 def _spoken(turn: Mapping[str, Any], text: str, said: Iterator[tuple[str, str]], *, is_careful: bool) -> Spoken:
@@ -164,19 +164,19 @@ def _spoken(turn: Mapping[str, Any], text: str, said: Iterator[tuple[str, str]],
     )
 
 
-def named(talk: ConversationFixture, spoken: SpokenTalk) -> dict[str, str]:
+def named(talk: ConversationFixture, script: Script) -> dict[str, str]:
     """Return by their ids what every fact and every rule is in English."""
     facts = talk.ledger.conversation.facts(COMPANY, OWNER, states=tuple(FactState))
     rules = talk.ledger.conversation.rules(COMPANY, OWNER, states=tuple(FactState))
-    return {fact.fact_id: spoken.english[fact.object] for fact in facts} | {
-        rule.rule_id: spoken.english[rule.rule] for rule in rules
+    return {fact.fact_id: script.english[fact.object] for fact in facts} | {
+        rule.rule_id: script.english[rule.rule] for rule in rules
     }
 
 
-async def lived(talk: ConversationFixture, spoken: SpokenTalk, number: int) -> Became:
+async def lived(talk: ConversationFixture, script: Script, number: int) -> Became:
     """Let a session take place, and return what became of it."""
     session_id, outcomes = f"talk-{number}", list[dict[str, Any]]()
-    for text, reply, found, decision in spoken.sessions[number]:
+    for text, reply, found, decision in script.sessions[number]:
         talk.table.extract, talk.table.policy = {text: found}, {text: decision}
         turn = await talk.drawn(text, reply=reply, session_id=session_id)
         outcomes.append(turn.outcome or {})
@@ -184,7 +184,7 @@ async def lived(talk: ConversationFixture, spoken: SpokenTalk, number: int) -> B
     key = talk.key(session_id)
     waited = talk.ledger.sessions.held(COMPANY, key)
     what = {
-        each.candidate_id: spoken.english[
+        each.candidate_id: script.english[
             each.candidate.object if isinstance(each.candidate, SemanticCandidate) else each.candidate.rule
         ]
         for each in waited
@@ -192,7 +192,7 @@ async def lived(talk: ConversationFixture, spoken: SpokenTalk, number: int) -> B
     assert isinstance(await talk.end(session_id), Done)
     assert talk.held(session_id) == []
     end = talk.session(session_id).outcome or {}
-    names, ends = named(talk, spoken), talk.ledger.sessions.ended_candidates(COMPANY, key)
+    names, ends = named(talk, script), talk.ledger.sessions.ended_candidates(COMPANY, key)
     dropped = Counter(each["skipped"] for each in outcomes if "skipped" in each)
     for each in outcomes:
         for layer in ("semantic", "procedural"):
@@ -213,15 +213,15 @@ async def lived(talk: ConversationFixture, spoken: SpokenTalk, number: int) -> B
     )
 
 
-async def talked(talk: ConversationFixture, spoken: SpokenTalk, expected: Sequence[Became]) -> None:
+async def talked(talk: ConversationFixture, script: Script, expected: Sequence[Became]) -> None:
     """Let all sessions take place; what becomes of each must be as expected."""
     began = talk.clock()
     talk.table.reconcile = dict(VERDICTS)
     for number, became in enumerate(expected):
-        talk.clock.now = began + timedelta(days=spoken.days[number])
-        assert await lived(talk, spoken, number) == became
+        talk.clock.now = began + timedelta(days=script.days[number])
+        assert await lived(talk, script, number) == became
     # Nobody was asked about the turn that was not to be kept.
-    secret = spoken.sessions[2][2].text
+    secret = script.sessions[2][2].text
     assert not any(secret in message.content for request in talk.table.asked for message in request.messages)
 
 
@@ -229,16 +229,16 @@ async def talked(talk: ConversationFixture, spoken: SpokenTalk, expected: Sequen
 async def test_of_the_same_sessions_the_same_is_kept_in_every_language(
     talk: ConversationFixture, language: str
 ) -> None:
-    spoken = SpokenTalk(language, is_careful=True)
-    await talked(talk, spoken, EXPECTED)
+    script = Script(language, is_careful=True)
+    await talked(talk, script, EXPECTED)
     assert talk.ledger.conversation.counts(COMPANY, OWNER) == LayerCounts(
         semantic=8, episodic=4, procedural=2, superseded=1
     )
     (old,) = talk.facts(FactState.SUPERSEDED).values()
-    assert (spoken.english[old.object], old.predicate) == ("Bergen", "LIVES_IN")
-    active = {spoken.english[name] for name in talk.facts()}
+    assert (script.english[old.object], old.predicate) == ("Bergen", "LIVES_IN")
+    active = {script.english[name] for name in talk.facts()}
     assert active == {"Mira Olsen", "walnuts", NURSE, "Oslo", "grandmother", SWIMMING, "Ida", "old maps"}
-    assert {spoken.english[name] for name in talk.rules()} == {SHORT, LISTS}
+    assert {script.english[name] for name in talk.rules()} == {SHORT, LISTS}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -246,7 +246,7 @@ async def test_the_guards_know_every_language_without_the_help_of_a_careful_mode
     talk: ConversationFixture, language: str
 ) -> None:
     """The model quotes whole turns, would write everything at once, and sees no danger."""
-    await talked(talk, SpokenTalk(language, is_careful=False), CARELESS)
+    await talked(talk, Script(language, is_careful=False), CARELESS)
     assert talk.ledger.conversation.counts(COMPANY, OWNER) == LayerCounts(
         semantic=10, episodic=4, procedural=2, superseded=1
     )
