@@ -143,7 +143,7 @@ def _notes(turn: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 def _name(note: Mapping[str, Any]) -> str:
-    return note["rule"] if "rule" in note else note["object"]
+    return str(note["rule"] if "rule" in note else note["object"])
 
 
 def _spoken(turn: Mapping[str, Any], text: str, said: Iterator[tuple[str, str]], *, is_careful: bool) -> Spoken:
