@@ -40,6 +40,7 @@ from memcore.ledger.work_items import (
     is_item,
     move,
     new_item,
+    raise_lost,
 )
 from memcore.models.conversation import Candidate, Decision, FactState, HeldCandidate, Layer, Owner
 from memcore.models.memory import BoundedTime
@@ -387,7 +388,7 @@ class Sessions(Work[Session]):
         """End a leased session with all that comes of it, in one transaction; False where it goes on.
 
         It goes on where a turn was recorded since it was claimed: what is promoted is written all the same, the rest is
-        held on for the end that follows. Raises LeaseLostError; StaleOwnerError.
+        held on for the end that follows. Raises LeaseLostError; MemoryNotFoundError; StaleOwnerError.
         """
         now, key = self._clock(), session.session_key
         with self._database.write() as connection:
@@ -395,7 +396,9 @@ class Sessions(Work[Session]):
             _lock_end(connection, company, key)
             of = sessions.c
             query = select(of.turns, of.recorded_at, of.ended_at).where(self._is(company, key)).with_for_update()
-            row = connection.execute(query).one()
+            row = connection.execute(query).one_or_none()
+            if row is None:
+                raise_lost(connection, self._name(company, key))
             has_ended = row.turns == session.turns
             for candidate_id, (state, reason) in sorted(ended.items()):
                 if state == "dropped" and not has_ended:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
+from support import company_conversation_calls as conversation_calls
 from support import company_finetune_calls as finetuning_calls
 from support import company_reindex_calls as reindexing_calls
 from support.execution_traces import trajectory
@@ -133,7 +134,7 @@ def _heard(say: Callable[[], object]) -> object:
 
 
 #: The parts of the ledger that are kinds of work.
-KINDS = ("answers", "compressions", "lessons", "runs", "skill_cycles", "syntheses")
+KINDS = ("answers", "compressions", "lessons", "runs", "sessions", "skill_cycles", "syntheses", "turns")
 
 
 def _held(ledger: Ledger, part: str) -> tuple[str, str]:
@@ -188,6 +189,7 @@ def _asked(ledger: Ledger, company: str) -> Answer | None:
 #: What a company does; each takes the company, and aims at ids of the first one's where it takes ids.
 WRITES: dict[str, Call] = {
     **{name: call for part in KINDS for name, call in _leases(part).items()},
+    **conversation_calls.WRITES,
     "agents.register": lambda ledger, _, c: ledger.agents.register(c, [AGENT, "bob"], interval=DAILY),
     "agents.put": lambda ledger, _, c: ledger.agents.put(
         AgentSpec(company=c, agent_id=AGENT, level=MemoryLevel.NONE, retention_days=1)
@@ -428,6 +430,7 @@ VIEWS: dict[str, Call] = {
     "skills.page": lambda ledger, _, c: ledger.skills.page(c),
     "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c)),
     **reindexing_calls.VIEWS,
+    **conversation_calls.VIEWS,
     **finetuning_calls.VIEWS,
     "recorded_queries.of": lambda ledger, _, c: ledger.recorded_queries.of(c, AGENT, since=FIRST),
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
@@ -450,6 +453,7 @@ INSIDE = {
     "consolidation_groups.note",
     "spending.reserve",
     "skills.apply",
+    "turns.record",
 }
 
 #: Writes after which every view is looked at: one by one that takes half a minute, and one company's rows do not heal.
@@ -502,6 +506,7 @@ def test_what_a_company_does_changes_nothing_of_another(
         "skill_cycles.claim",
         "lessons.claim",
         "spending.reserve",
+        *conversation_calls.BEGUN,
     ):
         WRITES[name](ledger, clock, COMPANY)
     before = {name: view(ledger, clock, COMPANY) for name, view in VIEWS.items()}
