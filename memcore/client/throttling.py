@@ -1,4 +1,4 @@
-"""Back-pressure: a limit on each queue's length, and the bulk queue for whoever sends too much."""
+"""Back-pressure: a limit on each queue's length, and the bulk queue for senders of too much."""
 
 import threading
 import time

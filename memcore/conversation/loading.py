@@ -207,7 +207,7 @@ class TurnLoader:
         session_id: str | None = None,
         token_budget: int = 1_000,
         is_first_turn: bool | None = None,
-        open_backend: BackendOpener,
+        open_backend: BackendOpener | None,
     ) -> TurnContext:
         """Return what is remembered of a person that a turn is about.
 
@@ -217,7 +217,8 @@ class TurnLoader:
             session_id: the session; with it, ``is_first_turn`` need not be given.
             token_budget: the most tokens of the context's text.
             is_first_turn: whether the session begins; None finds out whether a turn of it was recorded.
-            open_backend: makes the backend that gives the text its vector; not called where there is nothing to rank.
+            open_backend: makes the backend that gives the text its vector, where there is something to rank; None
+                compares words alone.
 
         Raises MemoryConnectionError where the ledger cannot be reached. An embedder that fails is done without.
         """
@@ -228,7 +229,8 @@ class TurnLoader:
         recent = {place for place, arc in enumerate(loaded.arcs) if arc.ended_at >= since}
         embedded: Embedded | None = None
         dense_weight, reasons = 0.0, tuple[LoadReason, ...]()
-        if text.strip() and (loaded.facts or (recent and self._config.arcs_shown)):
+        has_any = bool(loaded.facts or (recent and self._config.arcs_shown))
+        if open_backend is not None and text.strip() and has_any:
             embedded, dense_weight, reasons = await self._embedded(owner, text, open_backend)
         latest = max(loaded.arcs, key=lambda arc: arc.ended_at, default=None) if is_first else None
         recent -= {place for place, arc in enumerate(loaded.arcs) if arc is latest}

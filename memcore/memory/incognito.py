@@ -1,10 +1,10 @@
 """Conversation memory of one process, which no disk and no broker ever holds."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, Unpack
 
 from memcore.client.async_client import awaited
 from memcore.client.envelopes import (
@@ -31,7 +31,6 @@ from memcore.memory.conversation import TOKEN_BUDGET, checked_owner
 from memcore.models.conversation import LayerCounts
 
 if TYPE_CHECKING:
-    from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
 
 
@@ -152,10 +151,6 @@ class IncognitoMemory:
         owner = checked_owner(agent_id, user_id, session_id)
         self._tend()
 
-        async def no_backend() -> "MemoryBackend":
-            await asyncio.sleep(0)
-            return cast("MemoryBackend", None)
-
         return self._loop.run(
             self._loader.load_turn(
                 owner,
@@ -163,7 +158,7 @@ class IncognitoMemory:
                 session_id=session_id,
                 token_budget=token_budget,
                 is_first_turn=is_first_turn,
-                open_backend=no_backend,
+                open_backend=None,
             )
         )
 
@@ -191,12 +186,7 @@ class IncognitoMemory:
         **fields: Unpack[CrisisFields],
     ) -> None:
         """Keep a record of a crisis for as long as this memory lasts."""
-        close = build_close_payload(
-            agent_id, company=self._company, session_id=session_id, user_id=user_id, at=at or self._clock()
-        )
-        payload = build_record_payload("crisis", fields, close, record_id=record_id)
-        if payload.crisis is not None:
-            self._ledger.crises.record(self._company, payload.crisis)
+        self._record("crisis", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
 
     def record_feedback(
         self,
@@ -209,10 +199,25 @@ class IncognitoMemory:
         **fields: Unpack[FeedbackFields],
     ) -> None:
         """Keep what somebody thought of a session for as long as this memory lasts."""
+        self._record("feedback", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
+
+    def _record(
+        self,
+        kind: Literal["crisis", "feedback"],
+        fields: Mapping[str, Any],
+        agent_id: str,
+        session_id: str,
+        user_id: str | None,
+        *,
+        at: datetime | None,
+        record_id: str | None,
+    ) -> None:
         close = build_close_payload(
             agent_id, company=self._company, session_id=session_id, user_id=user_id, at=at or self._clock()
         )
-        payload = build_record_payload("feedback", fields, close, record_id=record_id)
+        payload = build_record_payload(kind, fields, close, record_id=record_id)
+        if payload.crisis is not None:
+            self._ledger.crises.record(self._company, payload.crisis)
         if payload.feedback is not None:
             self._ledger.feedback.record(self._company, payload.feedback)
 

@@ -416,7 +416,7 @@ class ConversationMemory(Repository):
         old_arc = equals(arcs, company=company, state=FactState.ACTIVE.value) & (arcs.c.ended_at < before)
         old_arc &= has_newer.exists()
         with self._database.write() as connection:
-            # Whoever keeps an owner's memory must read it again; owners are locked before what they own.
+            # Those who keep an owner's memory must read it again; owners are locked before what they own.
             has_old = (arcs.c.agent_id == owners.c.agent_id) & (arcs.c.subject == owners.c.subject) & old_arc
             its = equals(owners, company=company) & select(arcs.c.arc_id).where(has_old).exists()
             connection.execute(update(owners).where(its).values(version=owners.c.version + 1))

@@ -237,7 +237,7 @@ def test_vectors_come_back_as_they_were_written(ledger: Ledger) -> None:
     assert second.embedded is None
     ledger.conversation.reembed(COMPANY, ADA, {"f-2": Embedded("other/3", vector)})
     assert ledger.conversation.searchable(COMPANY, ADA)[1].embedded is not None
-    assert ledger.conversation.state(COMPANY, ADA).version == 2, "whoever keeps it reads it again"
+    assert ledger.conversation.state(COMPANY, ADA).version == 2, "those who keep it read it again"
 
 
 def test_what_a_person_asks_to_forget_goes_at_once_and_can_come_back(ledger: Ledger) -> None:
@@ -255,6 +255,36 @@ def test_what_a_person_asks_to_forget_goes_at_once_and_can_come_back(ledger: Led
     assert back == 1
     assert [each.fact_id for each in ledger.conversation.facts(COMPANY, ADA)] == ["f-1"]
     assert ledger.conversation.state(COMPANY, ADA).version == version + 1
+
+
+def test_where_a_person_names_what_to_forget_the_rest_of_the_session_stays(ledger: Ledger) -> None:
+    record_turn(ledger, "t-1")
+    _settle(ledger, "t-1", Commit(facts=(fact("tea"), fact("walnuts"))))
+    assert record_turn(ledger, "t-2", control=Control.FORGET, forgotten=("tea",)).forgotten == 1
+    assert [each.fact_id for each in ledger.conversation.facts(COMPANY, ADA)] == ["walnuts"]
+    assert record_turn(ledger, "t-3", control=Control.FORGET).forgotten == 1
+    assert ledger.conversation.facts(COMPANY, ADA) == ()
+
+
+def test_what_a_person_asked_not_to_keep_supports_no_later_session(ledger: Ledger) -> None:
+    record_turn(ledger, "t-1")
+    _settle(ledger, "t-1", Commit(), held("c-1", "t-1"))
+    assert [each.candidate_id for each in ledger.sessions.held_before(COMPANY, ADA, session_key("s-2"))] == ["c-1"]
+    record_turn(ledger, "t-2", control=Control.NOT_THIS)
+    assert ledger.sessions.held_before(COMPANY, ADA, session_key("s-2")) == ()
+
+
+def test_what_a_session_that_goes_on_would_drop_is_held_on(ledger: Ledger, clock: StoppedClock) -> None:
+    record_turn(ledger, "t-1", at=clock())
+    _settle(ledger, "t-1", Commit(), held("once", "t-1"), held("twice", "t-1", object="figs"))
+    session = ledger.sessions.claim(COMPANY, session_key(), lease=LEASE)
+    assert session is not None
+    record_turn(ledger, "t-2", at=clock())
+    ends: dict[str, tuple[CandidateEnd, str]] = {"once": ("dropped", "said once"), "twice": ("promoted", "said twice")}
+    assert not ledger.sessions.settle(
+        session, COMPANY, session.token or "", Commit(), ends, {}, expected=0, max_rules=MAX_RULES, idle=IDLE
+    )
+    assert [each.candidate_id for each in ledger.sessions.held(COMPANY, session_key())] == ["once"]
 
 
 def test_what_has_aged_is_archived_and_what_holds_stays(ledger: Ledger, clock: StoppedClock) -> None:

@@ -415,3 +415,13 @@ async def test_a_fact_that_is_superseded_at_an_end_names_its_successor(talk: Con
     await talk.end()
     (old,) = talk.facts(FactState.SUPERSEDED).values()
     assert old.superseded_by == talk.facts()["Rome"].fact_id
+
+
+async def test_a_password_in_a_summary_is_shown_as_stars(talk: ConversationFixture) -> None:
+    talk.table.summarize = {"summary": "They set api_key=sk-abcdef1234567890abcdef1234567890 together.", "topics": []}
+    for text in ("one", "two", "three"):
+        await talk.drawn(text)
+    await talk.end()
+    (summary,) = talk.summaries()
+    assert "abcdef1234567890" not in summary
+    assert summary.startswith("They set")

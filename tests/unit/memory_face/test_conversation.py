@@ -23,6 +23,7 @@ from memcore.backends.protocol import MemoryBackend
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.ledger import Ledger
 from memcore.memory.conversation import ConversationReader
+from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
 
 BROKER_URL = "redis://127.0.0.1:1/0"
 AT = datetime.now(UTC)
@@ -144,3 +145,27 @@ def test_a_memory_that_was_made_without_a_ledger_says_so(stack: Stack) -> None:
         pytest.raises(MemoryConfigError, match="without a ledger"),
     ):
         memory.load_turn("coach", "x", user_id="ada")
+
+
+async def test_modes_of_an_engine_with_an_event_loop() -> None:
+    client = AsyncMemoryClient(BROKER_URL, company=COMPANY)
+    opened: list[IncognitoMemory] = []
+
+    def open_incognito() -> IncognitoMemory:
+        opened.append(IncognitoMemory(Policy(), company=COMPANY))
+        return opened[-1]
+
+    memory = AsyncMemory(client, open_backend=EmbeddingBackend, policy=Policy(), open_incognito=open_incognito)
+    assert await memory.in_mode("local") is memory
+    assert await memory.in_mode("synced") is memory
+    assert opened == []
+    talk = await memory.in_mode("incognito")
+    assert isinstance(talk, AsyncIncognitoMemory)
+    assert talk.blocking is opened[0]
+    await talk.close()
+    without = AsyncMemory(client, open_backend=EmbeddingBackend, policy=Policy())
+    with pytest.raises(MemoryConfigError, match="from_settings"):
+        await without.in_mode("guest")
+    with pytest.raises(MemoryConfigError, match="from_settings"):
+        without.blocking.in_mode("guest")
+    await memory.close()
