@@ -170,7 +170,7 @@ class Authenticate:
         """Serve a request."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
-                scope["memtend.caller"] = await self._caller_of(Headers(scope=scope).get("authorization"))
+                scope["caller"] = await self._caller_of(Headers(scope=scope).get("authorization"))
             except MemoryError as error:
                 await problem_response(error)(scope, receive, send)
                 return
@@ -183,7 +183,7 @@ class Authenticate:
 
 async def current_caller(request: Request) -> Caller:
     """Return who sends the request; a dependency."""
-    caller = request.scope.get("memtend.caller")
+    caller = request.scope.get("caller")
     if not isinstance(caller, Caller):
         raise MemoryUnauthorizedError("send the header Authorization: Bearer mt_...; see `memtend keys create`")
     return caller
