@@ -26,6 +26,7 @@ from memcore.ledger.lineage import Move
 from memcore.models import memory as models
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import (
+    BoundedTime,
     MemoryCategory,
     MemoryEntry,
     MemoryStoreRequest,
@@ -110,7 +111,7 @@ class MemoryVersion(Frozen):
     event: Event
     memory_id: str
     content: str | None
-    at: datetime
+    at: BoundedTime
     run_id: str | None = None
 
 
@@ -131,7 +132,7 @@ class Memories:
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return a memory, or the version that is in its place now; None when the agent has none.
 
-        A night may merge a memory with others that say the same: then what it became is returned.
+        A maintenance run may merge a memory with others that say the same: then what it became is returned.
         """
         found = await self._current(agent_id, memory_id)
         return None if found is None else self._unexpired(found)
