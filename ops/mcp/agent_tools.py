@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 from mcp import types
 
-from memcore.errors import MemoryInputError
 from memcore.retrieval.protocol import ToolDefinition
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive
 from ops.mcp.results import text_result
@@ -29,7 +28,7 @@ class AgentCalls(Protocol):
         ...
 
     async def call(self, agent_id: str, name: str, arguments: Mapping[str, Any]) -> str:
-        """Carry out a call for an agent, and return text for its model, memories in fences; raises MemoryError."""
+        """Return text for the agent's model, memories in fences; text that begins with ``Error:`` where it fails."""
         ...
 
 
@@ -53,11 +52,7 @@ class AgentToolset:
         return tuple(_tool(each) for each in self.calls.definitions() if self._may(each))
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Carry out a call. Raises MemoryError; MemoryInputError names an argument that the tool does not have."""
-        definition = next(each for each in self.calls.definitions() if each.name == name)
-        for field in arguments:
-            if field not in definition.parameters.get("properties", {}):
-                raise MemoryInputError(field, "is not a known field")
+        """Carry out a call; what goes wrong stands in the result, which is marked as an error then."""
         text = await self.calls.call(self.agent_id, name, arguments)
         result = text_result(text)
         # Memories stand in fences, so none of them can begin a result like this.
@@ -71,7 +66,7 @@ def _tool(definition: ToolDefinition) -> types.Tool:
     return types.Tool(
         name=definition.name,
         description=definition.description,
-        input_schema={"additionalProperties": False, **definition.parameters},
+        input_schema=definition.parameters,
         annotations=types.ToolAnnotations(
             read_only_hint=definition.read_only,
             destructive_hint=definition.destructive,

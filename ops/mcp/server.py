@@ -1,18 +1,46 @@
-"""The MCP servers: one for agents, one for operators, over stdio and over streamable HTTP."""
+"""The MCP servers: one for agents, one for operators; over streamable HTTP here, over stdio in ``stdio``."""
 
 import builtins
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Protocol
 
+from fastapi import FastAPI
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.errors import (
+    MemoryConnectionError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+)
+from memcore.models.memory import require_agent_id
+from ops.http.access import NO_KEY, Caller, Verb, current_caller
+from ops.http.context import ServeContext
+from ops.http.limits import MAX_BODY_BYTES
+from ops.http.problems import MemoryForbiddenError
+from ops.mcp import agent_tools, finetune_tools, operator_tools, work_tools
 from ops.mcp.results import defect_result, error_result
+
+#: All tools of operators.
+OPERATOR_TOOLS = (*finetune_tools.TOOLS, *work_tools.TOOLS)
+
+#: Where a request keeps the tools of its caller.
+_TOOLSET = "memtend.mcp.toolset"
+
+#: The hosts and origins from which a server without keys is called.
+_LOOPBACK = TransportSecurityMiddleware(
+    TransportSecuritySettings(
+        allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
+        allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
+    )
+)
 
 
 class Toolset(Protocol):
@@ -61,23 +89,86 @@ def create_server(name: str, toolset_of: ToolsetOf, *, instructions: str) -> Ser
     )
 
 
-async def serve_stdio(server: Server[Any]) -> None:
-    """Serve one host over standard input and output until it closes the input.
+class McpEndpoint:
+    """Serves one of the two servers as streamable HTTP, without sessions: each request carries its key.
 
-    While it serves, whatever else this process prints goes to standard error: the SDK moves the descriptors.
+    Args:
+        name: of the server.
+        instructions: what hosts put before the model.
+        open_toolset: returns the tools of a caller, of the agent in the path if there is one; raises MemoryError.
     """
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+
+    def __init__(
+        self, name: str, *, instructions: str, open_toolset: Callable[[Caller, str | None], Awaitable[Toolset]]
+    ) -> None:
+        self._server = create_server(name, _toolset_of_request, instructions=instructions)
+        self._open_toolset = open_toolset
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve while the block is open; it may be opened again afterwards, as an app that starts twice does."""
+        manager = StreamableHTTPSessionManager(
+            self._server, json_response=True, stateless=True, max_request_body_size=MAX_BODY_BYTES
+        )
+        async with manager.run():
+            self._manager = manager
+            try:
+                yield
+            finally:
+                self._manager = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request; MemoryForbiddenError and what opening the tools raises become the app's problems."""
+        request = Request(scope, receive)
+        caller = await current_caller(request)
+        if caller.key_id == NO_KEY:
+            # Without a key a page in a browser could call: it must not reach the loopback under another name.
+            refused = await _LOOPBACK.validate_request(request, is_post=False)
+            if refused is not None:
+                await refused(scope, receive, send)
+                return
+        if self._manager is None:
+            raise MemoryConnectionError("the MCP server is not started")
+        scope[_TOOLSET] = await self._open_toolset(caller, scope["path_params"].get("agent_id"))
+        await self._manager.handle_request(scope, receive, send)
 
 
-def system_user() -> str:
-    """Return the name of the operating system's user, by its number: a variable of the host could say anything."""
-    try:
-        import pwd  # noqa: PLC0415  # absent on Windows
-    except ImportError:
-        return os.getlogin()
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        # A container may run under a number without a name.
-        return f"uid-{os.getuid()}"
+def mount(app: FastAPI, context: ServeContext) -> None:
+    """Add ``/mcp`` and ``/mcp/{agent_id}`` to the app of ``serve``; they start and stop with it."""
+
+    async def of_agent(caller: Caller, agent_id: str | None) -> Toolset:
+        named = require_agent_id(agent_id or "")
+        if not caller.sees(named):
+            raise MemoryForbiddenError("the key is not for this agent")
+        calls = await agent_tools.agent_calls(await context.service(caller.company))
+        return agent_tools.AgentToolset(
+            calls=calls, agent_id=named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
+        )
+
+    async def of_operator(caller: Caller, _agent_id: str | None) -> Toolset:
+        if not caller.sees(None):
+            raise MemoryForbiddenError("the key is not for all agents")
+        service = await context.service(caller.company)
+        return operator_tools.OperatorToolset(
+            service=service, actor=caller.name, available=OPERATOR_TOOLS, verbs=caller.verbs
+        )
+
+    agents = McpEndpoint("memtend", instructions=agent_tools.INSTRUCTIONS, open_toolset=of_agent)
+    operators = McpEndpoint("memtend-operation", instructions=operator_tools.INSTRUCTIONS, open_toolset=of_operator)
+    # An agent's id may have a slash in it.
+    app.router.routes.append(Route("/mcp/{agent_id:path}", endpoint=agents, methods=["POST"]))
+    app.router.routes.append(Route("/mcp", endpoint=operators, methods=["POST"]))
+    outer = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(served: Any) -> AsyncIterator[Any]:
+        async with outer(served) as state, agents.running(), operators.running():
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+async def _toolset_of_request(context: ServerRequestContext[Any, Any]) -> Toolset:
+    toolset: Toolset = context.request.scope[_TOOLSET]
+    return toolset
