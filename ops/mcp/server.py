@@ -1,35 +1,25 @@
-"""The MCP servers: one for agents, one for operators; over streamable HTTP here, over stdio in ``stdio``."""
+"""MCP over streamable HTTP, inside ``serve``: ``/mcp/{agent_id}`` for agents, ``/mcp`` for operators."""
 
-import builtins
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 from fastapi import FastAPI
-from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from memcore.errors import (
-    MemoryConnectionError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-)
+from memcore.errors import MemoryConnectionError
 from memcore.models.memory import require_agent_id
 from ops.http.access import NO_KEY, Caller, Verb, current_caller
 from ops.http.context import ServeContext
 from ops.http.limits import MAX_BODY_BYTES
 from ops.http.problems import MemoryForbiddenError
-from ops.mcp import agent_tools, finetune_tools, operator_tools, work_tools
-from ops.mcp.results import defect_result, error_result
-
-#: All tools of operators.
-OPERATOR_TOOLS = (*finetune_tools.TOOLS, *work_tools.TOOLS)
+from ops.mcp import agent_tools, operator_tools
+from ops.mcp.tool_server import OPERATOR_TOOLS, Toolset, create_server
 
 #: Where a request keeps the tools of its caller.
 _TOOLSET = "memtend.mcp.toolset"
@@ -41,52 +31,6 @@ _LOOPBACK = TransportSecurityMiddleware(
         allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
     )
 )
-
-
-class Toolset(Protocol):
-    """The tools of one session, bound to who calls."""
-
-    def tools(self) -> Sequence[types.Tool]:
-        """Return the tools that the session may call."""
-        ...
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Carry out a call of one of them; raises MemoryError."""
-        ...
-
-
-#: Returns the tools of a request's session; raises MemoryError.
-ToolsetOf = Callable[["ServerRequestContext[Any, Any]"], Awaitable[Toolset]]
-
-
-def create_server(name: str, toolset_of: ToolsetOf, *, instructions: str) -> Server[Any]:
-    """Return a server of tools; ``instructions`` is what hosts put before the model."""
-
-    async def list_tools(
-        context: ServerRequestContext[Any, Any], _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        toolset = await toolset_of(context)
-        return types.ListToolsResult(tools=list(toolset.tools()))
-
-    async def call_tool(
-        context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        toolset = await toolset_of(context)
-        if all(tool.name != params.name for tool in toolset.tools()):
-            raise MCPError(types.INVALID_PARAMS, "Unknown tool: see tools/list")
-        try:
-            return await toolset.call(params.name, params.arguments or {})
-        except MemoryError as error:
-            return error_result(error, tool=params.name)
-        except (builtins.MemoryError, RecursionError):
-            # No result should hide that the process is out of memory.
-            raise
-        except Exception as error:  # noqa: BLE001  # its words may quote a memory, and the SDK would send them
-            return defect_result(error, tool=params.name)
-
-    return Server(
-        name, version=version("memtend"), instructions=instructions, on_list_tools=list_tools, on_call_tool=call_tool
-    )
 
 
 class McpEndpoint:

@@ -10,7 +10,7 @@ from memcore.company import JobDispatcher
 from memcore.ledger.ledger import Ledger
 from memcore.service import create_memory_service
 from ops.mcp import agent_tools, operator_tools
-from ops.mcp.server import OPERATOR_TOOLS, Toolset, create_server
+from ops.mcp.tool_server import OPERATOR_TOOLS, Toolset, create_server
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy

@@ -1,7 +1,6 @@
 """Operator tools of fine-tuning through the SDK's own client: what they do, and what the guardrail refuses."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from memcore.models.finetune import FineTunePlan
 from ops.mcp.finetune_tools import TOOLS
 from ops.mcp.operator_tools import INSTRUCTIONS, OperatorToolset
 from ops.mcp.results import McpEvent
-from ops.mcp.server import create_server
+from ops.mcp.tool_server import create_server
 
 WORD = {"confirm": True, "reason": "it finds the wrong hall"}
 
@@ -29,8 +28,7 @@ DESTRUCTIVE = {
 
 @pytest.fixture
 def client(ledger: Ledger, clock: StoppedClock, tmp_path: Path) -> Sessions:
-    made = memory_service(ledger, RecordingDispatcher(), clock, tmp_path)
-    service: Any = SimpleNamespace(finetune=made, company=COMPANY)
+    service = memory_service(ledger, RecordingDispatcher(), clock, tmp_path)
     toolset = OperatorToolset(service=service, actor="grace", available=TOOLS)
 
     async def toolset_of(_context: object) -> OperatorToolset:
