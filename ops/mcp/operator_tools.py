@@ -137,7 +137,7 @@ class OperatorToolset:
 
 def _shown(tool: OperatorTool) -> types.Tool:
     schema = tool.arguments.model_json_schema()
-    properties = {name: _untitled(each) for name, each in schema.get("properties", {}).items()}
+    properties = {name: _plain(each) for name, each in schema.get("properties", {}).items()}
     required = list(schema.get("required", ()))
     if tool.is_destructive:
         properties |= _GUARDRAIL
@@ -161,5 +161,8 @@ def _shown(tool: OperatorTool) -> types.Tool:
     )
 
 
-def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key != "title"}
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a field without a title and without null, which some hosts refuse: what is not said is left out."""
+    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    own = {key: value for key, value in schema.items() if key != "title" and (key, value) != ("default", None)}
+    return {**options[0], **{key: value for key, value in own.items() if key != "anyOf"}} if len(options) == 1 else own

@@ -25,14 +25,15 @@ async def serve(
     While it serves, whatever else this process prints goes to standard error: the SDK moves the descriptors.
     Raises MemoryConnectionError when the store of the memories does not answer.
     """
-    async with create_memory_service(settings, policy, ledger, dispatcher) as service:
+    service = create_memory_service(settings, policy, ledger, dispatcher)
+    async with service, agent_tools.AgentToolSource() as tools:
         toolset: Toolset
         if agent_id is None:
             name, instructions = "memtend-operation", operator_tools.INSTRUCTIONS
             toolset = operator_tools.OperatorToolset(service=service, actor=system_user(), available=OPERATOR_TOOLS)
         else:
             name, instructions = "memtend", agent_tools.INSTRUCTIONS
-            calls = await agent_tools.agent_calls(service)
+            calls = await tools.of(service)
             toolset = agent_tools.AgentToolset(calls=calls, agent_id=agent_id)
 
         async def toolset_of(_context: ServerRequestContext[Any, Any]) -> Toolset:
