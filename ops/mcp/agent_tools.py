@@ -66,7 +66,7 @@ class AgentToolSource:
                 policy=policy,
                 backend=backend,
                 company=service.company,
-                changes=Memories(backend, ledger, service.company, clock),
+                changes=Memories(backend, ledger, company=service.company, policy=policy, clock=clock),
                 model=model,
                 ledger=ledger,
                 clock=clock,
