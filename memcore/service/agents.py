@@ -1,7 +1,7 @@
 """Agents: who is known, their settings, the pause of their maintenance, their lessons and recorded questions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import RecordedQuery
@@ -9,7 +9,8 @@ from memcore.ledger.agents import Agent, AgentSpec
 from memcore.ledger.learning.lessons import MAX_PAGE as MOST_LESSONS
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.skills import Applications
-from memcore.models.base import naming_fields
+from memcore.models.base import Frozen, naming_fields
+from memcore.models.memory import BoundedTime
 from memcore.service.resources import ServiceResources
 
 #: Most agents of a page.
@@ -17,6 +18,44 @@ MAX_PAGE = 1_000
 
 #: What people see of a lesson that nobody has drawn.
 WAITING = "waiting"
+
+
+class LessonInfo(Frozen):
+    """A lesson of a task: neither its text, which is the memory's, nor its worker's lease.
+
+    Attributes:
+        outcome: one word, such as ``stored`` or ``low_confidence``, and ``waiting`` while nothing is decided.
+        memory_id: the memory that says it: its own, or that of an earlier lesson which it repeats.
+        task_id: the task that taught it; None where it is kept no longer.
+        tries: how often a worker began to draw it.
+        applications: how often an agent said that it applied the lesson; ``successes`` of them went well.
+    """
+
+    lesson_id: str
+    agent_id: str
+    outcome: str
+    memory_id: str | None
+    confidence: float | None
+    task_id: str | None
+    created_at: BoundedTime
+    drawn_at: BoundedTime | None
+    propagated_at: BoundedTime | None
+    tries: int
+    applications: int
+    successes: int
+    last_applied_at: BoundedTime | None
+
+    @classmethod
+    def of(cls, lesson: Lesson, applied: Applications | None) -> Self:
+        """Return what is shown of a lesson."""
+        return cls(
+            **lesson.model_dump(exclude={"text", "token", "attempt", "outcome"}),
+            outcome=lesson.outcome or WAITING,
+            tries=lesson.attempt,
+            applications=applied.applications if applied else 0,
+            successes=applied.successes if applied else 0,
+            last_applied_at=applied.last_applied_at if applied else None,
+        )
 
 
 class AgentOperations:
@@ -35,6 +74,13 @@ class AgentOperations:
         if not 1 <= limit <= MAX_PAGE:
             raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
         return await self._resources.run(self._ledger.agents.list, self._company, after=after, limit=limit)
+
+    async def every(self) -> tuple[Agent, ...]:
+        """Return all agents in the order of their ids."""
+        found: tuple[Agent, ...] = ()
+        while page := await self.list(after=found[-1].agent_id if found else None):
+            found += page
+        return found
 
     async def get(self, agent_id: str) -> Agent:
         """Return an agent. Raises MemoryNotFoundError."""
@@ -84,7 +130,7 @@ class AgentOperations:
             return True
         return await self._resources.run(self._ledger.companies.paused, self._company)
 
-    async def lessons(self, agent_id: str, *, limit: int = 20) -> tuple[tuple[Lesson, Applications | None], ...]:
+    async def lessons(self, agent_id: str, *, limit: int = 20) -> tuple[LessonInfo, ...]:
         """Return 1 to 128 lessons of an agent's tasks, newest first, with how often each was applied.
 
         Raises MemoryInputError, MemoryNotFoundError.
@@ -96,7 +142,7 @@ class AgentOperations:
             raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
         learned = [each.memory_id for each in found if each.memory_id]
         applied = await self._resources.run(self._ledger.skills.applications, self._company, learned)
-        return tuple((each, applied.get(each.memory_id or "")) for each in found)
+        return tuple(LessonInfo.of(each, applied.get(each.memory_id or "")) for each in found)
 
     async def lesson_outcomes(self) -> dict[str, int]:
         """Return how many lessons of all agents ended how; ``waiting`` are those that nobody has drawn."""
@@ -114,15 +160,3 @@ class AgentOperations:
     async def _note(self, by: str | None, action: str, agent_id: str, reason: str | None) -> None:
         if by is not None or reason is not None:
             await self._resources.note(by, action, agent_id, reason=reason)
-
-
-def lesson_facts(lesson: Lesson, applied: Applications | None) -> dict[str, object]:
-    """Return a lesson as people are shown it: neither its text, which is the memory's, nor its worker's lease."""
-    return {
-        **lesson.model_dump(exclude={"text", "token", "attempt"}),
-        "tries": lesson.attempt,
-        "outcome": lesson.outcome or WAITING,
-        "applications": applied.applications if applied else 0,
-        "successes": applied.successes if applied else 0,
-        "last_applied_at": applied.last_applied_at if applied else None,
-    }

@@ -99,6 +99,10 @@ class DeadLetterOperations:
             await self._resources.note(by, "dead_letters.replay", _subject(job_ids), reason=reason)
         return sent
 
+    async def count_named(self, job_ids: Sequence[str]) -> int:
+        """Return how many letters these ids name. Raises MemoryNotFoundError for one that names none."""
+        return len([await self.get(job_id) for job_id in dict.fromkeys(job_ids)])
+
     async def delete(self, job_ids: Sequence[str], *, by: str | None = None, reason: str | None = None) -> int:
         """Delete letters for good, with the memories in them, and return how many. Raises MemoryNotFoundError."""
         wanted = [(await self.get(job_id)).job_id for job_id in dict.fromkeys(job_ids)]

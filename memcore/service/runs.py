@@ -136,7 +136,7 @@ class RunOperations:
 
     async def get(self, run_id: str) -> Run:
         """Return a run. Raises MemoryNotFoundError."""
-        return found(await self._resources.run(self._ledger.runs.get, self._company, run_id))
+        return found_run(await self._resources.run(self._ledger.runs.get, self._company, run_id))
 
     async def detail(self, run_id: str) -> RunDetail:
         """Return a run with the ids that it moved. Raises MemoryNotFoundError."""
@@ -298,7 +298,7 @@ class RunOperations:
                 if not skips:
                     raise
                 problem = str(error)
-            rows.append(Release(**planned(run), released=problem is None, reason=problem))
+            rows.append(Release(**planned_removals(run), released=problem is None, reason=problem))
         await self._resources.dispatch(items)
         return tuple(rows)
 
@@ -328,13 +328,13 @@ class RunOperations:
             await self._resources.note(by, action, subject, reason=reason)
 
 
-def planned(run: Run) -> dict[str, Any]:
+def planned_removals(run: Run) -> dict[str, Any]:
     """Return what a held run's plan said; without figures where an earlier release held it."""
     consolidated, enforced = (run.counts.get(name) for name in (PLANNED_MERGED, PLANNED_ENFORCED))
     return {"run_id": run.run_id, "agent_id": run.agent_id, "consolidated": consolidated, "enforced": enforced}
 
 
-def found(run: Run | None) -> Run:
+def found_run(run: Run | None) -> Run:
     """Return the run. Raises MemoryNotFoundError where there is none."""
     if run is None:
         raise MemoryNotFoundError("run_id: names no run; see `memtend runs list`")
