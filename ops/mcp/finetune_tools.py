@@ -112,7 +112,7 @@ TOOLS: tuple[OperatorTool, ...] = (
     PlainTool(
         name="get_fine_tune_status",
         description="Show how far a fine-tune run is: the active one, or the one named.",
-        verb="read",
+        verb="admin",
         arguments=StatusArguments,
         run=_status,
     ),
@@ -133,14 +133,14 @@ TOOLS: tuple[OperatorTool, ...] = (
     PlainTool(
         name="list_runs",
         description="List fine-tune runs, newest first.",
-        verb="read",
+        verb="admin",
         arguments=PageArguments,
         run=_runs,
     ),
     PlainTool(
         name="get_active_embedder",
         description="Show the embedder that serves now.",
-        verb="read",
+        verb="admin",
         run=_embedder,
     ),
     DestructiveTool(

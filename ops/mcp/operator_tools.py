@@ -23,7 +23,7 @@ INSTRUCTIONS = (
     + untrusted_content_directive(TAG_RESULT)
 )
 
-#: What a key must be allowed to do; the words are those of `memtend keys create`.
+#: What a key must be allowed to do, as on the same paths of HTTP; the words are those of `memtend keys create`.
 VerbName = Literal["read", "maintain", "approve", "admin"]
 
 #: What a tool returns: facts for the result, JSON values all.

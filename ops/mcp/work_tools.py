@@ -212,14 +212,14 @@ TOOLS: tuple[OperatorTool, ...] = (
     PlainTool(
         name="list_dead_letters",
         description="List jobs that were given up, newest first, and why; without the memories in them.",
-        verb="read",
+        verb="admin",
         arguments=LettersArguments,
         run=_letters,
     ),
     DestructiveTool(
         name="replay_dead_letters",
         description="Send given-up jobs again under their ids, once the cause is fixed.",
-        verb="maintain",
+        verb="admin",
         arguments=ReplayArguments,
         run=_replay,
     ),
