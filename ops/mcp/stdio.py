@@ -1,6 +1,5 @@
 """MCP over standard input and output: one host, one session, with all that the operating system's user may do."""
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.context import ServerRequestContext
@@ -18,11 +17,19 @@ if TYPE_CHECKING:
 
 
 async def serve(
-    settings: "Settings", policy: "Policy", ledger: Ledger, dispatcher: JobDispatcher, *, agent_id: str | None
+    settings: "Settings",
+    policy: "Policy",
+    ledger: Ledger,
+    dispatcher: JobDispatcher,
+    *,
+    actor: str,
+    agent_id: str | None = None,
 ) -> None:
     """Serve the tools of an agent, or without one those of operators, until the host closes the input.
 
-    While it serves, whatever else this process prints goes to standard error: the SDK moves the descriptors.
+    ``actor`` is who stands in the audit for what operators' tools do. While it serves, whatever else this process
+    prints goes to standard error: the SDK moves the descriptors.
+
     Raises MemoryConnectionError when the store of the memories does not answer.
     """
     service = create_memory_service(settings, policy, ledger, dispatcher)
@@ -30,7 +37,7 @@ async def serve(
         toolset: Toolset
         if agent_id is None:
             name, instructions = "memtend-operation", operator_tools.INSTRUCTIONS
-            toolset = operator_tools.OperatorToolset(service=service, actor=system_user(), available=OPERATOR_TOOLS)
+            toolset = operator_tools.OperatorToolset(service=service, actor=actor, available=OPERATOR_TOOLS)
         else:
             name, instructions = "memtend", agent_tools.INSTRUCTIONS
             calls = await tools.of(service)
@@ -42,16 +49,3 @@ async def serve(
         server = create_server(name, toolset_of, instructions=instructions)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
-
-
-def system_user() -> str:
-    """Return the name of the operating system's user, by its number: a variable of the host could say anything."""
-    try:
-        import pwd  # noqa: PLC0415  # absent on Windows
-    except ImportError:
-        return os.getlogin()
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        # A container may run under a number without a name.
-        return f"uid-{os.getuid()}"

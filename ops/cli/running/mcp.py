@@ -1,6 +1,7 @@
 """``memtend mcp``: tools over standard input and output, for a host that starts this command itself."""
 
 import asyncio
+import os
 from typing import Annotated
 
 import typer
@@ -27,4 +28,17 @@ def mcp(
     from ops.mcp.stdio import serve  # noqa: PLC0415  # see above
 
     with command.ledger() as ledger:
-        asyncio.run(serve(command.settings, command.policy, ledger, command, agent_id=agent))
+        asyncio.run(serve(command.settings, command.policy, ledger, command, actor=system_user(), agent_id=agent))
+
+
+def system_user() -> str:
+    """Return the name of the operating system's user, by its number: a variable of the host could say anything."""
+    try:
+        import pwd  # noqa: PLC0415  # absent on Windows
+    except ImportError:
+        return os.getlogin()
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        # A container may run under a number without a name.
+        return f"uid-{os.getuid()}"
