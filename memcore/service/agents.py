@@ -1,6 +1,6 @@
 """Agents: who is known, their settings, the pause of their maintenance, their lessons and recorded questions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
@@ -81,6 +81,15 @@ class AgentOperations:
         while page := await self.list(after=found[-1].agent_id if found else None):
             found += page
         return found
+
+    async def known(self, agent_ids: Iterable[str]) -> tuple[Agent, ...]:
+        """Return those of the agents that are known, in the order given."""
+
+        def found() -> tuple[Agent, ...]:
+            rows = (self._ledger.agents.get(self._company, each) for each in agent_ids)
+            return tuple(row for row in rows if row is not None)
+
+        return await self._resources.run(found)
 
     async def get(self, agent_id: str) -> Agent:
         """Return an agent. Raises MemoryNotFoundError."""

@@ -131,6 +131,10 @@ class FineTuneOperations:
         """Return what serves now. Raises MemoryNotFoundError before anybody has connected to the store."""
         return await asyncio.to_thread(active_embedder, self._ledger, self._company)
 
+    async def get_serving(self) -> CollectionPointer | None:
+        """Return what serves, is being filled, and is kept; None before anybody has connected to the store."""
+        return await asyncio.to_thread(self._ledger.collection_pointers.get, self._company)
+
     async def list_checkpoints(self, *, limit: int, offset: int) -> tuple[tuple[Checkpoint, ...], int]:
         """Return 1 to 200 checkpoints, newest first, and how many there are in all. Raises MemoryInputError."""
         _check_page(limit, offset)

@@ -89,9 +89,10 @@ class OrgOperations:
         """
         return await (await self._memory(self._resources.connected)).write(request, author=author, fact_id=fact_id)
 
-    async def retract(self, fact_id: str, *, author: OrgFactAuthor) -> None:
+    async def retract(self, fact_id: str, *, author: OrgFactAuthor, reason: str | None = None) -> None:
         """Retract a fact; the log keeps it. Raises MemoryNotFoundError, OrgMemoryAccessDeniedError."""
-        if not await (await self._memory(self._resources.connected)).retract(fact_id, author=author):
+        memory = await self._memory(self._resources.connected)
+        if not await memory.retract(fact_id, author=author, reason=reason):
             raise unknown_fact(fact_id)
 
     async def log(

@@ -42,6 +42,7 @@ class ServiceResources:
             file that is broken.
         company: whose; that of the settings when left out.
         open_backend: opens the memories; left out, as settings and policy say.
+        client: sends jobs, and its opener closes it; left out, one of the service's own.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class ServiceResources:
         *,
         company: str | None = None,
         open_backend: BackendOpener | None = None,
+        client: AsyncMemoryClient | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self.settings = settings
@@ -61,6 +63,7 @@ class ServiceResources:
         self.company = settings.company if company is None else company
         self.clock = clock
         self._policy = policy
+        self._given_client = client
         self._open_backend = self._configured_backend if open_backend is None else open_backend
         self._connected: WorkerBackend | None = None
         self._opened = AsyncExitStack()
@@ -74,6 +77,8 @@ class ServiceResources:
     @cached_property
     def client(self) -> AsyncMemoryClient:
         """Sends jobs; it connects with the first one, and ``close`` closes it."""
+        if self._given_client is not None:
+            return self._given_client
         client = AsyncMemoryClient.from_settings(self.settings)
         self._opened.push_async_callback(client.close)
         return client

@@ -181,12 +181,17 @@ class RunOperations:
         plan = await service.plan(agent_id)
         return plan.model_copy(update={"is_held": False}) if allow_large else plan
 
-    async def maintain(self, agent_id: str, *, allow_large: bool = False) -> JobReceipt:
+    async def maintain(
+        self, agent_id: str, *, allow_large: bool = False, by: str | None = None, reason: str | None = None
+    ) -> JobReceipt:
         """Ask for an agent's maintenance now, beside its schedule; the job's id is the run's. Raises MemoryInputError.
 
-        ``allow_large`` lets the run merge and remove a large share of the memories without asking a person.
+        ``allow_large`` lets the run merge and remove a large share of the memories without asking a person. With a name
+        or a reason, the audit has it.
         """
-        return await self._resources.client.maintain_now(agent_id, allow_large=allow_large)
+        receipt = await self._resources.client.maintain_now(agent_id, allow_large=allow_large)
+        await self._note(by, "runs.maintain", receipt.job_id, reason)
+        return receipt
 
     async def end(self, scope: Scope, agent_id: str, ended_id: str) -> JobReceipt:
         """Say that a session, a project or a task has ended: memories that end with it go. Raises MemoryInputError."""
