@@ -21,11 +21,33 @@ from memcore.models.organization import OrgFactAuthor
 
 
 class ToolDefinition(Frozen):
-    """A tool that an agent may call; ``description`` tells the model when, ``parameters`` is a JSON schema."""
+    """A tool that an agent may call; ``description`` tells the model when, ``parameters`` is a JSON schema.
+
+    Attributes:
+        read_only: whether it changes no memory.
+        destructive: whether it takes a memory away or changes one, rather than adding one.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     description: NotBlankStr
     parameters: dict[str, Any]
+    read_only: bool = False
+    destructive: bool = False
+
+    def as_openai(self) -> dict[str, Any]:
+        """Return it as a function of OpenAI's chat API, for ``tools=[...]``."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+    def as_mcp(self) -> dict[str, Any]:
+        """Return it as a tool of the Model Context Protocol, with its hints."""
+        hints = {"readOnlyHint": self.read_only, "destructiveHint": self.destructive, "openWorldHint": False}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.parameters,
+            "annotations": hints,
+        }
 
 
 @runtime_checkable
@@ -100,6 +122,15 @@ class QuerySpecificReranker(Protocol):
 
     async def rerank(self, query_text: str, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the same memories in a new order; anything else, and any error, keeps the old one."""
+        ...
+
+
+@runtime_checkable
+class PerAgentReranker(Protocol):
+    """A re-ranker that asks a model on an agent's account: ``of`` returns it for one agent."""
+
+    def of(self, agent_id: str) -> QuerySpecificReranker:
+        """Return the re-ranker whose questions this agent pays for."""
         ...
 
 
