@@ -54,13 +54,19 @@ CONSOLIDATED_TAG = "consolidated"
 #: Tag of a memory that a newer one has replaced.
 SUPERSEDED_TAG = "superseded"
 
+#: Tag of core memories; a policy's own (memory.retrieval.self_editing.core_memory_tag) is protected beside it.
+CORE_TAG = "core"
+
 #: Most memories that one memory may replace.
 MAX_SUPERSEDED = 16
 
 #: Tags that keep a memory as it is. A summary of summaries would lose most of each (``consolidated``); distillations
 #: are read whole by later steps; compressed experience is JSON, and would be torn; superseded entries are evidence;
 #: core and pinned ones were chosen by someone.
-PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, SUPERSEDED_TAG, "core", "pinned")
+PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, SUPERSEDED_TAG, CORE_TAG, "pinned")
+
+#: Tags of memories that a limit removes last, and pruning never.
+PROTECTED_FROM_ENFORCEMENT = (CORE_TAG, "pinned")
 
 #: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
 MAX_KEY_CHARS = 256

@@ -18,7 +18,7 @@ from memcore.retrieval.pipeline import MemoryPipeline, parts_of
 from memcore.retrieval.protocol import (
     Degrading,
     HierarchicalRetriever,
-    QuerySpecificReranker,
+    Reranker,
     RetrievalEvent,
     Source,
     TokenEstimator,
@@ -65,7 +65,7 @@ class ContextInjectionStrategy:
         token_estimator: TokenEstimator | None = None,
         memory_filter: MemoryFilterStrategy | None = None,
         hierarchical_retriever: HierarchicalRetriever | None = None,
-        reranker: QuerySpecificReranker | None = None,
+        reranker: Reranker | None = None,
         core_policies: Sequence[str] = (),
         organisation: FactStoreProvider | None = None,
         max_facts: int = ExtendedStoreConfig().max_retrieved_per_query,

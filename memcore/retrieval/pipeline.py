@@ -28,6 +28,7 @@ from memcore.retrieval.protocol import (
     HierarchicalRetriever,
     PerAgentReranker,
     QuerySpecificReranker,
+    Reranker,
     RetrievalEvent,
     ScoredMemory,
     Source,
@@ -83,7 +84,7 @@ class PipelineParts(TypedDict, total=False):
     token_estimator: TokenEstimator | None
     memory_filter: MemoryFilterStrategy | None
     hierarchical_retriever: HierarchicalRetriever | None
-    reranker: QuerySpecificReranker | None
+    reranker: Reranker | None
     core_policies: Sequence[str]
     organisation: FactStoreProvider | None
     max_facts: int
@@ -145,7 +146,7 @@ class MemoryPipeline:
         token_estimator: TokenEstimator | None = None,
         memory_filter: MemoryFilterStrategy | None = None,
         hierarchical_retriever: HierarchicalRetriever | None = None,
-        reranker: QuerySpecificReranker | None = None,
+        reranker: Reranker | None = None,
         core_policies: Sequence[str] = (),
         organisation: FactStoreProvider | None = None,
         max_facts: int = ExtendedStoreConfig().max_retrieved_per_query,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import Field
 
@@ -132,6 +132,10 @@ class PerAgentReranker(Protocol):
     def of(self, agent_id: str) -> QuerySpecificReranker:
         """Return the re-ranker whose questions this agent pays for."""
         ...
+
+
+#: A re-ranker, or what makes one for each agent.
+Reranker: TypeAlias = QuerySpecificReranker | PerAgentReranker
 
 
 def reordered(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
@@ -264,7 +268,7 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
     Python's own MemoryError and RecursionError, also in an exception group, are raised: no result should hide that the
     process is out of memory.
     """
-    fatal = _fatal_in(error)
+    fatal = fatal_in(error)
     if fatal is not None:
         raise fatal
     facts = {"source": str(source), "agent_id": agent_id, "error": type(error).__name__}
@@ -273,9 +277,10 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
         failed.append(source)
 
 
-def _fatal_in(error: BaseException) -> BaseException | None:
+def fatal_in(error: BaseException) -> BaseException | None:
+    """Return Python's own MemoryError or RecursionError, also out of an exception group; None for any other error."""
     if isinstance(error, builtins.MemoryError | RecursionError):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next((fatal for each in error.exceptions if (fatal := _fatal_in(each)) is not None), None)
+        return next((fatal for each in error.exceptions if (fatal := fatal_in(each)) is not None), None)
     return None
