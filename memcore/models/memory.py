@@ -55,6 +55,9 @@ CONSOLIDATED_TAG = "consolidated"
 #: Tag of a memory that a newer one has replaced.
 SUPERSEDED_TAG = "superseded"
 
+#: Tag of core memories; a policy's own (memory.retrieval.self_editing.core_memory_tag) is protected beside it.
+CORE_TAG = "core"
+
 #: Most memories that one memory may replace.
 MAX_SUPERSEDED = 16
 
@@ -66,8 +69,11 @@ KEYED_TAG = "keyed"
 #: core and pinned ones were chosen by someone; a keyed one is asked for by its key.
 PROTECTED_FROM_CONSOLIDATION = (
     *("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, SUPERSEDED_TAG),
-    *("core", "pinned", KEYED_TAG),
+    *(CORE_TAG, "pinned", KEYED_TAG),
 )
+
+#: Tags of memories that a limit removes last, and pruning never.
+PROTECTED_FROM_ENFORCEMENT = (CORE_TAG, "pinned")
 
 #: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
 MAX_KEY_CHARS = 256
