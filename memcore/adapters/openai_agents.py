@@ -22,7 +22,7 @@ from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 
 with requiring("openai-agents"):
-    from agents import FunctionTool
+    from agents import FunctionTool, Tool
     from agents.memory import SessionSettings
     from agents.memory.session_settings import resolve_session_limit
 
@@ -195,7 +195,7 @@ def _text_of(item: Any) -> str:
     return text_in(item) or "an item without a text"
 
 
-def memory_tools(memory: MemoryLike, *, agent_id: str) -> list[FunctionTool]:
+def memory_tools(memory: MemoryLike, *, agent_id: str) -> list[Tool]:
     """Return the memory tools of an agent for ``Agent(tools=...)``.
 
     An argument that breaks a limit, and memory that cannot be reached, become an answer that the model reads; the run

@@ -204,7 +204,7 @@ async def test_a_model_calls_the_tools(memory: FakeMemory) -> None:
         call("add_memory", '{"content": "Asked about paging."}', "2"),
         message("at 500"),
     )
-    agent = Agent(name="helper", model=model, tools=[*memory_tools(memory, agent_id=AGENT)])
+    agent = Agent(name="helper", model=model, tools=memory_tools(memory, agent_id=AGENT))
     result = await Runner.run(agent, "When does payments page?")
     assert result.final_output == "at 500"
     outputs = [item["output"] for item in model.inputs[-1] if item.get("type") == "function_call_output"]
@@ -235,6 +235,6 @@ async def test_what_goes_wrong_is_said_to_the_model(
     if answer is not None:
         monkeypatch.setattr(memory, "call_tool", answer)
     model = Scripted(call("add_memory", arguments), message("sorry"))
-    agent = Agent(name="helper", model=model, tools=[*memory_tools(memory, agent_id=AGENT)])
+    agent = Agent(name="helper", model=model, tools=memory_tools(memory, agent_id=AGENT))
     assert (await Runner.run(agent, "Keep it.")).final_output == "sorry"
     assert model.inputs[-1][-1]["output"] == reply
