@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ParamSpec
 
-from memcore.adapters.protocol import MemoryLike, listed, requiring
+from memcore.adapters.protocol import MemoryLike, listed, requiring, write
 from memcore.adapters.values import VERSION, NewId, escaped_name, new_id, plain_name
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.models.base import UNSEEN
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         BetaMemoryTool20250818StrReplaceCommand,
         BetaMemoryTool20250818ViewCommand,
     )
+
+#: The source of the memories.
+SOURCE = "anthropic-memory-tool"
 
 #: The folder that every path begins with.
 _ROOT = "/memories"
@@ -195,9 +198,10 @@ class MemoryFiles:
                     "namespace": self._namespace,
                     "key": _key_of(parts),
                     "attributes": attributes,
+                    "source": SOURCE,
                 }
             )
-        self._memory.store_many(self._agent_id, written, wait=True)
+        write(self._memory, self._agent_id, written)
 
     def _edit(self, entry: MemoryEntry, text: str) -> None:
         content, blank = _kept(text)

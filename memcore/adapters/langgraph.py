@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from memcore.adapters.protocol import PAGE, MemoryLike, listed, requiring
+from memcore.adapters.protocol import PAGE, MemoryLike, listed, requiring, write
 from memcore.adapters.values import (
     AS_TEXT,
     VALUE,
@@ -67,9 +67,9 @@ class MemtendStore(BaseStore):
 
         graph = builder.compile(store=MemtendStore(memory, agent_id="oncall"))
 
-    A put can be read at once. Every put under a key is a version of its own, and a delete can be undone. Searches by
-    text rank as ``Memory.search`` does and look at the best 1,000; searches without one return the oldest first.
-    An item with a TTL goes at most a tenth of it late, and never early.
+    A put can be read when it returns. Every put under a key is a version of its own, and a delete can be undone.
+    Searches by text rank as ``Memory.search`` does and look at the best 1,000; searches without one return the oldest
+    first. An item with a TTL goes at most a tenth of it late, and never early.
 
     Args:
         memory: a ``Memory``, or what ``Memory.connect`` returns. It stays open.
@@ -153,8 +153,7 @@ class MemtendStore(BaseStore):
             self._memory.forget(
                 self._agent_id, namespaces=[namespace], keys=sorted(keys), attributes={_STORE: self._root}
             )
-        if written:
-            self._memory.store_many(self._agent_id, written, wait=True, **self._scope)
+        write(self._memory, self._agent_id, written, **self._scope)
 
     def _request(self, op: PutOp) -> dict[str, Any]:
         """Return the memory that keeps an item."""
@@ -180,7 +179,7 @@ class MemtendStore(BaseStore):
             "key": _key(op.key),
             "attributes": made.attributes,
             "expires_at": expires_at,
-            "metadata": {"source": self._root},
+            "source": self._root,
         }
 
     def _text(self, value: dict[str, Any], index: Sequence[str] | None) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memcore.adapters.protocol import MemoryLike, listed, requiring
+from memcore.adapters.protocol import MemoryLike, listed, requiring, write
 from memcore.adapters.values import (
     MAX_VALUE_BYTES,
     NewId,
@@ -112,7 +112,7 @@ class MemtendSession:
             memories: list[dict[str, Any]] = []
             for item in items:
                 memories += self._memories_of(item, self._next_place())
-            self._memory.store_many(self._agent_id, memories, wait=True, **self._scope)
+            write(self._memory, self._agent_id, memories, **self._scope)
 
     def _next_place(self) -> int:
         """Return microseconds since 1970, or the next number where the clock stands or goes back."""
@@ -146,7 +146,7 @@ class MemtendSession:
                 "namespace": self._namespace,
                 "key": f"{name}-{number}",
                 "attributes": each.attributes,
-                "metadata": {"source": SOURCE},
+                "source": SOURCE,
             }
             for number, each in enumerate(made, start=1)
         ]

@@ -46,6 +46,10 @@ class ToolLike(Protocol):
 class MemoryLike(Protocol):
     """The calls of ``Memory`` that adapters use; ``Memory`` says what each does and raises."""
 
+    def put(self, agent_id: str, content: str, **fields: Any) -> "MemoryEntry":
+        """Write a memory without the queue."""
+        ...
+
     def store_many(self, agent_id: str, memories: Iterable[Any], **fields: Any) -> object:
         """Store memories, with ``wait`` until they can be found."""
         ...
@@ -113,6 +117,22 @@ def listed(
         yield from found.entries
         if (cursor := found.cursor) is None:
             return
+
+
+#: Most memories that are written one by one, some milliseconds each; the queue takes as long for hundreds.
+_ONE_BY_ONE = 16
+
+
+def write(memory: MemoryLike, agent_id: str, memories: Sequence[Mapping[str, Any]], **scope: Any) -> None:
+    """Write memories, each given by the fields of ``Memory.put``; all can be found when this returns."""
+    if len(memories) <= _ONE_BY_ONE:
+        for fields in memories:
+            memory.put(agent_id, **fields, **scope)
+        return
+    requests = [{name: value for name, value in fields.items() if name != "source"} for fields in memories]
+    for request, fields in zip(requests, memories, strict=True):
+        request["metadata"] = {"source": fields.get("source")}
+    memory.store_many(agent_id, requests, wait=True, **scope)
 
 
 @contextmanager

@@ -11,14 +11,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from memcore.errors import MemoryInputError, MemoryRetrievalError
+from memcore.models.attributes import MAX_ATTRIBUTE_BYTES
 from memcore.models.base import UNSEEN
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryEntry
 
 #: Most bytes of a value as JSON (56 KiB): with a text to search by before it, it must fit into a memory.
 MAX_VALUE_BYTES = 57_344
-
-#: Most bytes of all attributes of a memory as JSON, of which the value is one.
-_ATTRIBUTE_BYTES = 8_192
 
 #: Most bytes of the text to search by, before a value that is kept as JSON text.
 _HEAD_BYTES = MAX_CONTENT_BYTES - MAX_VALUE_BYTES - 1
@@ -68,7 +66,7 @@ def kept(value: object, *, text: str, attributes: Mapping[str, Any], version: st
     written = as_json(value)
     own = {**attributes, VERSION: version}
     read = json.loads(written)
-    if is_plain(read) and _size({**own, VALUE: read}) <= _ATTRIBUTE_BYTES:
+    if is_plain(read) and _size({**own, VALUE: read}) <= MAX_ATTRIBUTE_BYTES:
         return Kept(content=clipped(text, MAX_CONTENT_BYTES), attributes={**own, VALUE: read})
     if len(written) > MAX_VALUE_BYTES:
         raise MemoryInputError("value", f"has {len(written)} bytes as JSON; the limit is {MAX_VALUE_BYTES}")

@@ -13,7 +13,7 @@ from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.fake_memory import FakeMemory
+from support.fake_memory import AnyMemory, FakeMemory
 
 from memcore.adapters.anthropic_memory import AsyncMemtendMemoryTool, MemtendMemoryTool
 from memcore.errors import MemoryConnectionError
@@ -21,12 +21,12 @@ from memcore.errors import MemoryConnectionError
 AGENT = "oncall"
 
 
-def tool_of(memory: FakeMemory, **how: Any) -> MemtendMemoryTool:
-    return MemtendMemoryTool(memory, agent_id=AGENT, **how)  # type: ignore[arg-type]  # it has the same calls
+def tool_of(memory: AnyMemory, **how: Any) -> MemtendMemoryTool:
+    return MemtendMemoryTool(memory, agent_id=AGENT, **how)
 
 
 @pytest.fixture
-def tool(memory: FakeMemory) -> MemtendMemoryTool:
+def tool(memory: AnyMemory) -> MemtendMemoryTool:
     return tool_of(memory)
 
 
@@ -96,7 +96,7 @@ def test_the_empty_folder_can_be_viewed(tool: MemtendMemoryTool) -> None:
 )
 @pytest.mark.parametrize("command", ["view", "create", "str_replace", "insert", "delete", "rename"])
 def test_a_path_that_leads_elsewhere_is_refused(
-    tool: MemtendMemoryTool, memory: FakeMemory, command: str, path: str
+    tool: MemtendMemoryTool, memory: AnyMemory, command: str, path: str
 ) -> None:
     result(tool, "create", path="/memories/mine", file_text="x")
     how = {
@@ -108,7 +108,7 @@ def test_a_path_that_leads_elsewhere_is_refused(
         "rename": {"old_path": "/memories/mine", "new_path": path},
     }[command]
     assert result(tool, command, **how).startswith("ERROR ")
-    assert [entry.key for entry in memory.entries.values()] == ["mine"]
+    assert [entry.key for entry in memory.entries] == ["mine"]
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \t\n ", "a", "a\n", "\n\na", "(an empty file)", "é漢🙂", "a\r\nb"])
@@ -159,10 +159,10 @@ def test_what_folders_do_not_allow_is_refused(tool: MemtendMemoryTool, command: 
     assert (text_at(tool, "/memories/a.txt"), text_at(tool, "/memories/d/b")) == ("x", "y")
 
 
-def test_agents_and_namespaces_have_their_own_files(memory: FakeMemory) -> None:
+def test_agents_and_namespaces_have_their_own_files(memory: AnyMemory) -> None:
     first, second = tool_of(memory), tool_of(memory, namespace="second")
-    other = MemtendMemoryTool(memory, agent_id="other")  # type: ignore[arg-type]  # as above
-    memory.store(AGENT, "A memory of the agent's own.", wait=True)
+    other = MemtendMemoryTool(memory, agent_id="other")
+    memory.put(AGENT, "A memory of the agent's own.")
     for each in (first, second, other):
         result(each, "create", path="/memories/a", file_text="x")
     assert first.clear_all_memory() == "All memory cleared"
@@ -171,12 +171,12 @@ def test_agents_and_namespaces_have_their_own_files(memory: FakeMemory) -> None:
     assert len(memory.entries) == 3
 
 
-def test_searches_of_the_agent_find_its_files(tool: MemtendMemoryTool, memory: FakeMemory) -> None:
+def test_searches_of_the_agent_find_its_files(tool: MemtendMemoryTool, memory: AnyMemory) -> None:
     result(tool, "create", path="/memories/paging.md", file_text="The payment queue pages at 500 messages.")
     assert [each.key for each in memory.search(AGENT, "payment queue")] == ["paging.md"]
 
 
-def test_an_edit_does_not_wait_for_a_queue(tool: MemtendMemoryTool, memory: FakeMemory) -> None:
+def test_an_edit_does_not_wait_for_a_queue(tool: MemtendMemoryTool, memory: AnyMemory) -> None:
     result(tool, "create", path="/memories/a", file_text="one")
     memory.calls.clear()
     result(tool, "str_replace", path="/memories/a", old_str="one", new_str="two")
@@ -184,7 +184,7 @@ def test_an_edit_does_not_wait_for_a_queue(tool: MemtendMemoryTool, memory: Fake
 
 
 def test_memory_that_is_away_is_said_without_its_address(
-    tool: MemtendMemoryTool, memory: FakeMemory, monkeypatch: pytest.MonkeyPatch
+    tool: MemtendMemoryTool, memory: AnyMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_given: object, **_named: object) -> None:
         raise MemoryConnectionError("10.0.0.7:6333 does not answer")
@@ -291,15 +291,15 @@ def answers() -> Answers:
     )
 
 
-def check(api: Answers, memory: FakeMemory) -> None:
+def check(api: Answers, memory: AnyMemory) -> None:
     assert api.sent[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
     replies = [each["messages"][-1]["content"][0] for each in api.sent[1:]]
     assert [reply.get("is_error", False) for reply in replies] == [True, False]
     assert replies[1]["content"] == "File created successfully at: /memories/tea.md"
-    assert [entry.content for entry in memory.entries.values()] == ["Likes tea."]
+    assert [entry.content for entry in memory.entries] == ["Likes tea."]
 
 
-def test_the_tool_runner_runs_it(memory: FakeMemory) -> None:
+def test_the_tool_runner_runs_it(memory: AnyMemory) -> None:
     api = answers()
     with Anthropic(api_key="x", http_client=httpx2.Client(transport=httpx2.MockTransport(api))) as client:
         last = client.beta.messages.tool_runner(**ASK, tools=[tool_of(memory)]).until_done()
@@ -307,9 +307,9 @@ def test_the_tool_runner_runs_it(memory: FakeMemory) -> None:
     check(api, memory)
 
 
-async def test_the_awaited_tool_runner_runs_it(memory: FakeMemory) -> None:
+async def test_the_awaited_tool_runner_runs_it(memory: AnyMemory) -> None:
     api = answers()
-    tool = AsyncMemtendMemoryTool(memory, agent_id=AGENT)  # type: ignore[arg-type]  # as above
+    tool = AsyncMemtendMemoryTool(memory, agent_id=AGENT)
     transport = httpx2.MockTransport(api.answer)
     async with AsyncAnthropic(api_key="x", http_client=httpx2.AsyncClient(transport=transport)) as client:
         last = await client.beta.messages.tool_runner(**ASK, tools=[tool]).until_done()
@@ -317,8 +317,8 @@ async def test_the_awaited_tool_runner_runs_it(memory: FakeMemory) -> None:
     check(api, memory)
 
 
-async def test_every_awaited_command_does_what_the_other_does(memory: FakeMemory) -> None:
-    tool = AsyncMemtendMemoryTool(memory, agent_id=AGENT)  # type: ignore[arg-type]  # as above
+async def test_every_awaited_command_does_what_the_other_does(memory: AnyMemory) -> None:
+    tool = AsyncMemtendMemoryTool(memory, agent_id=AGENT)
     for command in (
         {"command": "create", "path": "/memories/a", "file_text": "one"},
         {"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "two"},
@@ -329,4 +329,4 @@ async def test_every_awaited_command_does_what_the_other_does(memory: FakeMemory
     assert str(await tool.call({"command": "view", "path": "/memories/b"})).endswith("     1\t1\n     2\ttwo\n     3\t")
     await tool.call({"command": "delete", "path": "/memories/b"})
     assert await tool.clear_all_memory() == "All memory cleared"
-    assert memory.entries == {}
+    assert memory.entries == []

@@ -11,7 +11,7 @@ from agents.memory import SessionSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
-from support.fake_memory import FakeClock, FakeMemory
+from support.fake_memory import AnyMemory, FakeClock, FakeMemory
 
 from memcore.adapters.openai_agents import MemtendSession, memory_tools
 from memcore.errors import MemoryConnectionError, MemoryInputError
@@ -19,15 +19,15 @@ from memcore.errors import MemoryConnectionError, MemoryInputError
 AGENT = "oncall"
 
 
-def session_of(memory: FakeMemory, name: str = "thread-1", **how: Any) -> MemtendSession:
-    return MemtendSession(name, memory=memory, agent_id=AGENT, clock=memory.clock, **how)  # type: ignore[arg-type]  # it has the same calls
+def session_of(memory: AnyMemory, name: str = "thread-1", **how: Any) -> MemtendSession:
+    return MemtendSession(name, memory=memory, agent_id=AGENT, clock=memory.clock, **how)
 
 
 def said(text: str, role: str = "user") -> Any:
     return {"role": role, "content": text}
 
 
-def test_it_is_a_session_of_the_sdk(memory: FakeMemory) -> None:
+def test_it_is_a_session_of_the_sdk(memory: AnyMemory) -> None:
     assert isinstance(session_of(memory), Session)
 
 
@@ -45,7 +45,7 @@ def test_it_is_a_session_of_the_sdk(memory: FakeMemory) -> None:
     ],
     ids=["text", "parts", "call", "large", "several memories", "blank", "odd characters", "empty"],
 )
-async def test_any_item_comes_back_exactly(memory: FakeMemory, item: Any) -> None:
+async def test_any_item_comes_back_exactly(memory: AnyMemory, item: Any) -> None:
     session = session_of(memory)
     await session.add_items([said("before"), item])
     assert await session.get_items() == [said("before"), item]
@@ -66,17 +66,17 @@ async def test_any_item_comes_back_exactly(memory: FakeMemory, item: Any) -> Non
     ],
 )
 async def test_a_limit_keeps_the_last(
-    memory: FakeMemory, limit: int | None, default: int | None, texts: list[str]
+    memory: AnyMemory, limit: int | None, default: int | None, texts: list[str]
 ) -> None:
     session = session_of(memory, session_settings=SessionSettings(limit=default))
     await session.add_items([said(text) for text in "abc"])
     assert [item["content"] for item in await session.get_items(limit)] == texts  # type: ignore[typeddict-item]  # messages
 
 
-async def test_sessions_agents_and_other_memories_are_apart(memory: FakeMemory) -> None:
+async def test_sessions_agents_and_other_memories_are_apart(memory: AnyMemory) -> None:
     first, second = session_of(memory, "a"), session_of(memory, "b")
-    other = MemtendSession("a", memory=memory, agent_id="other", clock=memory.clock)  # type: ignore[arg-type]  # as above
-    memory.store(AGENT, "A memory.", wait=True)
+    other = MemtendSession("a", memory=memory, agent_id="other", clock=memory.clock)
+    memory.put(AGENT, "A memory.")
     for session in (first, second, other):
         await session.add_items([said(session.session_id)])
     await first.clear_session()
@@ -87,7 +87,7 @@ async def test_sessions_agents_and_other_memories_are_apart(memory: FakeMemory) 
     assert len(memory.search(AGENT)) == 2
 
 
-async def test_order_is_kept_when_the_clock_goes_back(memory: FakeMemory, clock: FakeClock) -> None:
+async def test_order_is_kept_when_the_clock_goes_back(memory: AnyMemory, clock: FakeClock) -> None:
     session = session_of(memory)
     await session.add_items([said("1"), said("2")])
     clock.move(hours=-1)
@@ -98,7 +98,7 @@ async def test_order_is_kept_when_the_clock_goes_back(memory: FakeMemory, clock:
     assert [item["content"] for item in await again.get_items()] == ["1", "2", "3", "4"]  # type: ignore[typeddict-item]  # messages
 
 
-async def test_what_several_add_at_once_is_all_kept(memory: FakeMemory) -> None:
+async def test_what_several_add_at_once_is_all_kept(memory: AnyMemory) -> None:
     session = session_of(memory)
     await asyncio.gather(*(session.add_items([said(f"{n}a"), said(f"{n}b")]) for n in range(8)))
     texts = [item["content"] for item in await session.get_items()]  # type: ignore[typeddict-item]  # messages
@@ -106,19 +106,19 @@ async def test_what_several_add_at_once_is_all_kept(memory: FakeMemory) -> None:
     assert all(texts[texts.index(f"{n}a") + 1] == f"{n}b" for n in range(8))
 
 
-async def test_an_item_that_was_not_written_whole_is_left_out(memory: FakeMemory) -> None:
+async def test_an_item_that_was_not_written_whole_is_left_out(memory: AnyMemory) -> None:
     session = session_of(memory)
     await session.add_items([said("x" * 200_000), said("whole")])
-    entry = next(each for each in memory.entries.values() if each.attributes.get("part") == 2)
+    entry = next(each for each in memory.entries if each.attributes.get("part") == 2)
     memory.forget(AGENT, entry.id)
     assert await session.get_items() == [said("whole")]
 
 
-async def test_what_is_no_json_is_refused_and_nothing_is_written(memory: FakeMemory) -> None:
+async def test_what_is_no_json_is_refused_and_nothing_is_written(memory: AnyMemory) -> None:
     session = session_of(memory)
     with pytest.raises(MemoryInputError):
         await session.add_items([said("fine"), {"role": "user", "content": {1, 2}}])  # type: ignore[list-item]  # a set
-    assert memory.entries == {}
+    assert memory.entries == []
     with pytest.raises(MemoryInputError, match="session_id"):
         session_of(memory, "x" * 300)
 
@@ -184,7 +184,7 @@ def _no_tracing() -> None:
     set_tracing_disabled(True)
 
 
-async def test_a_run_sees_what_was_said_in_the_run_before(memory: FakeMemory) -> None:
+async def test_a_run_sees_what_was_said_in_the_run_before(memory: AnyMemory) -> None:
     model = Scripted(message("noted"), message("blue"))
     agent = Agent(name="helper", model=model)
     await Runner.run(agent, "My colour is blue.", session=session_of(memory))
@@ -197,19 +197,19 @@ async def test_a_run_sees_what_was_said_in_the_run_before(memory: FakeMemory) ->
     assert "user: My colour is blue." in [each.content for each in memory.search(AGENT)]
 
 
-async def test_a_model_calls_the_tools(memory: FakeMemory) -> None:
-    memory.store(AGENT, "The payment queue pages at 500 messages.", wait=True)
+async def test_a_model_calls_the_tools(fake: FakeMemory) -> None:
+    fake.put(AGENT, "The payment queue pages at 500 messages.")
     model = Scripted(
         call("search_memory", '{"query": "payment queue"}'),
         call("add_memory", '{"content": "Asked about paging."}', "2"),
         message("at 500"),
     )
-    agent = Agent(name="helper", model=model, tools=memory_tools(memory, agent_id=AGENT))
+    agent = Agent(name="helper", model=model, tools=memory_tools(fake, agent_id=AGENT))
     result = await Runner.run(agent, "When does payments page?")
     assert result.final_output == "at 500"
     outputs = [item["output"] for item in model.inputs[-1] if item.get("type") == "function_call_output"]
     assert outputs == ["The payment queue pages at 500 messages.", "Kept."]
-    assert "Asked about paging." in [each.content for each in memory.search(AGENT)]
+    assert "Asked about paging." in [each.content for each in fake.search(AGENT)]
 
 
 def _away(*_given: object) -> str:
@@ -226,15 +226,15 @@ def _away(*_given: object) -> str:
     ],
 )
 async def test_what_goes_wrong_is_said_to_the_model(
-    memory: FakeMemory,
+    fake: FakeMemory,
     monkeypatch: pytest.MonkeyPatch,
     arguments: str,
     answer: Callable[..., str] | None,
     reply: str,
 ) -> None:
     if answer is not None:
-        monkeypatch.setattr(memory, "call_tool", answer)
+        monkeypatch.setattr(fake, "call_tool", answer)
     model = Scripted(call("add_memory", arguments), message("sorry"))
-    agent = Agent(name="helper", model=model, tools=memory_tools(memory, agent_id=AGENT))
+    agent = Agent(name="helper", model=model, tools=memory_tools(fake, agent_id=AGENT))
     assert (await Runner.run(agent, "Keep it.")).final_output == "sorry"
     assert model.inputs[-1][-1]["output"] == reply

@@ -46,18 +46,18 @@ def test_there_are_five() -> None:
     assert len(SNIPPETS) == 5
 
 
-def test_langgraph(memory: FakeMemory) -> None:
+def test_langgraph(fake: FakeMemory) -> None:
     builder = StateGraph(State)
     builder.add_node("echo", lambda state: state)
     builder.add_edge(START, "echo")
-    found = run(snippet("MemtendStore"), memory=memory, builder=builder)
+    found = run(snippet("MemtendStore"), memory=fake, builder=builder)
     assert [each.key for each in found["found"]] == ["tea"]
     assert found["graph"].invoke({"text": "x"}) == {"text": "x"}
 
 
-def test_langchain(memory: FakeMemory) -> None:
-    memory.store("oncall", "Payments pages at 500 messages.", namespace="runbooks", wait=True)
-    found = run(snippet("MemtendRetriever"), memory=memory)
+def test_langchain(fake: FakeMemory) -> None:
+    fake.put("oncall", "Payments pages at 500 messages.", namespace="runbooks")
+    found = run(snippet("MemtendRetriever"), memory=fake)
     assert [each.page_content for each in found["documents"]] == ["Payments pages at 500 messages."]
 
 
@@ -73,19 +73,19 @@ def loop() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("loop")
-def test_openai_agents(memory: FakeMemory) -> None:
+def test_openai_agents(fake: FakeMemory) -> None:
     set_tracing_disabled(True)
-    assert run(snippet("MemtendSession"), memory=memory, model=Answering())["result"].final_output == "done"
-    assert len(memory.search("oncall")) == 2
+    assert run(snippet("MemtendSession"), memory=fake, model=Answering())["result"].final_output == "done"
+    assert len(fake.search("oncall")) == 2
 
 
 @pytest.mark.usefixtures("loop")
-def test_pydantic_ai(memory: FakeMemory) -> None:
-    found = run(snippet("MemtendToolset"), memory=memory, model=TestModel())
+def test_pydantic_ai(fake: FakeMemory) -> None:
+    found = run(snippet("MemtendToolset"), memory=fake, model=TestModel())
     assert "add_memory" in found["result"].output
 
 
-def test_anthropic(memory: FakeMemory) -> None:
+def test_anthropic(fake: FakeMemory) -> None:
     body = {
         "id": "msg_1",
         "type": "message",
@@ -99,5 +99,5 @@ def test_anthropic(memory: FakeMemory) -> None:
     transport = httpx2.MockTransport(lambda _request: httpx2.Response(200, json=body))
     with Anthropic(api_key="x", http_client=httpx2.Client(transport=transport)) as client:
         messages = [{"role": "user", "content": "hello"}]
-        found = run(snippet("MemtendMemoryTool"), memory=memory, client=client, model="m", messages=messages)
+        found = run(snippet("MemtendMemoryTool"), memory=fake, client=client, model="m", messages=messages)
     assert found["answer"].content[0].text == "done"

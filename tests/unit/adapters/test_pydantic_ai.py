@@ -17,7 +17,7 @@ AGENT = "oncall"
 
 
 def toolset_of(memory: FakeMemory, **how: Any) -> MemtendToolset:
-    return MemtendToolset(memory, agent_id=AGENT, **how)  # type: ignore[arg-type]  # it has the same calls
+    return MemtendToolset(memory, agent_id=AGENT, **how)
 
 
 def scripted(*calls: ToolCallPart) -> tuple[FunctionModel, list[ModelMessage]]:
@@ -37,9 +37,9 @@ def parts(messages: list[ModelMessage], kind: type[Any]) -> list[Any]:
     ]
 
 
-async def test_the_model_sees_every_tool_with_its_schema(memory: FakeMemory) -> None:
+async def test_the_model_sees_every_tool_with_its_schema(fake: FakeMemory) -> None:
     model = TestModel(call_tools=[])
-    await Agent(model, toolsets=[toolset_of(memory)]).run("hello")
+    await Agent(model, toolsets=[toolset_of(fake)]).run("hello")
     assert model.last_model_request_parameters is not None
     shown = model.last_model_request_parameters.function_tools
     assert [(each.name, each.description, each.parameters_json_schema) for each in shown] == [
@@ -47,19 +47,19 @@ async def test_the_model_sees_every_tool_with_its_schema(memory: FakeMemory) -> 
     ]
 
 
-async def test_every_tool_can_be_called(memory: FakeMemory) -> None:
-    result = await Agent(TestModel(), toolsets=[toolset_of(memory)]).run("hello")
+async def test_every_tool_can_be_called(fake: FakeMemory) -> None:
+    result = await Agent(TestModel(), toolsets=[toolset_of(fake)]).run("hello")
     assert "add_memory" in result.output
-    assert len(memory.search(AGENT)) == 1
+    assert len(fake.search(AGENT)) == 1
 
 
-async def test_a_call_reads_and_writes_the_agents_memories(memory: FakeMemory) -> None:
-    memory.store(AGENT, "The payment queue pages at 500 messages.", wait=True)
-    memory.store("other", "The payment queue of another agent.", wait=True)
+async def test_a_call_reads_and_writes_the_agents_memories(fake: FakeMemory) -> None:
+    fake.put(AGENT, "The payment queue pages at 500 messages.")
+    fake.put("other", "The payment queue of another agent.")
     model, seen = scripted(
         ToolCallPart("search_memory", {"query": "payment queue"}), ToolCallPart("add_memory", {"content": "Asked."})
     )
-    result = await Agent(model, toolsets=[toolset_of(memory)]).run("hello")
+    result = await Agent(model, toolsets=[toolset_of(fake)]).run("hello")
     assert result.output == "done"
     assert [part.content for part in parts(seen, ToolReturnPart)] == [
         "The payment queue pages at 500 messages.",
@@ -67,12 +67,12 @@ async def test_a_call_reads_and_writes_the_agents_memories(memory: FakeMemory) -
     ]
 
 
-async def test_a_model_corrects_its_arguments(memory: FakeMemory) -> None:
+async def test_a_model_corrects_its_arguments(fake: FakeMemory) -> None:
     model, seen = scripted(ToolCallPart("add_memory", {"content": " "}), ToolCallPart("add_memory", {"content": "x"}))
-    await Agent(model, toolsets=[toolset_of(memory)]).run("hello")
+    await Agent(model, toolsets=[toolset_of(fake)]).run("hello")
     answers = [(part.outcome, part.content) for part in parts(seen, ToolReturnPart)]
     assert answers == [("retried", "content: must not be blank"), ("success", "Kept.")]
-    assert [each.content for each in memory.search(AGENT)] == ["x"]
+    assert [each.content for each in fake.search(AGENT)] == ["x"]
 
 
 def _raising(error: Exception) -> Callable[..., str]:
@@ -82,21 +82,21 @@ def _raising(error: Exception) -> Callable[..., str]:
     return call
 
 
-async def test_memory_that_is_away_does_not_end_the_run(memory: FakeMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "call_tool", _raising(MemoryConnectionError("10.0.0.7:6333 does not answer")))
+async def test_memory_that_is_away_does_not_end_the_run(fake: FakeMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake, "call_tool", _raising(MemoryConnectionError("10.0.0.7:6333 does not answer")))
     model, seen = scripted(ToolCallPart("add_memory", {"content": "x"}))
-    assert (await Agent(model, toolsets=[toolset_of(memory)]).run("hello")).output == "done"
+    assert (await Agent(model, toolsets=[toolset_of(fake)]).run("hello")).output == "done"
     answers = [part.content for part in parts(seen, ToolReturnPart)]
     assert answers == ["Error: memory cannot be used now (MemoryConnectionError)."]
 
 
-async def test_a_wrong_configuration_ends_the_run(memory: FakeMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "call_tool", _raising(MemoryConfigError("memory.retrieval.strategy: is wrong")))
+async def test_a_wrong_configuration_ends_the_run(fake: FakeMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake, "call_tool", _raising(MemoryConfigError("memory.retrieval.strategy: is wrong")))
     model, _ = scripted(ToolCallPart("add_memory", {"content": "x"}))
     with pytest.raises(MemoryConfigError):
-        await Agent(model, toolsets=[toolset_of(memory)]).run("hello")
+        await Agent(model, toolsets=[toolset_of(fake)]).run("hello")
 
 
-def test_its_id_is_the_one_that_was_given(memory: FakeMemory) -> None:
-    assert toolset_of(memory).id is None
-    assert toolset_of(memory, toolset_id="memory").id == "memory"
+def test_its_id_is_the_one_that_was_given(fake: FakeMemory) -> None:
+    assert toolset_of(fake).id is None
+    assert toolset_of(fake, toolset_id="memory").id == "memory"
