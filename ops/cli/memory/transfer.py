@@ -214,6 +214,8 @@ def line(record: MemoryRecord) -> str:
         "created_at": entry.created_at.isoformat(),
         **{name: at.isoformat() for name in _VALIDITY if (at := getattr(entry, name)) is not None},
         **({"supersedes": list(record.supersedes)} if record.supersedes else {}),
+        **({"key": entry.key} if entry.key is not None else {}),
+        **({"attributes": dict(entry.attributes)} if entry.attributes else {}),
         **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
     }
     return escaped_json(json.dumps(fields, ensure_ascii=False)) + "\n"
