@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from memcore.conversation.entries import TurnContext
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.remote import AsyncRemoteMemory
 
 
 class AsyncMemory(AsyncKeptMemories):
@@ -88,6 +89,13 @@ class AsyncMemory(AsyncKeptMemories):
             open_incognito=lambda: incognito_memory(settings, policy),
             open_memories=opening_memories(settings, policy),
         )
+
+    @staticmethod
+    def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "AsyncRemoteMemory":
+        """Return the memory behind `memtend serve`; see Memory.connect."""
+        from memcore.remote import AsyncRemoteMemory  # noqa: PLC0415  # see Memory.connect
+
+        return AsyncRemoteMemory.connect(url, key=key, timeout_seconds=timeout_seconds)
 
     @property
     def client(self) -> AsyncMemoryClient:
