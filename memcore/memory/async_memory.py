@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
@@ -18,10 +19,13 @@ from memcore.memory.conversation import (
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
 from memcore.memory.memory import Memory
 from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
+from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
+    import mem0
+
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
@@ -50,6 +54,7 @@ class AsyncMemory:
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
+        open_mem0: "Mem0Opener | None" = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
@@ -58,6 +63,7 @@ class AsyncMemory:
         self._reader = Reader(client.blocking, open_backend, policy)
         self._conversation = conversation
         self._open_incognito = open_incognito
+        self._open_mem0 = open_mem0
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -75,6 +81,7 @@ class AsyncMemory:
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
+            open_mem0=partial(open_configured_mem0, settings),
         )
 
     @property
@@ -137,6 +144,11 @@ class AsyncMemory:
         from memcore.memory.incognito import AsyncIncognitoMemory  # noqa: PLC0415  # its libraries are an extra's
 
         return AsyncIncognitoMemory(blocking)
+
+    async def mem0(self, agent_id: str) -> "mem0.Memory":
+        """Return a mem0.Memory as Memory.mem0 does; its calls block."""
+        opener = required_opener(self._open_mem0)
+        return await asyncio.to_thread(opener, (await self._reader.open()).backend, agent_id)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)
