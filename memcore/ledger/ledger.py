@@ -17,7 +17,7 @@ from memcore.ledger.conversation.turns import Sessions, Turns
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.finetune_runs import FineTuneRuns
-from memcore.ledger.journal import Journal, Uses
+from memcore.ledger.journal import Journal, MemoryKeys, Uses
 from memcore.ledger.learning.experiences import Compressions, Experiences
 from memcore.ledger.learning.lessons import Lessons
 from memcore.ledger.learning.patterns import Patterns
@@ -84,6 +84,7 @@ class Ledger:
         self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)
         self.uses = Uses(journal, clock=clock)
+        self.keys = MemoryKeys(journal, clock=clock)
 
     @classmethod
     def open(cls, urls: LedgerUrls, *, clock: Clock = utc_now) -> Self:

@@ -17,8 +17,17 @@ from memcore.memory.conversation import (
     required,
 )
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
+from memcore.memory.kept import AsyncKeptMemories
 from memcore.memory.memory import Memory
-from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
+from memcore.memory.reader import (
+    BackendFactory,
+    Opened,
+    OpenMemories,
+    Reader,
+    load_environment,
+    open_shared_backend,
+    opening_memories,
+)
 from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
     from memcore.models.execution import ChatMessage
 
 
-class AsyncMemory:
+class AsyncMemory(AsyncKeptMemories):
     """Store, find and prepare the memories of agents from coroutines; every method does what Memory's does.
 
     ::
@@ -55,12 +64,13 @@ class AsyncMemory:
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
         open_mem0: "Mem0Opener | None" = None,
+        open_memories: "OpenMemories | None" = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
         self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy, conversation=conversation)
         self._run = client._run  # noqa: SLF001  # the threads are the client's
-        self._reader = Reader(client.blocking, open_backend, policy)
+        self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories)
         self._conversation = conversation
         self._open_incognito = open_incognito
         self._open_mem0 = open_mem0
@@ -82,6 +92,7 @@ class AsyncMemory:
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
             open_mem0=partial(open_configured_mem0, settings),
+            open_memories=opening_memories(settings, policy),
         )
 
     @property
@@ -104,9 +115,6 @@ class AsyncMemory:
     ) -> tuple[MemoryEntry, ...]:
         query = checked_query(text, filters)
         return await (await self._reader.open()).search(agent_id, query)
-
-    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        return await (await self._reader.open()).backend.get(agent_id, memory_id)
 
     async def prepare(
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
@@ -153,6 +161,9 @@ class AsyncMemory:
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)
         return tuple([status async for status in ended])
+
+    async def _open(self) -> Opened:
+        return await self._reader.open()
 
     async def close(self) -> None:
         """Send what was counted and close the connections, once no call is running; a call after it opens them."""

@@ -10,8 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
-from memcore.client.results import AppliedReceipt, DistillReceipt, JobReceipt, JobStatus, StoreReceipt, TurnReceipt
-from memcore.errors import MemoryConfigError
+from memcore.client.results import (
+    AppliedReceipt,
+    DistillReceipt,
+    JobReceipt,
+    JobState,
+    JobStatus,
+    StoreReceipt,
+    TurnReceipt,
+)
+from memcore.errors import MemoryConfigError, MemoryStoreError
 from memcore.event_loop import LoopThread
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import (
@@ -35,7 +43,16 @@ from memcore.memory.fields import (
     split_fields,
     with_fields,
 )
-from memcore.memory.reader import BackendFactory, Opened, Reader, load_environment, open_shared_backend
+from memcore.memory.kept import KeptMemories
+from memcore.memory.reader import (
+    BackendFactory,
+    Opened,
+    OpenMemories,
+    Reader,
+    load_environment,
+    open_shared_backend,
+    opening_memories,
+)
 from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
@@ -61,7 +78,7 @@ class _Reading:
     calls: int = 0
 
 
-class Memory:
+class Memory(KeptMemories):
     """Store, find and prepare the memories of agents. Thread-safe; use it in a ``with`` block, or close it.
 
     ::
@@ -80,6 +97,7 @@ class Memory:
         conversation: reads what is remembered of people; closed with this object. None where nobody asks for it.
         open_incognito: makes the memory of conversations that nothing holds but this process.
         open_mem0: opens a mem0.Memory on a backend, for an agent.
+        open_memories: opens what lists, changes and forgets single memories. None where nobody asks for it.
     """
 
     def __init__(
@@ -91,9 +109,11 @@ class Memory:
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
         open_mem0: "Mem0Opener | None" = None,
+        open_memories: "OpenMemories | None" = None,
     ) -> None:
         self._client = client
         self._open_backend = open_backend
+        self._open_memories = open_memories
         self._policy = policy
         self._conversation = conversation
         self._open_incognito = open_incognito
@@ -125,6 +145,7 @@ class Memory:
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
             open_mem0=partial(open_configured_mem0, settings),
+            open_memories=opening_memories(settings, policy),
         )
 
     @property
@@ -132,8 +153,8 @@ class Memory:
         """The client beneath, for every other job: maintain_now, undo, end_session, record_experience, status, ..."""
         return self._client
 
-    def store(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> StoreReceipt:
-        """Send one memory to the workers, and return once the broker holds it; ``wait`` for it to read it at once.
+    def store(self, agent_id: str, content: str, *, wait: bool = False, **fields: Unpack[StoreFields]) -> StoreReceipt:
+        """Send one memory to the workers, and return once the broker holds it; with ``wait`` once it can be found.
 
         The text, up to 64 KiB, is kept exactly as given; the same text of the same agent again writes nothing twice.
 
@@ -142,15 +163,20 @@ class Memory:
             MemoryConnectionError: the broker cannot be reached; store it again.
             MemoryQueueFullError: the queue holds as much as it may; nothing was sent.
             MemoryDiskFullError: the broker's disk has too little room; nothing was sent.
+            MemoryStoreError, TimeoutError: with ``wait``, no worker wrote it, or none within 30 seconds; a job that is
+                late is done still.
         """
         request, scope = split_fields(fields)
         with named_as_given():
-            return self._client.store(agent_id, {**request, "content": content}, scope=scope)
+            receipt = self._client.store(agent_id, {**request, "content": content}, scope=scope)
+        return self._awaited(receipt) if wait else receipt
 
     def store_many(
         self,
         agent_id: str,
         memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]],
+        *,
+        wait: bool = False,
         **fields: Unpack[StoreFields],
     ) -> StoreReceipt:
         """Send many memories of one agent in few jobs; all are checked before the first is sent.
@@ -165,7 +191,8 @@ class Memory:
         """
         request, scope = split_fields(fields)
         with named_as_given():
-            return self._client.store_many(agent_id, with_fields(memories, request), scope=scope)
+            receipt = self._client.store_many(agent_id, with_fields(memories, request), scope=scope)
+        return self._awaited(receipt) if wait else receipt
 
     def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
@@ -180,10 +207,6 @@ class Memory:
         """
         query = checked_query(text, filters)
         return self._read(lambda opened: opened.search(agent_id, query))
-
-    def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return one memory, None when the agent has none with this id; raises as ``search``."""
-        return self._read(lambda opened: opened.backend.get(agent_id, memory_id))
 
     def prepare(
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
@@ -387,6 +410,12 @@ class Memory:
         """
         return tuple(self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds))
 
+    def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
+        for status in self.wait(receipt):
+            if status.state is not JobState.DONE:
+                raise MemoryStoreError(f"job {status.job_id} wrote nothing: {status.reason}")
+        return receipt
+
     def close(self) -> None:
         """Wait for reads that are running, send what was counted, close the connections; a call opens them again."""
         with self._changed:
@@ -417,7 +446,7 @@ class Memory:
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
-                reader = Reader(self._client, self._open_backend, self._policy)
+                reader = Reader(self._client, self._open_backend, self._policy, open_memories=self._open_memories)
                 self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1

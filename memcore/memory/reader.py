@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
+from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
 
 if TYPE_CHECKING:
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.memories import Memories
     from memcore.models.memory import MemoryEntry, MemoryQuery
     from memcore.retrieval.context import ContextInjectionStrategy
     from memcore.retrieval.usage import BufferedUseRecorder
 
 #: Makes a backend that is not connected.
 BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
+
+#: Makes what changes the memories of a backend, with a ledger of its own.
+OpenMemories: TypeAlias = "Callable[[MemoryBackend], Memories]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,20 @@ class Opened:
     strategy: "ContextInjectionStrategy"
     recorder: "BufferedUseRecorder"
     keeps_queries: bool
+    memories: "Memories | None" = None
+
+    @property
+    def kept(self) -> "Memories":
+        """What reads and changes single memories; MemoryConfigError for a memory that was made without settings."""
+        if self.memories is None:
+            raise MemoryConfigError("memory: this one was made without settings: make it with from_settings")
+        return self.memories
+
+    async def get(self, agent_id: str, memory_id: str) -> "MemoryEntry | None":
+        """Return a memory, or the version in its place."""
+        if self.memories is not None:
+            return await self.memories.get(agent_id, memory_id)
+        return await self.backend.get(agent_id, memory_id)
 
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
@@ -47,10 +66,18 @@ class Opened:
 class Reader:
     """Opens what reads need with the first of them, once, in one event loop."""
 
-    def __init__(self, client: MemoryClient, open_backend: BackendFactory, policy: "Policy") -> None:
+    def __init__(
+        self,
+        client: MemoryClient,
+        open_backend: BackendFactory,
+        policy: "Policy",
+        *,
+        open_memories: "OpenMemories | None" = None,
+    ) -> None:
         self._client = client
         self._open_backend = open_backend
         self._policy = policy
+        self._open_memories = open_memories
         self._opened: Opened | None = None
         self._opening = asyncio.Lock()
 
@@ -64,6 +91,8 @@ class Reader:
             await asyncio.to_thread(opened.recorder.close)
         finally:
             await opened.backend.disconnect()
+            if opened.memories is not None:
+                opened.memories.ledger.close()
 
     async def open(self) -> Opened:
         """Return what a read needs. Raises RuntimeError in another event loop than the first."""
@@ -88,6 +117,7 @@ class Reader:
             from memcore.retrieval.usage import BufferedUseRecorder  # noqa: PLC0415  # see above
 
             backend = self._open_backend()
+            memories = None if self._open_memories is None else self._open_memories(backend)
         keeps = self._policy.memory.retrieval.record_queries
         recorder = BufferedUseRecorder(
             self._client.record_use, send_queries=self._client.record_queries if keeps else None
@@ -95,7 +125,14 @@ class Reader:
         strategy = ContextInjectionStrategy.from_policy(
             self._policy, backend=backend, use_recorder=recorder, query_recorder=recorder
         )
-        return Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder, keeps_queries=keeps)
+        return Opened(
+            loop=loop,
+            backend=backend,
+            strategy=strategy,
+            recorder=recorder,
+            keeps_queries=keeps,
+            memories=memories,
+        )
 
 
 def load_environment() -> "tuple[Settings, Policy]":
@@ -115,3 +152,19 @@ def open_shared_backend(settings: "Settings", policy: "Policy") -> "MemoryBacken
     # What workers write into their own process could never be read here.
     require_shared_backends(policy)
     return create_engine_backend(settings, policy)
+
+
+def opening_memories(settings: "Settings", policy: "Policy") -> "OpenMemories":
+    """Return what opens the memories of an installation over a backend."""
+
+    def open_memories(backend: "MemoryBackend") -> "Memories":
+        from memcore.backends.factory import WorkerBackend  # noqa: PLC0415  # with the first read, see Reader
+        from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # see above
+        from memcore.memories import Memories  # noqa: PLC0415  # see above
+
+        if not isinstance(backend, WorkerBackend):
+            raise MemoryConfigError("memory.backend: has no batch protocol, which single memories need")
+        ledger = Ledger.open(settings.ledger_urls)
+        return Memories(backend, ledger, company=settings.company, policy=policy)
+
+    return open_memories

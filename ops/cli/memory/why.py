@@ -36,6 +36,7 @@ _BECAUSE: dict[EntryReason, str] = {
     "ended": "its session, project or task had ended",
     "restored": "it was brought back from the archive",
     "deleted": "somebody deleted it",
+    "updated": "it was changed: another version is in its place",
     "undone": "a run was taken back, which is known no more",
 }
 
