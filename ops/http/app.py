@@ -15,7 +15,7 @@ from ops.http.limits import LimitBody
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 
 #: The modules of ``ops.http.routes`` that are served; each has a ``router``.
-ROUTERS = ("health", "memories", "conversations", "operations")
+ROUTERS = ("health", "memories", "conversations", "operations", "mem0")
 
 _REFERENCE = {"$ref": "#/components/schemas/Problem"}
 

@@ -1,13 +1,16 @@
 """The memories of a key as mem0's clients see them: add, find, list, change and delete, over memtend's agents."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
+from memcore.memories import MemoryVersion
+from memcore.memory.async_memory import AsyncMemory
 from memcore.models.memory import MemoryEntry
+from ops.http.access import Caller
 from ops.http.mem0.filters import ANYTHING, UNNAMED, Comparison, Condition, Every, equal_metadata, equals, parsed
 from ops.http.mem0.models import AddBody, FeedbackBody, Identified, ListBody, SearchBody, UpdateBody
 from ops.http.mem0.people import People
@@ -48,55 +51,6 @@ _CONFIDENCE = {"NEGATIVE": 0.5, "VERY_NEGATIVE": 0.2}
 _REMOVED_AT_ONCE = 1_000
 
 
-class Memories(Protocol):
-    """The calls of ``AsyncMemory`` that this needs."""
-
-    def store(self, agent_id: str, content: str, **fields: Any) -> Awaitable[Any]:
-        """Store a memory."""
-        ...
-
-    def search(self, agent_id: str, text: str | None = None, **filters: Any) -> Awaitable[tuple[MemoryEntry, ...]]:
-        """Return what matches, best first."""
-        ...
-
-    def get(self, agent_id: str, memory_id: str) -> Awaitable[MemoryEntry | None]:
-        """Return a memory by any of its ids."""
-        ...
-
-    def list(self, agent_id: str, **filters: Any) -> Awaitable[Any]:
-        """Return a page, oldest first."""
-        ...
-
-    def update(self, agent_id: str, memory_id: str, **fields: Any) -> Awaitable[MemoryEntry]:
-        """Change a memory."""
-        ...
-
-    def forget(self, agent_id: str, memory_ids: Collection[str]) -> Awaitable[Any]:
-        """Forget memories, in a run that can be undone."""
-        ...
-
-    def history(self, agent_id: str, memory_id: str) -> Awaitable[tuple[Any, ...]]:
-        """Return the versions of a memory, oldest first."""
-        ...
-
-
-class Caller(Protocol):
-    """Whose key it is."""
-
-    @property
-    def agents(self) -> frozenset[str] | None:
-        """The key's agents; None for all."""
-        ...
-
-    def require(self, verb: Verb, *, agent_id: str | None = None) -> None:
-        """Raise MemoryForbiddenError unless the key may do this."""
-        ...
-
-    def sees(self, agent_id: str | None) -> bool:
-        """Return whether the key is for an agent."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Mem0Door:
     """mem0's calls for one key.
@@ -108,7 +62,7 @@ class Mem0Door:
         known_agents: returns the ids of the company's agents behind one, in order.
     """
 
-    memories: Memories
+    memories: AsyncMemory
     people: People
     caller: Caller
     known_agents: Callable[[str | None], Awaitable[Sequence[str]]]
@@ -136,11 +90,8 @@ class Mem0Door:
         if body.infer and plain and has_subject and self.people.can_infer:
             return await self.people.add(agent_id, body.messages, user_id=identity.user_id, session_id=identity.run_id)
         new = new_memories(body)
-        receipts = await asyncio.gather(
-            *(self.memories.store(agent_id, each.content, wait=True, **each.fields) for each in new)
-        )
-        ids = [receipt.memory_ids[0] for receipt in receipts]
-        return {"results": stored_records(zip(ids, new, strict=True))}
+        stored = await asyncio.gather(*(self.memories.put(agent_id, each.content, **each.fields) for each in new))
+        return {"results": stored_records(zip((entry.id for entry in stored), new, strict=True))}
 
     async def search(self, body: SearchBody) -> dict[str, Any]:
         """Return what matches a question, best first, with scores; facts about the people named stand among it."""
@@ -362,7 +313,7 @@ class Mem0Door:
         found = await asyncio.gather(*(self.memories.get(agent_id, memory_id) for agent_id in agents))
         return next((entry for entry in found if entry is not None), None)
 
-    async def _versions(self, agent_id: str, memory_id: str) -> tuple[Any, ...]:
+    async def _versions(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         try:
             return await self.memories.history(agent_id, memory_id)
         except MemoryNotFoundError:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from memcore.errors import MemoryInputError
 
@@ -31,20 +31,12 @@ _TIMES = frozenset({"created_at", "updated_at", "expiration_date"})
 Record = Mapping[str, Any]
 
 
-class Condition(Protocol):
-    """What a memory meets or not."""
-
-    def matches(self, record: Record) -> bool:
-        """Return whether a memory meets it."""
-        ...
-
-    def named(self, field: str) -> frozenset[str] | None:
-        """Return the only values that a field of identity may have: the wildcard for all, None for nothing said."""
-        ...
+#: What a memory meets or not.
+Condition: TypeAlias = "Every | Either | Neither | Comparison"
 
 
 @dataclass(frozen=True, slots=True)
-class Every(Condition):
+class Every:
     """All of these conditions."""
 
     parts: tuple[Condition, ...]
@@ -54,7 +46,7 @@ class Every(Condition):
         return all(part.matches(record) for part in self.parts)
 
     def named(self, field: str) -> frozenset[str] | None:
-        """Return the only values that the field may have, as Condition says."""
+        """Return the only values that a field of identity may have: the wildcard for all, None for nothing said."""
         found: frozenset[str] | None = None
         for names in (part.named(field) for part in self.parts):
             if names is None:
@@ -67,7 +59,7 @@ class Every(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Either(Condition):
+class Either:
     """One of these conditions at least."""
 
     parts: tuple[Condition, ...]
@@ -77,7 +69,7 @@ class Either(Condition):
         return any(part.matches(record) for part in self.parts)
 
     def named(self, field: str) -> frozenset[str] | None:
-        """Return the only values that the field may have, as Condition says."""
+        """Return the only values that the field may have, as Every.named does."""
         found = [part.named(field) for part in self.parts]
         known = [names for names in found if names is not None]
         if not known:
@@ -87,7 +79,7 @@ class Either(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Neither(Condition):
+class Neither:
     """None of these conditions."""
 
     parts: tuple[Condition, ...]
@@ -96,13 +88,13 @@ class Neither(Condition):
         """Return whether a memory meets it."""
         return not any(part.matches(record) for part in self.parts)
 
-    def named(self, field: str) -> frozenset[str] | None:  # noqa: ARG002  # the protocol's
-        """Return the only values that the field may have, as Condition says."""
+    def named(self, field: str) -> frozenset[str] | None:  # noqa: ARG002  # as the others have it
+        """Return the only values that the field may have, as Every.named does."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Condition):
+class Comparison:
     """One field, compared with a value."""
 
     field: str
@@ -120,7 +112,7 @@ class Comparison(Condition):
         return _OPERATORS[self.operator](held, self.value)
 
     def named(self, field: str) -> frozenset[str] | None:
-        """Return the only values that the field may have, as Condition says."""
+        """Return the only values that the field may have, as Every.named does."""
         if self.field != field:
             return None
         if self.operator in {"eq", "in"}:
@@ -178,15 +170,18 @@ def _parts(filters: Any, field: str, count: _Counter, *, depth: int) -> Iterable
     if depth > MAX_DEPTH:
         raise MemoryInputError(field, f"nests deeper than {MAX_DEPTH}")
     for name, value in filters.items():
-        if name in {"AND", "OR", "NOT"}:
+        if name in _JOINED:
             within = value if isinstance(value, list) else [value]
             parts = tuple(
                 Every(tuple(_parts(each, f"{field}.{name}.{place}", count, depth=depth + 1)))
                 for place, each in enumerate(within)
             )
-            yield {"AND": Every, "OR": Either, "NOT": Neither}[name](parts)
+            yield _JOINED[name](parts)
         else:
             yield from _comparisons(_ALIASES.get(name, str(name)), value, f"{field}.{name}", count)
+
+
+_JOINED: dict[str, Callable[[tuple[Condition, ...]], Condition]] = {"AND": Every, "OR": Either, "NOT": Neither}
 
 
 def _comparisons(name: str, value: Any, place: str, count: _Counter) -> Iterable[Condition]:

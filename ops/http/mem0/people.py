@@ -1,18 +1,17 @@
 """What conversations left of people, beside the memories: mem0's clients find, list and delete both."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from memcore.errors import MemoryCapabilityError, MemoryNotFoundError
 from memcore.models.conversation import SESSION, USER, Fact, FactState, Owner, ProfileRule
 from ops.http.mem0.translation import history_of_fact, record_of_fact
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from memcore.ledger.ledger import Ledger
+    from memcore.memory.async_memory import AsyncMemory
     from ops.http.mem0.models import Said
 
 #: Seconds that ``add`` waits for a language model; what comes of the messages later is found later.
@@ -23,18 +22,6 @@ MAX_PEOPLE = 256
 
 #: A fact's score is its place among the facts: 1, 0.9, 0.81, and so on.
 _NEXT = 0.9
-
-
-class Conversations(Protocol):
-    """The calls of ``AsyncMemory`` that this needs."""
-
-    def add(self, messages: Sequence[Mapping[str, Any]], **whose: Any) -> "Awaitable[Any]":
-        """Draw from messages what is worth keeping."""
-        ...
-
-    def load_turn(self, agent_id: str, text: str, **whose: Any) -> "Awaitable[Any]":
-        """Return what is remembered of a person, about a text."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +48,7 @@ class People:
         can_infer: whether a language model is connected, which draws facts from what people say.
     """
 
-    conversations: Conversations
+    conversations: "AsyncMemory"
     ledger: "Ledger"
     company: str
     can_infer: bool

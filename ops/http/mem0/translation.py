@@ -2,11 +2,10 @@
 
 mem0's ``agent_id`` is memtend's agent. Its user is a namespace of that agent, ``user:NAME``, so that maintenance never
 merges what two people said; a run without a user is ``session:NAME``. The ids stand in the attribute ``mem0`` too, and
-metadata beside it, as attributes.
+metadata beside it, as attributes: the same text with other metadata, or in another run, is a memory of its own.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,8 +92,7 @@ def _new_memory(said: Said, body: AddBody, identity: Identity) -> NewMemory:
     fields: dict[str, Any] = {
         "namespace": identity.namespace,
         "attributes": attributes,
-        # A part of the memory's id: the same text with other metadata, or in another run, is a memory of its own.
-        "source": f"{OWN}:{_digest(attributes)}",
+        "source": OWN,
     }
     if identity.run_id is not None:
         fields["session_id"] = identity.run_id
@@ -291,7 +289,3 @@ def _after(prefix: str, subject: str) -> str | None:
 
 def _hash(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def _digest(attributes: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(attributes, sort_keys=True, default=str).encode()).hexdigest()[:16]

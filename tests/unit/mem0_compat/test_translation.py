@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from support import kept_conversations
-from support.mem0_memories import START, Entry, Version
 
 from memcore.errors import MemoryCapabilityError, MemoryInputError
+from memcore.memories import Event, MemoryVersion
 from memcore.models.conversation import Fact, FactCategory, FactState, Owner
-from memcore.models.memory import MemoryCategory, MemoryMetadata
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
 from ops.http.mem0.models import AddBody, BatchUpdateBody, FeedbackBody, Identified, SearchBody, UpdateBody
 from ops.http.mem0.translation import (
     Identity,
@@ -27,8 +27,10 @@ from ops.http.mem0.translation import (
     record_of_fact,
 )
 
+START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
-def entry(**fields: Any) -> Entry:
+
+def entry(**fields: Any) -> MemoryEntry:
     given: dict[str, Any] = {
         "id": "m1",
         "agent_id": "coach",
@@ -37,7 +39,7 @@ def entry(**fields: Any) -> Entry:
         "created_at": START,
         **fields,
     }
-    return Entry.model_validate(given)
+    return MemoryEntry.model_validate(given)
 
 
 def body(**fields: Any) -> AddBody:
@@ -79,13 +81,13 @@ def test_each_message_with_a_text_is_a_memory() -> None:
 
 
 def test_the_same_text_with_other_metadata_or_in_another_run_is_a_memory_of_its_own() -> None:
-    sources = {
-        new_memories(body(user_id="lena", **more))[0].fields["source"]
-        for more in ({}, {"run_id": "r1"}, {"metadata": {"a": 1}}, {"metadata": {"a": 2}}, {"app_id": "x"})
-    }
-    assert len(sources) == 5
-    again = new_memories(body(user_id="lena", metadata={"b": 1, "a": 1}))[0].fields["source"]
-    assert again == new_memories(body(user_id="lena", metadata={"a": 1, "b": 1}))[0].fields["source"]
+    def holding(**more: Any) -> tuple[str, ...]:
+        attributes = new_memories(body(user_id="lena", **more))[0].fields["attributes"]
+        return MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="x", attributes=attributes).holding
+
+    different: list[dict[str, Any]] = [{}, {"run_id": "r1"}, {"metadata": {"a": 1}}, {"metadata": {"a": 2}}]
+    assert len({holding(**more) for more in different}) == 4
+    assert holding(metadata={"b": 1, "a": 1}) == holding(metadata={"a": 1, "b": 1})
 
 
 def test_messages_without_any_text_are_refused() -> None:
@@ -180,11 +182,8 @@ def test_a_rule_in_mem0s_form() -> None:
 
 
 def test_the_history_of_a_memory() -> None:
-    versions = [
-        Version("m1", "a", START, "ADD"),
-        Version("m2", "b", START, "UPDATE"),
-        Version("m2", "b", START, "DELETE"),
-    ]
+    lived: list[tuple[Event, str, str]] = [("ADD", "m1", "a"), ("UPDATE", "m2", "b"), ("DELETE", "m2", "b")]
+    versions = [MemoryVersion(event=event, memory_id=key, content=text, at=START) for event, key, text in lived]
     rows = history_of_entry("m1", versions, identity={"user_id": "lena"})
     assert [(row["event"], row["old_memory"], row["new_memory"], row["is_deleted"]) for row in rows] == [
         ("ADD", None, "a", False),
