@@ -25,6 +25,8 @@ from ops.http.problems import (
     problem_response,
 )
 
+__all__ = ["Authenticate", "Caller", "Callers", "CurrentCaller", "ReadAgent", "Verb", "WriteAgent", "agent_for"]
+
 if TYPE_CHECKING:
     from ops.http.context import CompanyService, ServeContext
 
