@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Query
 
 from memcore.finetune.deployment import ActiveEmbedderSnapshot
 from memcore.ledger.access.keys import Verb
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
-from memcore.models.memory import MAX_KEY_CHARS, require_agent_id
+from memcore.models.memory import MAX_KEY_CHARS
 from memcore.service.finetune import MAX_PAGE
 from memcore.service.runs import RunInfo
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
 from ops.http.operators import (
+    AdminAgent,
     AdminBody,
     Cancelled,
     Checkpoints,
@@ -23,12 +24,12 @@ from ops.http.operators import (
     PathId,
     PreflightView,
     ServingView,
-    administrator,
+    company_wide,
 )
 
 router = APIRouter(prefix="/admin/memory", tags=["admin"])
 
-_COMPANY_WIDE = [Depends(administrator)]
+_COMPANY_WIDE = [company_wide(Verb.ADMIN)]
 
 #: A page.
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
@@ -118,9 +119,8 @@ async def embedder(service: Service) -> ActiveEmbedderSnapshot:
 
 @router.delete("/agents/{agent_id}/memories/{memory_id}")
 async def delete_memory(
-    agent_id: PathId, memory_id: PathId, body: AdminBody, caller: CurrentCaller, service: Service
+    agent_id: AdminAgent, memory_id: PathId, body: AdminBody, caller: CurrentCaller, service: Service
 ) -> RunInfo:
     """Queue the removal of one memory, and return its run, which can be undone while the journal keeps it."""
-    caller.require(Verb.ADMIN, agent_id=agent_id)
-    run = await service.finetune.delete_memory_entry(require_agent_id(agent_id), memory_id, body.confirmation(caller))
+    run = await service.finetune.delete_memory_entry(agent_id, memory_id, body.confirmation(caller))
     return RunInfo.of(run)

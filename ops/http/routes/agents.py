@@ -2,22 +2,18 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS, ConsolidationInterval, MemoryCategory, MemoryLevel
 from memcore.service.agents import LessonInfo
-from ops.http.access import CurrentCaller, ReadAgent, WriteAgent, agent_for
+from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, ReasonBody
+from ops.http.operators import AdminAgent, JobAccepted, MaintainAgent, ReasonBody
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"])
-
-#: The agent of a route that changes its settings, and of one that changes its maintenance.
-AdminAgent = Annotated[str, Depends(agent_for(Verb.ADMIN))]
-MaintainAgent = Annotated[str, Depends(agent_for(Verb.MAINTAIN))]
 
 
 class AgentBody(Frozen):
@@ -70,7 +66,7 @@ async def list_agents(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> AgentPage:
     """Return the agents that the key is for, in the order of their ids."""
-    # Every verb sees who there is of its own.
+    caller.require(Verb.READ, agent_id=next(iter(sorted(caller.agents or ())), None))
     if caller.agents is None:
         found = await service.agents.list(after=after, limit=limit)
     else:

@@ -2,16 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import AwareDatetime
 
-from memcore.ledger.access.keys import Verb
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryQuery
 from memcore.service.archive import ArchivedMemory
-from ops.http.access import CurrentCaller, ReadAgent, agent_for
+from ops.http.access import CurrentCaller, ReadAgent
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, ReasonBody
+from ops.http.operators import JobAccepted, MaintainAgent, ReasonBody
 
 router = APIRouter(prefix="/v1/agents/{agent_id}/archive", tags=["archive"])
 
@@ -67,7 +66,7 @@ async def get(agent_id: ReadAgent, entry_id: EntryId, service: Service) -> Archi
 
 @router.post("/{entry_id}/restore", status_code=202)
 async def restore(
-    agent_id: Annotated[str, Depends(agent_for(Verb.MAINTAIN))],
+    agent_id: MaintainAgent,
     entry_id: EntryId,
     body: ReasonBody,
     caller: CurrentCaller,

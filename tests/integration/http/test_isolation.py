@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.http_door import ALL, Door, door
 from support.memories import new_agent
+from support.operator_paths import RUNS, is_company_wide, is_of_operators
 from support.running_stack import StackAddress
 from support.thorough import examples
 
@@ -93,7 +94,26 @@ def _filled(path: str, **names: str) -> str:
 def test_every_path_is_open_on_purpose_names_its_agent_or_has_ids_of_its_own(world: World) -> None:
     paths = {path for _, path in _operations(world.door)}
     assert len(paths) > 10
-    assert {path for path in paths if "{agent_id}" not in path} == (OPEN_PATHS & paths) | BY_ID
+    others = {path for path in paths if "{agent_id}" not in path and not is_of_operators(path)}
+    assert others == (OPEN_PATHS & paths) | BY_ID
+
+
+def test_what_is_of_a_company_is_refused_to_a_key_of_one_agent(world: World) -> None:
+    token = world.door.key(agents=[world.agents[0]])
+    asked = [(method, path) for method, path in _operations(world.door) if is_company_wide(path)]
+    assert len(asked) > 30
+    for method, path in asked:
+        answer = world.send(token, method, _filled(path), json={})
+        assert (answer.status_code, answer.json()["domain_code"]) == (403, "denied"), f"{method} {path}"
+
+
+def test_what_is_of_a_company_is_refused_to_a_key_without_the_verb(world: World) -> None:
+    token = world.door.key(verbs=(Verb.WRITE,))
+    for method, path in _operations(world.door):
+        is_run, proposes = path.startswith(RUNS), (method, path) == ("POST", "/v1/approvals")
+        if is_of_operators(path) and not is_run and not proposes:
+            answer = world.send(token, method, _filled(path), json={})
+            assert answer.status_code == 403, f"{method} {path}"
 
 
 def test_without_a_key_no_path_answers(world: World) -> None:
