@@ -17,6 +17,7 @@ MODULES = {
     "running.companies": ("companies",),
     "running.doctor": ("doctor",),
     "memory.memories": ("store", "search"),
+    "memory.changes": ("get", "list", "update", "forget", "history"),
     "maintenance.maintain": ("maintain", "end"),
     "memory.transfer": ("import", "export"),
     "memory.agents": ("agents",),

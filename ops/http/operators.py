@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Self
 
 from fastapi import Depends, Path, Query
+from pydantic import AfterValidator
 
 from memcore.finetune.preflight import PreflightCheck, PreflightResult
 from memcore.finetune.sizing import Sizes
@@ -21,8 +22,16 @@ from memcore.service.runs import found_run
 from ops.http.access import NO_KEY, Caller, CurrentCaller, agent_for
 from ops.http.context import Service
 
-#: An id in a path.
-PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
+
+def _said(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("must not be blank, and have no NUL character")
+    return value
+
+
+#: An id in a path, and a name or an id in a query.
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
+Named = Annotated[str, Query(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
 
 
 def company_wide(verb: Verb) -> Any:
@@ -37,9 +46,7 @@ def company_wide(verb: Verb) -> Any:
 def named_agent(verb: Verb) -> Callable[..., Awaitable[str | None]]:
     """Return a dependency that gives a route the agent of its query, if any, once the caller may do this with it."""
 
-    async def agent_of_query(
-        caller: CurrentCaller, agent_id: Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)] = None
-    ) -> str | None:
+    async def agent_of_query(caller: CurrentCaller, agent_id: Named | None = None) -> str | None:
         caller.require(verb, agent_id=agent_id)
         return agent_id
 

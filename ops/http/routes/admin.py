@@ -7,7 +7,6 @@ from fastapi import APIRouter, Body, Query
 from memcore.finetune.deployment import ActiveEmbedderSnapshot
 from memcore.ledger.access.keys import Verb
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
-from memcore.models.memory import MAX_KEY_CHARS
 from memcore.service.finetune import MAX_PAGE
 from memcore.service.runs import RunInfo
 from ops.http.access import CurrentCaller
@@ -21,6 +20,7 @@ from ops.http.operators import (
     DeployBody,
     FineTuneRuns,
     FineTuneRunView,
+    Named,
     PathId,
     PreflightView,
     ServingView,
@@ -49,9 +49,7 @@ async def resume(run_id: PathId, service: Service) -> FineTuneRunView:
 
 
 @router.get("/fine-tune/status", dependencies=_COMPANY_WIDE)
-async def status(
-    service: Service, run_id: Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)] = None
-) -> FineTuneStatus:
+async def status(service: Service, run_id: Named | None = None) -> FineTuneStatus:
     """Return how far a run is; without an id the active one, or idle."""
     return await service.finetune.get_fine_tune_status(run_id)
 

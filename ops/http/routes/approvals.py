@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from memcore.ledger.access.keys import Verb
@@ -12,12 +12,9 @@ from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, Me
 from memcore.service.approvals import MAX_PAGE, ApprovalDetail, ApprovalInfo
 from ops.http.access import Caller, CurrentCaller
 from ops.http.context import Service
-from ops.http.operators import ConfirmBody, company_wide
+from ops.http.operators import ConfirmBody, PathId, company_wide
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
-
-#: The approval of a path.
-ApprovalId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
 
 
 class ApprovalPage(Frozen):
@@ -81,25 +78,25 @@ async def propose(body: ProposalBody, caller: CurrentCaller, service: Service) -
 
 
 @router.get("/{approval_id}", dependencies=[company_wide(Verb.READ)])
-async def get_approval(approval_id: ApprovalId, service: Service) -> ApprovalDetail:
+async def get_approval(approval_id: PathId, service: Service) -> ApprovalDetail:
     """Return one approval: who proposed and decided, its figures, its text, and what it changes."""
     return ApprovalDetail.of(await service.approvals.get(approval_id))
 
 
 @router.post("/{approval_id}/approve", dependencies=[company_wide(Verb.APPROVE)])
-async def approve(approval_id: ApprovalId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ApprovalInfo:
+async def approve(approval_id: PathId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ApprovalInfo:
     """Approve a proposal and carry it out; 409 when somebody decided before."""
     return ApprovalInfo.of(await service.approvals.approve(approval_id, _decision(caller, body)))
 
 
 @router.post("/{approval_id}/reject", dependencies=[company_wide(Verb.APPROVE)])
-async def reject(approval_id: ApprovalId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ApprovalInfo:
+async def reject(approval_id: PathId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ApprovalInfo:
     """Reject a proposal: nothing is published; 409 when somebody decided before."""
     return ApprovalInfo.of(await service.approvals.reject(approval_id, _decision(caller, body)))
 
 
 @router.post("/{approval_id}/undo", dependencies=[company_wide(Verb.APPROVE)])
-async def undo(approval_id: ApprovalId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ApprovalInfo:
+async def undo(approval_id: PathId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ApprovalInfo:
     """Undo an approval: remove what it published, and restore what it superseded."""
     return ApprovalInfo.of(await service.approvals.undo(approval_id, _decision(caller, body)))
 

@@ -2,20 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 
 from memcore.models.base import Frozen, naming_fields
-from memcore.models.memory import MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryQuery
+from memcore.models.memory import MAX_TAGS, MemoryCategory, MemoryQuery
 from memcore.service.archive import ArchivedMemory
 from ops.http.access import CurrentCaller, ReadAgent
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, MaintainAgent, ReasonBody
+from ops.http.operators import JobAccepted, MaintainAgent, PathId, ReasonBody
 
 router = APIRouter(prefix="/v1/agents/{agent_id}/archive", tags=["archive"])
-
-#: An archival id, or the memory's own.
-EntryId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
 
 
 class ArchivePage(Frozen):
@@ -59,7 +56,7 @@ async def search(
 
 
 @router.get("/{entry_id}")
-async def get(agent_id: ReadAgent, entry_id: EntryId, service: Service) -> ArchivedMemory:
+async def get(agent_id: ReadAgent, entry_id: PathId, service: Service) -> ArchivedMemory:
     """Return one archived memory whole, even if it was restored since."""
     return await service.archive.get(agent_id, entry_id)
 
@@ -67,7 +64,7 @@ async def get(agent_id: ReadAgent, entry_id: EntryId, service: Service) -> Archi
 @router.post("/{entry_id}/restore", status_code=202)
 async def restore(
     agent_id: MaintainAgent,
-    entry_id: EntryId,
+    entry_id: PathId,
     body: ReasonBody,
     caller: CurrentCaller,
     service: Service,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field
 
 from memcore.ledger.access.keys import Verb
@@ -21,12 +21,9 @@ from memcore.models.organization import (
 from memcore.service.org import FactDetail, FoundFacts
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
-from ops.http.operators import ConfirmBody, company_wide
+from ops.http.operators import ConfirmBody, Named, PathId, company_wide
 
 router = APIRouter(prefix="/v1/org", tags=["organisation"])
-
-#: The fact of a path.
-FactId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
 
 #: Categories, a page, a time.
 Categories = Annotated[list[OrgFactCategory] | None, Query(max_length=len(OrgFactCategory))]
@@ -96,7 +93,7 @@ async def search(body: OrgMemoryQuery, service: Service) -> FoundFacts:
 
 
 @router.get("/facts/{fact_id}", dependencies=[company_wide(Verb.READ)])
-async def get_fact(fact_id: FactId, service: Service) -> FactDetail:
+async def get_fact(fact_id: PathId, service: Service) -> FactDetail:
     """Return one fact whole, also one that was retracted, with each line of its log."""
     return await service.org.get(fact_id)
 
@@ -109,7 +106,7 @@ async def write(body: FactBody, caller: CurrentCaller, service: Service) -> Writ
 
 
 @router.post("/facts/{fact_id}/retract", status_code=204, dependencies=[company_wide(Verb.ADMIN)])
-async def retract(fact_id: FactId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> None:
+async def retract(fact_id: PathId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> None:
     """Retract a fact; the log keeps it."""
     author = OrgFactAuthor(is_human=True, name=caller.name)
     await service.org.retract(fact_id, author=author, reason=body.reason)
@@ -118,7 +115,7 @@ async def retract(fact_id: FactId, body: ConfirmBody, caller: CurrentCaller, ser
 @router.get("/log", dependencies=[company_wide(Verb.READ)])
 async def log(
     service: Service,
-    fact_id: Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)] = None,
+    fact_id: Named | None = None,
     until: AwareDatetime | None = None,
     limit: Limit = 20,
 ) -> Log:

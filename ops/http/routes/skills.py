@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.learning.skill_cycles import MAX_PAGE as MOST_CYCLES
 from memcore.ledger.learning.skills import MAX_PAGE as MOST_SKILLS
 from memcore.ledger.learning.skills import SkillState
 from memcore.models.base import Frozen
-from memcore.models.memory import MAX_KEY_CHARS
 from memcore.service.skills import CycleInfo, SkillDetail, SkillInfo
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, company_wide
+from ops.http.operators import JobAccepted, PathId, company_wide
 
 router = APIRouter(prefix="/v1", tags=["skills"])
 
@@ -40,9 +39,7 @@ async def list_skills(
 
 
 @router.get("/skills/{skill_id}", dependencies=[company_wide(Verb.READ)])
-async def get_skill(
-    skill_id: Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)], service: Service
-) -> SkillDetail:
+async def get_skill(skill_id: PathId, service: Service) -> SkillDetail:
     """Return one skill whole: its text in three tiers, its origin, and what it replaced."""
     return await service.skills.get(skill_id)
 

@@ -8,15 +8,11 @@ from memcore.ledger.access.keys import Verb
 from memcore.ledger.llm_usage import UsageRow
 from memcore.ledger.organization.audit import MAX_PAGE, AuditLine
 from memcore.models.base import Frozen
-from memcore.models.memory import MAX_KEY_CHARS
 from memcore.service.usage import MAX_DAYS
 from ops.http.context import Service
-from ops.http.operators import SomeAgent, company_wide
+from ops.http.operators import Named, SomeAgent, company_wide
 
 router = APIRouter(prefix="/v1", tags=["usage"])
-
-#: A filter by a name.
-Filter = Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)]
 
 
 class Usage(Frozen):
@@ -45,8 +41,8 @@ async def usage(
 @router.get("/audit", dependencies=[company_wide(Verb.ADMIN)])
 async def audit(
     service: Service,
-    actor: Filter = None,
-    action: Filter = None,
+    actor: Named | None = None,
+    action: Named | None = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 20,
 ) -> AuditPage:
     """Return who was refused, and what people decided and changed, newest first."""

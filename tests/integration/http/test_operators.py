@@ -225,7 +225,7 @@ def test_a_fact_is_written_found_and_retracted_with_its_reason(stack: StackAddre
         assert shown["state"]["content"] == fact["content"]
         assert shown["log"][0]["author_name"] == "test"
         found = ok(await client.post("/v1/org/search", json={"context": f"when is the {word} locked?"}))["facts"]
-        assert [each["id"] for each in found] == [fact_id]
+        assert found[0]["id"] == fact_id
         assert fact_id in [each["id"] for each in ok(await client.get("/v1/org/facts"))["facts"]]
         before = datetime.now(UTC).isoformat()
         ok(await client.post(f"/v1/org/facts/{fact_id}/retract", json=SURE), 204)
