@@ -7,9 +7,9 @@ from typing import Any
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
-from memcore.memories import MemoryVersion
 from memcore.memory.async_memory import AsyncMemory
 from memcore.models.memory import MemoryEntry
+from memcore.models.memory_changes import MemoryVersion
 from ops.http.access import Caller
 from ops.http.mem0.filters import ANYTHING, UNNAMED, Comparison, Condition, Every, equal_metadata, equals, parsed
 from ops.http.mem0.models import AddBody, FeedbackBody, Identified, ListBody, SearchBody, UpdateBody

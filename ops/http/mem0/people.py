@@ -59,13 +59,13 @@ class People:
         """Draw facts from messages, and return what became of each; or that the messages wait for a model."""
         said = [{"role": each.role, "content": each.text} for each in messages if each.text]
         try:
-            answer: dict[str, Any] = await self.conversations.add(
+            answer = await self.conversations.add(
                 said, agent_id=agent_id, user_id=user_id, session_id=session_id, timeout_seconds=WAIT_SECONDS
             )
         except TimeoutError:
             message = "the messages are kept and wait for the language model"
             return {"results": [], "message": message, "status": "PENDING"}
-        return answer
+        return dict(answer)
 
     async def found(
         self, agent_id: str, query: str, *, users: Collection[str] | None, runs: Collection[str] | None
@@ -77,7 +77,10 @@ class People:
         found: list[dict[str, Any]] = []
         for name, value in named:
             # No token budget is spent: nothing of this is put into a prompt.
-            turn = await self.conversations.load_turn(agent_id, query, **{name: value}, is_first_turn=False)
+            user, run = (value, None) if name == "user_id" else (None, value)
+            turn = await self.conversations.load_turn(
+                agent_id, query, user_id=user, session_id=run, is_first_turn=False
+            )
             owner = Owner(agent_id=agent_id, subject=f"{USER if name == 'user_id' else SESSION}{value}")
             found += [
                 {**record_of_fact(owner, fact), "score": round(_NEXT**place, 6)}

@@ -72,17 +72,17 @@ router = APIRouter(route_class=Mem0Route, tags=["mem0"])
 
 async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
     people = People(
-        conversations=service.memories,
+        conversations=service.engine,
         ledger=service.ledger,
         company=service.company,
-        can_infer=service.settings.llm_url is not None,
+        can_infer=service.resources.settings.llm_url is not None,
     )
 
     async def known_agents(after: str | None) -> Sequence[str]:
         found = await asyncio.to_thread(service.ledger.agents.list, service.company, after=after, limit=_AGENTS)
         return [agent.agent_id for agent in found]
 
-    return Mem0Door(memories=service.memories, people=people, caller=caller, known_agents=known_agents)
+    return Mem0Door(memories=service.engine, people=people, caller=caller, known_agents=known_agents)
 
 
 Door = Annotated[Mem0Door, Depends(_door)]
