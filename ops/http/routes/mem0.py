@@ -27,7 +27,15 @@ from ops.http.mem0.models import (
     UpdateBody,
 )
 from ops.http.mem0.people import People
-from ops.http.problems import UNAVAILABLE, Problem, log_failure, problem_of, problem_of_validation, problem_response
+from ops.http.problems import (
+    MEDIA_TYPE,
+    UNAVAILABLE,
+    Problem,
+    log_failure,
+    problem_of,
+    problem_of_validation,
+    problem_response,
+)
 
 #: Memories of a page, where a client does not say.
 _PAGE_SIZE = 100
@@ -68,6 +76,24 @@ def _in_their_form(problem: Problem, *, headers: dict[str, str] | None = None) -
 
 
 router = APIRouter(route_class=Mem0Route, tags=["mem0"])
+
+_FORM = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("detail", "error", "field")},
+    "required": ["detail", "error"],
+}
+
+#: What every route may answer: errors in mem0's form, or, without a key, the problem of every other path.
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": "An error, as clients of mem0 read it.",
+        "content": {
+            "application/json": {"schema": _FORM},
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
+    }
+    for status in ("4XX", "5XX")
+}
 
 
 async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
