@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent
-from memcore.memories import ForgetReceipt
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS, ConsolidationInterval, MemoryCategory, MemoryLevel
+from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.agents import LessonInfo
 from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import Service
