@@ -19,6 +19,7 @@ from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.ingest import Ingestor
+from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Move
 from memcore.models import memory as models
@@ -59,7 +60,10 @@ class Memories:
     clock: Clock = utc_now
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return a memory, or the version that is in its place now; None when the agent has none."""
+        """Return a memory, or the version that is in its place now; None when the agent has none.
+
+        A night may merge a memory with others that say the same: then what it became is returned.
+        """
         found = await self._current(agent_id, memory_id)
         return None if found is None else self._unexpired(found)
 
@@ -217,24 +221,34 @@ class Memories:
         return None if expires_at is not None and expires_at <= self.clock() else record.entry
 
     async def _current(self, agent_id: str, memory_id: str) -> MemoryRecord | None:
-        """Return the version that is in the place of a memory."""
+        """Return what is in the place of a memory: its newest version, or what repeats it word for word."""
         require_agent_id(agent_id)
         met: set[str] = set()
+        is_merged = False
         while memory_id not in met and len(met) < _MAX_VERSIONS:
             met.add(memory_id)
             for record in await self.backend.get_many(agent_id, models.memory_ids([memory_id])):
-                return record
-            following = await asyncio.to_thread(self._successor, memory_id)
-            memory_id = memory_id if following is None else following
+                # A summary that leaves something out is another memory.
+                return record if record.is_lossless or not is_merged else None
+            following = await asyncio.to_thread(self._successor, agent_id, memory_id)
+            if following is None:
+                return None
+            memory_id, reason = following
+            is_merged = is_merged or reason == "consolidated"
         return None
 
-    def _successor(self, memory_id: str) -> str | None:
-        """Return the version that took a memory's place when it last went; None when it went for good."""
-        for booking_id, _ in self.ledger.journal.gone([memory_id]).values():
-            for exchange in self.ledger.lineage.exchanges([booking_id]).values():
-                if exchange.reason in {"updated", "undone"} and len(exchange.incoming) == 1:
-                    return exchange.incoming[0]
+    def _successor(self, agent_id: str, memory_id: str) -> tuple[str, EntryReason] | None:
+        """Return what took a memory's place when it last went, and why; None when it went for good."""
+        moves = self.ledger.lineage.moves(self.company, agent_id, [memory_id]).get(memory_id, ())
+        if not moves or moves[-1].kind != "removed" or moves[-1].reason not in _REPLACING:
+            return None
+        for exchange in self.ledger.lineage.exchanges([moves[-1].booking_id]).values():
+            return (exchange.incoming[0], exchange.reason) if len(exchange.incoming) == 1 else None
         return None
+
+    def _version_after(self, agent_id: str, memory_id: str) -> str | None:
+        following = self._successor(agent_id, memory_id)
+        return None if following is None or following[1] == "consolidated" else following[0]
 
     def _predecessor(self, agent_id: str, memory_id: str) -> str | None:
         moves = self.ledger.lineage.moves(self.company, agent_id, [memory_id]).get(memory_id, ())
@@ -250,10 +264,10 @@ class Memories:
         while before is not None and before not in line and len(line) < _MAX_VERSIONS:
             line = (before, *line)
             before = self._predecessor(agent_id, before)
-        after = self._successor(memory_id)
+        after = self._version_after(agent_id, memory_id)
         while after is not None and after not in line and len(line) < _MAX_VERSIONS:
             line = (*line, after)
-            after = self._successor(after)
+            after = self._version_after(agent_id, after)
         return line
 
     def _events(self, agent_id: str, line: Versions, here: Mapping[str, MemoryRecord]) -> tuple[MemoryVersion, ...]:
@@ -330,6 +344,9 @@ class Memories:
             extra[ATTRIBUTES_KEY] = dict(wanted.attributes)
         return replace(record, entry=entry, vectors=None, extra=extra)
 
+
+#: Why something else is in a memory's place.
+_REPLACING = frozenset({"updated", "undone", "consolidated"})
 
 #: Tags that say what memtend knows of a memory: an update of the tags leaves them.
 _OWN_TAGS = frozenset({"keyed", "superseded", "self_edited"})

@@ -4,6 +4,8 @@ from typing import Self
 
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
+from memcore.ledger.access.idempotency import Idempotency
+from memcore.ledger.access.keys import ApiKeys
 from memcore.ledger.agents import Agents, Ticks
 from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
@@ -76,6 +78,8 @@ class Ledger:
         self.finetune_runs = FineTuneRuns(ledger, clock=clock)
         self.checkpoints = Checkpoints(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
+        self.api_keys = ApiKeys(ledger, clock=clock)
+        self.idempotency = Idempotency(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)

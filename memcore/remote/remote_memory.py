@@ -147,7 +147,8 @@ class RemoteMemory:
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
     ) -> MemoryPage:
         """See Memory.list."""
-        return self._send(calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters))
+        call = calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters)
+        return MemoryPage(entries=(), cursor=None) if call is None else self._send(call)
 
     def namespaces(self, agent_id: str) -> tuple[str, ...]:
         """See Memory.namespaces."""
@@ -175,7 +176,9 @@ class RemoteMemory:
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """See Memory.forget."""
-        return self._send(calls.forget(agent_id, memory_ids, everything=everything, filters=filters))
+        return self._send(
+            calls.forget(agent_id, memory_ids, everything=everything, filters=filters, key=self._new_key())
+        )
 
     def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """See Memory.history."""

@@ -10,6 +10,8 @@ from memcore.operational import report_error
 #: The commands of each module. Only the requested one is imported: all together take a second.
 MODULES = {
     "running.processes": ("up", "worker", "beat"),
+    "running.serve": ("serve",),
+    "running.keys": ("keys",),
     "running.databases": ("migrate", "vectors"),
     "running.status": ("status", "pause", "resume", "config"),
     "running.companies": ("companies",),
