@@ -46,14 +46,14 @@ class CompanyService:
     """The memories of one company, with one connected backend, which opens with the first read.
 
     Attributes:
-        memories: store, search, get, change and forget; conversations.
+        engine: what engines call: search, prompts, single memories, conversations.
         client: sends every other job.
     """
 
     company: str
     settings: Settings
     policy: Policy
-    memories: AsyncMemory
+    engine: AsyncMemory
     client: AsyncMemoryClient
     ledger: Ledger
     clock: Clock
@@ -127,13 +127,13 @@ class ServeContext:
         return self.policies.of(self.ledger.companies.served(company))
 
     def _made(self, company: str, settings: Settings, policy: Policy) -> CompanyService:
-        memories = AsyncMemory.from_settings(settings, policy)
+        engine = AsyncMemory.from_settings(settings, policy)
         return CompanyService(
             company=company,
             settings=settings,
             policy=policy,
-            memories=memories,
-            client=memories.client,
+            engine=engine,
+            client=engine.client,
             ledger=self.ledger,
             clock=self.clock,
         )
@@ -144,7 +144,7 @@ class ServeContext:
             closing.callback(self.ledger.close)
             closing.push_async_callback(self.callers.close)
             for kept in self._services.values():
-                closing.push_async_callback(kept.service.memories.close)
+                closing.push_async_callback(kept.service.engine.close)
             self._services.clear()
 
 
