@@ -62,7 +62,7 @@ class Memories:
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return a memory, or the version that is in its place now; None when the agent has none.
 
-        A night may merge a memory with others that say the same: then what it became is returned.
+        A maintenance run may merge a memory with others that say the same: then what it became is returned.
         """
         found = await self._current(agent_id, memory_id)
         return None if found is None else self._unexpired(found)

@@ -31,6 +31,7 @@ from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
+    from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
@@ -100,6 +101,10 @@ class AsyncMemory(AsyncKeptMemories):
     def client(self) -> AsyncMemoryClient:
         """The client beneath, for every other job."""
         return self._client
+
+    async def backend(self) -> "MemoryBackend":
+        """Return the connected backend beneath, which ``close`` disconnects; raises as ``search``."""
+        return (await self._reader.open()).backend
 
     store = awaited(Memory.store)
     store_many = awaited(Memory.store_many)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 from memcore.models.base import Frozen
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import BoundedTime, MemoryEntry
 
 #: What became of a memory.
 Event = Literal["ADD", "UPDATE", "DELETE"]
@@ -74,5 +74,5 @@ class MemoryVersion(Frozen):
     event: Event
     memory_id: str
     content: str | None
-    at: datetime
+    at: BoundedTime
     run_id: str | None = None
