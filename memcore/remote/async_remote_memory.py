@@ -197,8 +197,9 @@ class AsyncRemoteMemory:
     async def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Raise MemoryCapabilityError: HTTP takes no reports of skills."""
-        raise not_remote("applied")
+        """See Memory.applied."""
+        call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
+        return await self._unless_lost(call, "application", agent_id)
 
     async def extract_turn(
         self,

@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from memcore.client.envelopes import Scope, checked, checked_scope, portions
 from memcore.client.results import (
+    AppliedReceipt,
     DistillReceipt,
     JobReceipt,
     JobStatus,
@@ -18,6 +19,7 @@ from memcore.client.results import (
     TurnReceipt,
 )
 from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import checked_owner
 from memcore.memory.fields import checked_categories, checked_query, named_as_given, split_fields, with_fields
 from memcore.models.base import Frozen
@@ -29,6 +31,8 @@ from memcore.remote.requests import Call, known
 
 #: Filters of a list as parameters, which are given once for each value.
 _SINGULAR = {"namespaces": "namespace", "categories": "category", "tags": "tag", "keys": "key"}
+
+_PLURAL = {parameter: name for name, parameter in _SINGULAR.items()}
 
 #: Most memories of one request, and most bytes of their JSON: half of what the server reads.
 _BATCH, _BATCH_BYTES = 256, 512 * 1024
@@ -155,6 +159,21 @@ def distill(
     )
 
 
+def applied(
+    agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None, key: str
+) -> Call[AppliedReceipt]:
+    """Return the request that reports an applied skill."""
+    if not is_uuid(skill_id):
+        raise MemoryInputError("skill_id", "must be the id under which the skill or lesson was found: a UUID")
+    return Call(
+        method="POST",
+        path=_path(agent_id, f"skills/{skill_id}/applied"),
+        body=_present({"outcome": outcome, "task_id": task_id}),
+        read=lambda given: known(AppliedReceipt, given),
+        idempotency_key=key,
+    )
+
+
 def extract_turn(agent_id: str, fields: Mapping[str, Any], *, key: str) -> Call[TurnReceipt]:
     """Return the request that sends a turn of a conversation."""
     checked_owner(agent_id, fields["user_id"], fields["session_id"])
@@ -192,7 +211,7 @@ def list_(agent_id: str, *, limit: int, cursor: str | None, filters: Mapping[str
     if attributes := params.pop("attributes", None):
         # The one filter that is no list of names.
         params["attributes"] = json.dumps(dict(attributes))
-    return Call(method="GET", path=_path(agent_id, "memories"), params=_present(params), read=_page)
+    return Call(method="GET", path=_path(agent_id, "memories"), params=_present(params), read=_page, arguments=_PLURAL)
 
 
 def namespaces(agent_id: str) -> Call[tuple[str, ...]]:

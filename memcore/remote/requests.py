@@ -8,7 +8,12 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryConnectionError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
 from memcore.remote.problems import TOO_MANY, UNAVAILABLE, error_of
 
 #: Seconds for one answer, and for a connection.
@@ -38,6 +43,7 @@ class Call(Generic[Result]):
         path: below the server's address, escaped.
         read: makes the result of the JSON of a successful answer.
         is_optional: whether an answer ``not_found`` is no error; ``read`` is then given None.
+        arguments: what the caller calls parameters that have another name in the request.
         idempotency_key: by which the server knows a request that comes again.
     """
 
@@ -47,6 +53,7 @@ class Call(Generic[Result]):
     body: Mapping[str, Any] | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     is_optional: bool = False
+    arguments: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
 
     @property
@@ -151,7 +158,15 @@ def result_of(call: Call[Result], response: httpx.Response) -> Result:
         if error.domain_code == "not_found":
             return call.read(None)
         raise error
-    raise error_of(response)
+    raise _named(error_of(response), call.arguments)
+
+
+def _named(error: MemoryError, arguments: Mapping[str, str]) -> MemoryError:
+    """Return an error that names a wrong argument as the caller does."""
+    if not isinstance(error, MemoryInputError):
+        return error
+    first, dot, rest = error.field.partition(".")
+    return MemoryInputError(f"{arguments.get(first, first)}{dot}{rest}", error.problem)
 
 
 def known(model: type[Model], given: Mapping[str, Any]) -> Model:

@@ -16,7 +16,6 @@ from pydantic import (
 )
 
 from memcore.jobs import MAX_STORE_ITEMS, MAX_TURN_CHARS
-from memcore.memories import MemoryVersion
 from memcore.models.attributes import AttributeFilter
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, ExecutionTrace
@@ -31,6 +30,7 @@ from memcore.models.memory import (
     MemoryQuery,
     MemoryScores,
 )
+from memcore.models.memory_changes import MemoryVersion
 
 #: A name or an id of the caller's.
 Name = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)]

@@ -12,11 +12,11 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.client.results import JobState, JobStatus, StoreReceipt
 from memcore.errors import MemoryNotFoundError, MemoryStoreError
 from memcore.ledger.organization.audit import done_by
-from memcore.memories import ForgetReceipt
 from memcore.memory.fields import WAIT_SECONDS, named_as_given, split_fields
 from memcore.models.attributes import MAX_ATTRIBUTE_BYTES, AttributeFilter
 from memcore.models.base import naming_fields
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
+from memcore.models.memory_changes import ForgetReceipt
 from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import CompanyService, Service, Serving
 from ops.http.idempotency import Repeated

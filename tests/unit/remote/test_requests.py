@@ -272,14 +272,14 @@ def test_no_task_fails_for_what_could_not_be_sent(trouble: httpx.Response, caplo
         assert server.memory().distill("oncall", trace("t-1")) is None
         assert server.memory().extract_turn("oncall", session_id="s", user_text="I like tea.") is None
         assert server.memory().end_conversation("oncall", session_id="s") is None
-    assert [record.getMessage() for record in caplog.records] == ["memory.remote.lost"] * 3
+        assert server.memory().applied("oncall", MEMORY_ID, "success") is None
+    assert [record.getMessage() for record in caplog.records] == ["memory.remote.lost"] * 4
     assert "tea" not in caplog.text
 
 
 CANNOT: list[Callable[[Any], Any]] = [
     lambda memory: memory.client,
     lambda memory: memory.add("I like tea.", agent_id="oncall", user_id="ada"),
-    lambda memory: memory.applied("oncall", MEMORY_ID, "success"),
     lambda memory: memory.in_mode("incognito"),
 ]
 
