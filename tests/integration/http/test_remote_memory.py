@@ -143,7 +143,7 @@ class Script:
     def search(self) -> Any:
         filters = self.filters()
         filters = {name: value for name, value in filters.items() if name not in {"keys", "session_id"}}
-        found = self.memory.search(self.agent, self.dice.choice([None, "payments queue"]), limit=20, **filters)
+        found = self.memory.search(self.agent, self.dice.choice([None, "payments queue"]), limit=1_000, **filters)
         return sorted((self.plain(each) for each in found), key=repr)
 
     def update(self) -> Any:
