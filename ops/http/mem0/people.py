@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memcore.errors import MemoryCapabilityError, MemoryNotFoundError
-from memcore.models.conversation import SESSION, USER, Fact, FactState, Owner, ProfileRule
+from memcore.models.conversation import SESSION, USER, Fact, FactState, Owner, ProfileRule, resolve_owner_id
 from ops.http.mem0.translation import history_of_fact, record_of_fact
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class People:
     Attributes:
         conversations: the company's memories.
         ledger: holds the facts.
-        can_infer: whether a language model is connected, which draws facts from what people say.
+        can_infer: whether a language model has an address and a name; it draws facts from what people say.
     """
 
     conversations: "AsyncMemory"
@@ -59,26 +59,28 @@ class People:
         """Draw facts from messages, and return what became of each; or that the messages wait for a model."""
         said = [{"role": each.role, "content": each.text} for each in messages if each.text]
         try:
-            answer: dict[str, Any] = await self.conversations.add(
+            answer = await self.conversations.add(
                 said, agent_id=agent_id, user_id=user_id, session_id=session_id, timeout_seconds=WAIT_SECONDS
             )
         except TimeoutError:
             message = "the messages are kept and wait for the language model"
             return {"results": [], "message": message, "status": "PENDING"}
-        return answer
+        return dict(answer)
 
     async def found(
         self, agent_id: str, query: str, *, users: Collection[str] | None, runs: Collection[str] | None
     ) -> list[dict[str, Any]]:
         """Return the facts that a question is about, best first; of the people that are named, else none."""
-        named = [("user_id", user) for user in sorted(users or ())]
+        named: list[tuple[str | None, str | None]] = [(user, None) for user in sorted(users or ())]
         if users is None:
-            named = [("session_id", run) for run in sorted(runs or ())]
+            named = [(None, run) for run in sorted(runs or ())]
         found: list[dict[str, Any]] = []
-        for name, value in named:
+        for user_id, session_id in named:
             # No token budget is spent: nothing of this is put into a prompt.
-            turn = await self.conversations.load_turn(agent_id, query, **{name: value}, is_first_turn=False)
-            owner = Owner(agent_id=agent_id, subject=f"{USER if name == 'user_id' else SESSION}{value}")
+            turn = await self.conversations.load_turn(
+                agent_id, query, user_id=user_id, session_id=session_id, is_first_turn=False
+            )
+            owner = Owner(agent_id=agent_id, subject=resolve_owner_id(user_id=user_id, session_id=session_id))
             found += [
                 {**record_of_fact(owner, fact), "score": round(_NEXT**place, 6)}
                 for place, fact in enumerate(turn.facts)

@@ -71,11 +71,13 @@ router = APIRouter(route_class=Mem0Route, tags=["mem0"])
 
 
 async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
+    memory = service.policy.memory
+    named = memory.conversation.model or memory.llm.model
     people = People(
         conversations=service.memories,
         ledger=service.ledger,
         company=service.company,
-        can_infer=service.settings.llm_url is not None,
+        can_infer=service.settings.llm_url is not None and named is not None,
     )
 
     async def known_agents(after: str | None) -> Sequence[str]:
