@@ -18,6 +18,7 @@ from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, MemoryKeys, Uses
+from memcore.ledger.learning.core_slots import CoreSlots
 from memcore.ledger.learning.experiences import Compressions, Experiences
 from memcore.ledger.learning.lessons import Lessons
 from memcore.ledger.learning.patterns import Patterns
@@ -63,6 +64,7 @@ class Ledger:
         self.lessons = Lessons(ledger, clock=clock)
         self.skills = Skills(ledger, clock=clock)
         self.skill_cycles = SkillCycles(ledger, clock=clock)
+        self.core_slots = CoreSlots(ledger, clock=clock)
         self.conversation = ConversationMemory(ledger, clock=clock)
         self.turns = Turns(ledger, clock=clock)
         self.sessions = Sessions(ledger, clock=clock)

@@ -35,11 +35,13 @@ from memcore.models.memory import MemoryEntry
 if TYPE_CHECKING:
     import mem0
 
+    from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.remote import AsyncRemoteMemory
 
 
 class AsyncMemory(AsyncKeptMemories):
@@ -95,10 +97,21 @@ class AsyncMemory(AsyncKeptMemories):
             open_memories=opening_memories(settings, policy),
         )
 
+    @staticmethod
+    def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "AsyncRemoteMemory":
+        """Return the memory behind `memtend serve`; see Memory.connect."""
+        from memcore.remote import AsyncRemoteMemory  # noqa: PLC0415  # see Memory.connect
+
+        return AsyncRemoteMemory.connect(url, key=key, timeout_seconds=timeout_seconds)
+
     @property
     def client(self) -> AsyncMemoryClient:
         """The client beneath, for every other job."""
         return self._client
+
+    async def backend(self) -> "MemoryBackend":
+        """Return the connected backend beneath, which ``close`` disconnects; raises as ``search``."""
+        return (await self._reader.open()).backend
 
     store = awaited(Memory.store)
     store_many = awaited(Memory.store_many)

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from memcore.conversation.entries import TurnContext
     from memcore.memory.incognito import IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.remote import RemoteMemory
 
 
 Result = TypeVar("Result")
@@ -147,6 +148,17 @@ class Memory(KeptMemories):
             open_mem0=partial(open_configured_mem0, settings),
             open_memories=opening_memories(settings, policy),
         )
+
+    @staticmethod
+    def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "RemoteMemory":
+        """Return the memory behind `memtend serve`, with the same calls; this process needs its key and nothing else.
+
+        ``timeout_seconds`` is that of one answer; nothing is connected yet. Raises MemoryInputError for what is no
+        address.
+        """
+        from memcore.remote import RemoteMemory  # noqa: PLC0415  # engines in process do without httpx
+
+        return RemoteMemory.connect(url, key=key, timeout_seconds=timeout_seconds)
 
     @property
     def client(self) -> MemoryClient:

@@ -16,6 +16,7 @@ MODULES = {
     "running.status": ("status", "pause", "resume", "config"),
     "running.companies": ("companies",),
     "running.doctor": ("doctor",),
+    "running.mcp": ("mcp",),
     "memory.memories": ("store", "search"),
     "maintenance.maintain": ("maintain", "end"),
     "memory.transfer": ("import", "export"),

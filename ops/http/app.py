@@ -13,9 +13,25 @@ from ops.http.access import OPEN_PATHS, Authenticate
 from ops.http.context import ServeContext
 from ops.http.limits import LimitBody
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
+from ops.mcp.server import mount
 
 #: The modules of ``ops.http.routes`` that are served; each has a ``router``.
-ROUTERS = ("health", "memories", "conversations", "operations", "mem0")
+ROUTERS = (
+    "health",
+    "memories",
+    "conversations",
+    "operations",
+    "agents",
+    "archive",
+    "runs",
+    "approvals",
+    "skills",
+    "org",
+    "usage",
+    "dead_letters",
+    "admin",
+    "mem0",
+)
 
 _REFERENCE = {"$ref": "#/components/schemas/Problem"}
 
@@ -53,6 +69,7 @@ def create_app(context: ServeContext) -> FastAPI:
     install_problems(app)
     for name in ROUTERS:
         app.include_router(import_module(f"ops.http.routes.{name}").router, responses=_PROBLEMS)
+    mount(app, context)
     # The last one added is the first to see a request.
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)
     app.add_middleware(Authenticate, caller_of=context.callers.of)

@@ -1,24 +1,35 @@
 """What a running ``serve`` holds: settings, ledger, keys, limits, and of each company one connected service."""
 
 import asyncio
+import threading
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from fastapi import Depends, Request
 
-from memcore.client.async_client import AsyncMemoryClient
+from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
+from memcore.company import JobDispatcher
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.errors import MemoryBackendUnsupportedError
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.work_items import WorkItem
 from memcore.memory.async_memory import AsyncMemory
+from memcore.service import MemoryService
+from memcore.service.resources import ServiceResources
 from ops.http.access import Callers, company_service
 from ops.http.limits import BURST, MAX_BODY_BYTES, RATE_PER_SECOND, RateLimiter
 from ops.http.operations import Operations
+from workers.broker import BrokerDispatcher, broker_app
+
+if TYPE_CHECKING:
+    from memcore.client.publisher import OwnCelery
 
 #: How long a company is believed to be served after the ledger was asked, in seconds.
 CHECK_SECONDS = 5.0
@@ -41,22 +52,64 @@ class ServeOptions:
     max_body_bytes: int = MAX_BODY_BYTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompanyService:
-    """The memories of one company, with one connected backend, which opens with the first read.
+class CompanyService(MemoryService):
+    """The service of one company, with one connected backend, which opens with the first read.
 
     Attributes:
-        memories: store, search, get, change and forget; conversations.
-        client: sends every other job.
+        engine: what an engine does: store, search, get, change and forget; conversations.
     """
 
-    company: str
-    settings: Settings
-    policy: Policy
-    memories: AsyncMemory
-    client: AsyncMemoryClient
-    ledger: Ledger
-    clock: Clock
+    def __init__(
+        self, settings: Settings, policy: Policy, ledger: Ledger, dispatcher: JobDispatcher, *, clock: Clock
+    ) -> None:
+        self.engine = AsyncMemory.from_settings(settings, policy)
+        # One backend and one client for both.
+        resources = ServiceResources(
+            settings,
+            policy,
+            ledger,
+            dispatcher,
+            open_backend=self._engine_backend,
+            client=self.engine.client,
+            clock=clock,
+        )
+        super().__init__(resources)
+
+    async def close(self) -> None:
+        """Send what was counted, and disconnect; a call after it connects again."""
+        await super().close()
+        await self.engine.close()
+
+    @asynccontextmanager
+    async def _engine_backend(self) -> AsyncIterator[WorkerBackend]:
+        backend = await self.engine.backend()
+        if not isinstance(backend, WorkerBackend):
+            raise MemoryBackendUnsupportedError(f"the backend {backend.backend_name} has no batch protocol")
+        # The engine's own close disconnects it.
+        yield backend
+
+
+class LazyDispatcher:
+    """Publishes jobs for ledger rows; it connects to the broker with the first one. Thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._app: OwnCelery | None = None
+        self._opening = threading.Lock()
+
+    def dispatch(self, items: Iterable[WorkItem]) -> None:
+        """Send the messages of work items. Raises MemoryConnectionError."""
+        with self._opening:
+            if self._app is None:
+                self._app = broker_app(self._settings)
+        BrokerDispatcher(self._app).dispatch(items)
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._opening:
+            app, self._app = self._app, None
+        if app is not None:
+            app.close()
 
 
 @dataclass(slots=True)
@@ -79,6 +132,7 @@ class ServeContext:
     ledger: Ledger
     callers: Callers
     operations: Operations
+    dispatcher: LazyDispatcher
     clock: Clock = utc_now
     _services: dict[str, _Kept] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -101,6 +155,7 @@ class ServeContext:
             ledger=ledger,
             callers=callers,
             operations=Operations(settings),
+            dispatcher=LazyDispatcher(settings),
             clock=clock,
         )
 
@@ -117,7 +172,7 @@ class ServeContext:
             settings, policy = await asyncio.to_thread(self._configuration, company)
             kept = self._services.get(company)
             if kept is None:
-                kept = self._services[company] = _Kept(self._made(company, settings, policy), 0.0)
+                kept = self._services[company] = _Kept(self._made(settings, policy), 0.0)
             kept.believed_until = now + CHECK_SECONDS
             return kept.service
 
@@ -126,25 +181,17 @@ class ServeContext:
             return self.settings, self.policies.policy
         return self.policies.of(self.ledger.companies.served(company))
 
-    def _made(self, company: str, settings: Settings, policy: Policy) -> CompanyService:
-        memories = AsyncMemory.from_settings(settings, policy)
-        return CompanyService(
-            company=company,
-            settings=settings,
-            policy=policy,
-            memories=memories,
-            client=memories.client,
-            ledger=self.ledger,
-            clock=self.clock,
-        )
+    def _made(self, settings: Settings, policy: Policy) -> CompanyService:
+        return CompanyService(settings, policy, self.ledger, self.dispatcher, clock=self.clock)
 
     async def close(self) -> None:
         """Close every service, and the ledger."""
         async with AsyncExitStack() as closing:
             closing.callback(self.ledger.close)
+            closing.callback(self.dispatcher.close)
             closing.push_async_callback(self.callers.close)
             for kept in self._services.values():
-                closing.push_async_callback(kept.service.memories.close)
+                closing.push_async_callback(kept.service.close)
             self._services.clear()
 
 

@@ -40,7 +40,7 @@ async def add_turn(
 
     async def act(at: datetime) -> tuple[int, BaseModel]:
         fields = body.model_dump(exclude={"at"})
-        receipt = await service.memories.extract_turn(agent_id, **fields, at=utc_or(body.at, at))
+        receipt = await service.engine.extract_turn(agent_id, **fields, at=utc_or(body.at, at))
         if receipt is None:
             raise MemoryConnectionError("the turn could not be sent")
         operation_id = serving.operations.issue(service.company, agent_id, [receipt.job_id])
@@ -56,7 +56,7 @@ async def end_session(
     """Say that a session has ended, under the user of its turns; ending it twice does nothing."""
 
     async def act(at: datetime) -> tuple[int, BaseModel]:
-        receipt = await service.memories.end_conversation(
+        receipt = await service.engine.end_conversation(
             agent_id, session_id=body.session_id, user_id=body.user_id, at=utc_or(body.at, at)
         )
         if receipt is None:
@@ -69,21 +69,21 @@ async def end_session(
 @router.post("/conversations/load")
 async def load(agent_id: ReadAgent, body: LoadBody, service: Service) -> Loaded:
     """Return what is remembered of the person that the agent talks to, before it answers."""
-    found = await service.memories.load_turn(agent_id, **body.model_dump())
+    found = await service.engine.load_turn(agent_id, **body.model_dump())
     return Loaded(messages=found.messages(), reasons=tuple(map(str, found.reasons)))
 
 
 @router.get("/conversations/status")
 async def status(agent_id: ReadAgent, service: Service, user_id: Id = None, session_id: Id = None) -> LayerCounts:
     """Return how many facts, sessions and rules the agent has of a person, and what waits."""
-    counts: LayerCounts = await service.memories.conversation_status(agent_id, user_id=user_id, session_id=session_id)
+    counts: LayerCounts = await service.engine.conversation_status(agent_id, user_id=user_id, session_id=session_id)
     return counts
 
 
 @router.put("/conversations/recall", status_code=204)
 async def set_recall(agent_id: WriteAgent, body: RecallBody, service: Service) -> None:
     """Turn on or off that the agent is shown what is remembered of a person; nothing is deleted."""
-    await service.memories.set_recall(agent_id, body.is_on, user_id=body.user_id, session_id=body.session_id)
+    await service.engine.set_recall(agent_id, body.is_on, user_id=body.user_id, session_id=body.session_id)
 
 
 @router.post("/distill", status_code=202, response_model=TraceAccepted, tags=["learning"])
@@ -93,7 +93,7 @@ async def distill(
     """Send how a task went, when it has ended; a memory, an experience and a trajectory come of it."""
 
     async def act(_at: datetime) -> tuple[int, BaseModel]:
-        receipt = await service.memories.distill(
+        receipt = await service.engine.distill(
             agent_id, body.trace, session_id=body.session_id, project_id=body.project_id
         )
         if receipt is None:

@@ -33,7 +33,7 @@ async def store(
     """Store a memory: a worker writes it within milliseconds. The same text of the same agent is written once."""
 
     async def act(_at: datetime) -> tuple[int, BaseModel]:
-        receipt = await service.memories.store(agent_id, body.content, **body.given())
+        receipt = await service.engine.store(agent_id, body.content, **body.given())
         return await _stored(receipt, agent_id, service, serving, wait=wait)
 
     return await repeated.answer(act)
@@ -48,7 +48,7 @@ async def store_many(
     requests = [_request(each.content, each.given()) for each in body.memories]
 
     async def act(_at: datetime) -> tuple[int, BaseModel]:
-        receipt = await service.memories.store_many(agent_id, requests, **scope)
+        receipt = await service.engine.store_many(agent_id, requests, **scope)
         return await _stored(receipt, agent_id, service, serving, wait=wait)
 
     return await repeated.answer(act)
@@ -58,14 +58,14 @@ async def store_many(
 async def search(agent_id: ReadAgent, body: MemoryQuery, service: Service) -> Found:
     """Return the memories that match by meaning and by words, best first; without a text the newest first."""
     given = body.model_dump(exclude={"text"}, exclude_unset=True)
-    found = await service.memories.search(agent_id, body.text, **given)
+    found = await service.engine.search(agent_id, body.text, **given)
     return Found(memories=tuple(map(MemoryView.of, found)))
 
 
 @router.post("/context")
 async def context(agent_id: ReadAgent, body: ContextBody, service: Service) -> Prepared:
     """Return the messages to put between the system prompt and the task: policies, directive, memories."""
-    messages = await service.memories.prepare(
+    messages = await service.engine.prepare(
         agent_id, body.text, token_budget=body.token_budget, categories=body.categories
     )
     return Prepared(messages=messages)
@@ -74,7 +74,7 @@ async def context(agent_id: ReadAgent, body: ContextBody, service: Service) -> P
 @router.get("/memories/{memory_id}")
 async def get(agent_id: ReadAgent, memory_id: MemoryId, service: Service) -> MemoryView:
     """Return one memory."""
-    return MemoryView.of(await known(service.memories.get(agent_id, memory_id)))
+    return MemoryView.of(await known(service.engine.get(agent_id, memory_id)))
 
 
 async def known(found: Awaitable[Any]) -> Any:
@@ -100,7 +100,7 @@ async def _stored(
     )
     if not wait:
         return 202, stored
-    _require_written(await service.memories.wait(receipt, timeout_seconds=WAIT_SECONDS))
+    _require_written(await service.engine.wait(receipt, timeout_seconds=WAIT_SECONDS))
     return 201, stored
 
 
