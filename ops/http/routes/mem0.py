@@ -1,7 +1,6 @@
 """The paths of mem0's clients and of its self-hosted server; docs/how-to/use-mem0-clients.md lists what they do."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -31,9 +30,6 @@ from ops.http.problems import UNAVAILABLE, Problem, log_failure, problem_of, pro
 
 #: Memories of a page, where a client does not say.
 _PAGE_SIZE = 100
-
-#: Agents of a page of the ledger's.
-_AGENTS = 1_000
 
 
 class Mem0Route(APIRoute):
@@ -74,17 +70,15 @@ async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
     memory = service.policy.memory
     named = memory.conversation.model or memory.llm.model
     people = People(
-        conversations=service.memories,
-        ledger=service.ledger,
-        company=service.company,
-        can_infer=service.settings.llm_url is not None and named is not None,
+        engine=service.engine,
+        conversation=service.conversation,
+        can_infer=service.resources.settings.llm_url is not None and named is not None,
     )
 
-    async def known_agents(after: str | None) -> Sequence[str]:
-        found = await asyncio.to_thread(service.ledger.agents.list, service.company, after=after, limit=_AGENTS)
-        return [agent.agent_id for agent in found]
+    async def known_agents(after: str | None) -> list[str]:
+        return [agent.agent_id for agent in await service.agents.list(after=after)]
 
-    return Mem0Door(memories=service.memories, people=people, caller=caller, known_agents=known_agents)
+    return Mem0Door(memories=service.engine, people=people, caller=caller, known_agents=known_agents)
 
 
 Door = Annotated[Mem0Door, Depends(_door)]

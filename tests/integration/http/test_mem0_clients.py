@@ -1,9 +1,14 @@
 """The unmodified Python client of mem0 against a real ``serve``: every row of docs/how-to/use-mem0-clients.md."""
 
+import json
+import os
+import shutil
+import subprocess
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +21,11 @@ from support.stub_llm_process import StubLLM, stub_llm
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.ledger import Ledger
 from memcore.memory.stock_mem0 import import_mem0
+
+pytestmark = pytest.mark.slow(because="it starts a stack with a language model, and a server")
+
+#: The npm client, in the version that was read for the paths.
+NPM_CLIENT = "mem0ai@3.3.1"
 
 #: Every verb.
 ALL = tuple(Verb)
@@ -426,7 +436,9 @@ def test_a_key_sees_and_changes_nothing_of_other_agents(
     memory_id = kept(client, "the vault's code is 4711", user_id="mara")
     other = sdk.MemoryClient(api_key=key(agents=[f"not-{agent}"]), host=server.url)
 
-    for call in (other.get, other.delete, other.history, lambda each: other.update(each, text="open")):
+    calls: list[Callable[[str], Any]] = [other.get, other.delete, other.history]
+    calls.append(lambda each: other.update(each, text="open"))
+    for call in calls:
         with refused("MemoryNotFoundError"):
             call(memory_id)
     for filters in ({"agent_id": agent}, {"OR": [{"agent_id": agent}, {"user_id": "mara"}]}):
@@ -453,7 +465,7 @@ def test_a_key_for_reading_alone_writes_nothing(
     memory_id = kept(client, "I like jazz", user_id="mara")
     reader = sdk.MemoryClient(api_key=key(agents=[agent], verbs=(Verb.READ,)), host=server.url)
     assert reader.get(memory_id)["memory"] == "I like jazz"
-    for call in (
+    calls: list[Callable[[], Any]] = [
         lambda: reader.add("x", user_id="mara", infer=False),
         lambda: reader.update(memory_id, text="x"),
         lambda: reader.delete(memory_id),
@@ -461,7 +473,8 @@ def test_a_key_for_reading_alone_writes_nothing(
         lambda: reader.delete_users(user_id="mara"),
         lambda: reader.feedback(memory_id, feedback="NEGATIVE"),
         lambda: reader.batch_delete([{"memory_id": memory_id}]),
-    ):
+    ]
+    for call in calls:
         with refused("AuthenticationError"):
             call()
     assert client.get(memory_id)["memory"] == "I like jazz"
@@ -471,22 +484,22 @@ def test_a_key_for_reading_alone_writes_nothing(
 def test_the_paths_of_mem0s_own_server(server: ServeProcess, key: Callable[..., str], agent: str) -> None:
     with httpx.Client(base_url=server.url, headers={"X-API-Key": key(agents=[agent])}, timeout=60) as http:
 
-        def json(method: str, path: str, **how: Any) -> Any:
+        def answer(method: str, path: str, **how: Any) -> Any:
             return http.request(method, path, **how).raise_for_status().json()
 
         body = {"messages": [{"role": "user", "content": "I like jazz"}], "user_id": "mara", "infer": False}
-        memory_id = json("POST", "/memories", json=body)["results"][0]["id"]
-        assert texts(json("GET", "/memories", params={"user_id": "mara"})) == {"I like jazz"}
-        assert json("GET", f"/memories/{memory_id}")["memory"] == "I like jazz"
-        json("PUT", f"/memories/{memory_id}", json={"text": "I like the blues"})
-        assert texts(json("POST", "/search", json={"query": "blues", "user_id": "mara"})) == {"I like the blues"}
-        assert [row["event"] for row in json("GET", f"/memories/{memory_id}/history")] == ["ADD", "UPDATE"]
-        assert json("GET", "/entities")["count"] == 2
-        json("DELETE", f"/memories/{memory_id}")
-        json("POST", "/memories", json=body)
-        json("DELETE", "/memories", params={"user_id": "mara"})
-        json("POST", "/memories", json=body)
-        assert json("POST", "/reset")["count"] == 1
+        memory_id = answer("POST", "/memories", json=body)["results"][0]["id"]
+        assert texts(answer("GET", "/memories", params={"user_id": "mara"})) == {"I like jazz"}
+        assert answer("GET", f"/memories/{memory_id}")["memory"] == "I like jazz"
+        answer("PUT", f"/memories/{memory_id}", json={"text": "I like the blues"})
+        assert texts(answer("POST", "/search", json={"query": "blues", "user_id": "mara"})) == {"I like the blues"}
+        assert [row["event"] for row in answer("GET", f"/memories/{memory_id}/history")] == ["ADD", "UPDATE"]
+        assert answer("GET", "/entities")["count"] == 2
+        answer("DELETE", f"/memories/{memory_id}")
+        answer("POST", "/memories", json=body)
+        answer("DELETE", "/memories", params={"user_id": "mara"})
+        answer("POST", "/memories", json=body)
+        assert answer("POST", "/reset")["count"] == 1
         assert http.delete("/memories").status_code == 400
         assert http.post("/configure", json={}).status_code == 501
         refusal = http.post("/search", content=b"{")
@@ -507,3 +520,60 @@ async def test_without_a_language_model_the_text_itself_is_kept(stack: StackAddr
         body = {"messages": [{"role": "user", "content": "I live in Lisbon"}], "user_id": "nora"}
         added = (await http.post("/v3/memories/add/", json=body)).raise_for_status().json()
     assert [(one["memory"], one["event"]) for one in added["results"]] == [("I live in Lisbon", "ADD")]
+
+
+@pytest.fixture(scope="module")
+def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the npm client of mem0, as the registry has it."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("node and npm are not installed")
+    folder = tmp_path_factory.mktemp("npm")
+    (folder / "package.json").write_text('{"private": true, "type": "module"}', encoding="utf-8")
+    argv = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=peer", NPM_CLIENT]
+    installed = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+    if installed.returncode:
+        pytest.skip(f"npm cannot install {NPM_CLIENT} here: {installed.stderr[-300:]}")
+    return folder
+
+
+@pytest.mark.timeout(400)
+def test_the_npm_client_does_the_same(
+    npm_package: Path, server: ServeProcess, key: Callable[..., str], agent: str, inferring: StackAddress
+) -> None:
+    script = shutil.copy(Path(__file__).with_name("mem0_client.mjs"), npm_package)
+    environ = {**os.environ, "MEM0_TELEMETRY": "false", "MEM0_DIR": str(npm_package)}
+    argv = ["node", str(script), server.url, key(agents=[agent])]
+    ended = subprocess.run(argv, cwd=npm_package, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr[-2_000:]
+    said = json.loads(ended.stdout)
+
+    assert said["project"] == inferring.settings.company
+    assert [(one["memory"], one["event"]) for one in said["added"]] == [
+        ("I drink green tea in the morning", "ADD"),
+        ("I like jazz", "ADD"),
+    ]
+    (best,) = said["search"]
+    assert (best["id"], best["memory"]) == (said["added"][0]["id"], "I drink green tea in the morning")
+    assert (best["userId"], best["agentId"], best["runId"]) == ("mara", agent, "r1")
+    assert best["metadata"] == {"someMood": "calm"}
+    assert said["filtered"] == ["I like jazz"]
+    assert (said["listed"]["count"], len(said["listed"]["results"])) == (2, 1)
+    assert said["record"]["memory"] == "I drink green tea in the morning"
+    assert (said["updated"]["memory"], said["updated"]["metadata"]) == ("I drink coffee", {"someMood": "awake"})
+    assert said["history"][0] == ["ADD", None, "I drink green tea in the morning"]
+    assert said["history"][-1][0::2] == ["UPDATE", "I drink coffee"]
+    assert said["feedback"]["feedback"] == "POSITIVE"
+    assert said["batch"] == ["I drink coffee", "I like opera"]
+    assert said["deleted"] == 0
+    assert (said["gone"]["name"], said["gone"]["code"]) == ("MemoryNotFoundError", "HTTP_404")
+    assert said["users"] == [["agent", agent, 1], ["user", "lena", 1]]
+    assert said["left"] == ["I like the blues"]
+    assert said["empty"] == 0
+    assert [(one["event"], one["memory"]) for one in said["drawn"]] == [("ADD", "User lives in Lisbon")]
+    assert len(said["refused"]) == 14
+    for method, refusal in said["refused"].items():
+        assert refusal is not None, method
+        assert refusal["code"] == "HTTP_501", method
+        assert "not supported" in refusal["message"], method
+    assert said["unauthorised"]["name"] == "AuthenticationError"
