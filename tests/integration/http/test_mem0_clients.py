@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -14,10 +15,13 @@ from typing import Any
 import httpx
 import pytest
 from support.http_door import door
+from support.repository import ROOT
 from support.running_stack import StackAddress, running_stack
 from support.serve_process import ServeProcess, serve_process
 from support.stub_llm_process import StubLLM, stub_llm
 
+from memcore import AsyncMemory
+from memcore.config.loader import effective_policy
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.ledger import Ledger
 from memcore.memory.stock_mem0 import import_mem0
@@ -577,3 +581,25 @@ def test_the_npm_client_does_the_same(
         assert refusal["code"] == "HTTP_501", method
         assert "not supported" in refusal["message"], method
     assert said["unauthorised"]["name"] == "AuthenticationError"
+
+
+def test_the_example_runs(server: ServeProcess, key: Callable[..., str], agent: str, tmp_path: Path) -> None:
+    environ = {**os.environ, "MEM0_API_KEY": key(agents=[agent]), "MEM0_HOST": server.url, "MEM0_DIR": str(tmp_path)}
+    argv = [sys.executable, str(ROOT / "examples" / "mem0_client.py")]
+    ended = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "I drink green tea in the morning  {'from': 'chat'}" in ended.stdout
+    assert ended.stdout.endswith("UPDATE  I drink coffee in the morning\n0 memories left\n")
+
+
+async def test_memory_mem0_opens_the_memories_that_this_server_serves(inferring: StackAddress, agent: str) -> None:
+    async with AsyncMemory.from_settings(inferring.settings, effective_policy(None)) as memory:
+        stored = await memory.put(agent, "The payment queue pages at 500", namespace="user:mara")
+        opened = await memory.mem0(agent)
+        try:
+            assert [one["id"] for one in opened.get_all(filters={"agent_id": agent})["results"]] == [stored.id]
+            added = opened.add("I like jazz", user_id="mara", infer=False)["results"][0]["id"]
+        finally:
+            opened.close()
+        found = await memory.search(agent, "jazz")
+    assert added in {entry.id for entry in found}
