@@ -21,6 +21,7 @@ ROUTERS = (
     "memories",
     "conversations",
     "operations",
+    "engines",
     "agents",
     "archive",
     "runs",
