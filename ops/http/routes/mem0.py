@@ -101,6 +101,24 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 router = APIRouter(route_class=Mem0Route, tags=["mem0"], responses=_REFUSALS)
 
+_FORM = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("detail", "error", "field")},
+    "required": ["detail", "error"],
+}
+
+#: What every route may answer: errors in mem0's form, or, without a key, the problem of every other path.
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": "An error, as clients of mem0 read it.",
+        "content": {
+            "application/json": {"schema": _FORM},
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
+    }
+    for status in ("4XX", "5XX")
+}
+
 
 async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
     memory = service.policy.memory
