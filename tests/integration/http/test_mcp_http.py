@@ -82,7 +82,7 @@ async def test_the_key_of_an_agent_gets_nothing_of_another(served: Served) -> No
     assert TEXT in text_of(await of_ada.call_tool("recall_memory", {"memory_id": memory_id}))
 
 
-@pytest.mark.slow(because="every key calls every reading tool of every agent: three hundred sessions")
+@pytest.mark.slow(because="every key calls every reading tool of every agent: sixty-four sessions")
 async def test_no_key_finds_what_it_is_not_for(served: Served) -> None:
     """Two companies with agents of the same names: what a key is shown is its company's, and its agents'."""
     agents, companies = (new_agent("a"), new_agent("b")), (served.company, "initech")
@@ -116,7 +116,7 @@ async def test_no_key_finds_what_it_is_not_for(served: Served) -> None:
                 words = set(re.findall(r"The word of (\S+) for (\S+) is", text))
                 assert words <= {(company, agent)}, (name, company, only, agent)
                 shown += len(words)
-    # Each of eight keys for an agent finds its memory by search, in the archive and by its id.
+    # Each of eight pairs of a key and an agent finds one memory by search, in the archive and by its id.
     assert shown == 8 * 3
 
 
