@@ -10,9 +10,9 @@ from memcore.ledger.learning.lessons import MAX_PAGE as MOST_LESSONS
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.skills import Applications
 from memcore.ledger.organization.audit import Confirmation
-from memcore.memories import ForgetReceipt
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import BoundedTime
+from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.memories import MemoryOperations
 from memcore.service.resources import ServiceResources
 

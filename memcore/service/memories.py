@@ -10,8 +10,9 @@ from memcore.client.envelopes import Scope
 from memcore.client.results import StoreReceipt
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
-from memcore.memories import ForgetReceipt, ListFields, Memories, MemoryPage, MemoryVersion, UpdateFields
+from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.records import Where
 from memcore.retrieval.conflicts import Conflict, conflicts
 from memcore.service.resources import ServiceResources

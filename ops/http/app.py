@@ -22,6 +22,7 @@ ROUTERS = (
     "memories",
     "conversations",
     "operations",
+    "engines",
     "agents",
     "archive",
     "runs",

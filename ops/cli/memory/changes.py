@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.memories import ListFields, UpdateFields
 from memcore.models.memory import MemoryCategory, MemoryEntry
+from memcore.models.memory_changes import ListFields, UpdateFields
 from ops.cli.memory.memories import By, Source, Tags, entry_facts, moment, short, standard_input
 from ops.cli.session import Commands, JsonCommand
 
