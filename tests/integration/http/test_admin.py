@@ -140,8 +140,8 @@ def test_a_memory_is_removed_by_a_run_that_can_be_undone(stack: StackAddress) ->
         (memory_id,) = ok(stored, 201)["memory_ids"]
         place = f"{PLACE}/agents/{agent}/memories/{memory_id}"
         refused(await client.request("DELETE", f"{place}0", json=SURE), 404, "not_found")
-        async with opened.client(opened.key(agents=[new_agent()])) as stranger:
-            refused(await stranger.request("DELETE", place, json=SURE), 403, "denied")
+        async with opened.client(opened.key(agents=[new_agent()])) as outsider:
+            refused(await outsider.request("DELETE", place, json=SURE), 403, "denied")
         async with opened.client(opened.key(agents=[agent])) as own:
             run = ok(await own.request("DELETE", place, json=SURE))
         assert (run["kind"], run["scope_id"]) == ("remove", memory_id)
