@@ -23,6 +23,7 @@ from memcore.jobs import Queue, StorePayload
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
+from ops.http.limits import MAX_BODY_BYTES
 from ops.mcp.results import BYTES_PER_TOKEN, MAX_RESULT_TOKENS
 
 WORD = {"confirm": True, "reason": "asked for by a test"}
@@ -226,6 +227,14 @@ def test_only_post_is_served(served: Served) -> None:
     headers = {"Authorization": f"Bearer {served.key()}"}
     for method in ("GET", "DELETE"):
         assert httpx.request(method, served.url(), headers=headers).status_code == 405
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_a_body_that_is_too_large_is_refused(served: Served, is_declared: bool) -> None:
+    headers = {**ACCEPT, "Content-Type": "application/json", "Authorization": f"Bearer {served.key()}"}
+    pieces = [b" " * 65_536] * (MAX_BODY_BYTES // 65_536 + 1)
+    content = b"".join(pieces) if is_declared else iter(pieces)
+    assert httpx.post(served.url(), content=content, headers=headers).status_code == 413
 
 
 def test_without_keys_a_page_of_the_web_cannot_call(stack: StackAddress) -> None:
