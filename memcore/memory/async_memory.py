@@ -1,8 +1,8 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Self, Unpack
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
@@ -18,6 +18,7 @@ from memcore.memory.conversation import (
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
 from memcore.memory.memory import Memory
 from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
+from memcore.memory.tools import OpenServices, open_services
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
+    from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.retrieval.protocol import ToolDefinition
 
 
 class AsyncMemory:
@@ -50,23 +53,26 @@ class AsyncMemory:
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
+        open_services: OpenServices | None = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
         self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy, conversation=conversation)
         self._run = client._run  # noqa: SLF001  # the threads are the client's
-        self._reader = Reader(client.blocking, open_backend, policy)
+        self._reader = Reader(client.blocking, open_backend, policy, open_services=open_services)
         self._conversation = conversation
         self._open_incognito = open_incognito
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, provider: "CompletionProvider | None" = None) -> Self:
         """Return the memory of the stack that the environment names; see Memory.from_environment."""
-        return cls.from_settings(*load_environment())
+        return cls.from_settings(*load_environment(), provider=provider)
 
     @classmethod
-    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
-        """Return the memory of the stack that the settings describe."""
+    def from_settings(
+        cls, settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
+    ) -> Self:
+        """Return the memory of the stack that the settings describe; see Memory.from_settings."""
         client = AsyncMemoryClient.from_settings(settings)
         conversation = ConversationReader.from_settings(settings, policy)
         return cls(
@@ -75,6 +81,7 @@ class AsyncMemory:
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
+            open_services=lambda: open_services(settings, policy, provider=provider),
         )
 
     @property
@@ -107,6 +114,14 @@ class AsyncMemory:
         wanted = checked_categories(categories)
         strategy = (await self._reader.open()).strategy
         return await strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
+
+    async def tools(self, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
+        return (await self._reader.open()).tools(writes=writes).definitions()
+
+    async def call_tool(
+        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+    ) -> str:
+        return await (await self._reader.open()).tools(writes=writes).call(agent_id, name, arguments)
 
     async def load_turn(
         self,

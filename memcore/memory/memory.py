@@ -34,6 +34,7 @@ from memcore.memory.fields import (
     with_fields,
 )
 from memcore.memory.reader import BackendFactory, Opened, Reader, load_environment, open_shared_backend
+from memcore.memory.tools import OpenServices, ToolCalls, open_services
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
+    from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import IncognitoMemory
     from memcore.models.execution import ChatMessage
 
@@ -56,7 +58,7 @@ class _Reading:
     calls: int = 0
 
 
-class Memory:
+class Memory(ToolCalls):
     """Store, find and prepare the memories of agents. Thread-safe; use it in a ``with`` block, or close it.
 
     ::
@@ -74,6 +76,7 @@ class Memory:
         policy: says how memories are prepared for a prompt.
         conversation: reads what is remembered of people; closed with this object. None where nobody asks for it.
         open_incognito: makes the memory of conversations that nothing holds but this process.
+        open_services: makes the ledger and the model that tools and strategies need; called with the first read.
     """
 
     def __init__(
@@ -84,8 +87,10 @@ class Memory:
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
+        open_services: OpenServices | None = None,
     ) -> None:
         self._client = client
+        self._open_services = open_services
         self._open_backend = open_backend
         self._policy = policy
         self._conversation = conversation
@@ -94,20 +99,23 @@ class Memory:
         self._changed = threading.Condition()
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, provider: "CompletionProvider | None" = None) -> Self:
         """Return the memory of the stack that the environment names, or of the one that `memtend up` started.
 
-        Settings and policy are read here, once; nothing is connected yet.
+        Settings and policy are read here, once; nothing is connected yet. A ``provider`` is the language model that
+        retrieval asks where the policy says so, within the agents' budgets; without it MEMTEND_LLM_URL names one.
 
         Raises:
             MemoryConfigError: a setting or the policy is wrong, or no stack is named and none runs; the sentence says
                 what to change.
         """
-        return cls.from_settings(*load_environment())
+        return cls.from_settings(*load_environment(), provider=provider)
 
     @classmethod
-    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
-        """Return the memory of the stack that the settings describe."""
+    def from_settings(
+        cls, settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
+    ) -> Self:
+        """Return the memory of the stack that the settings describe; ``provider`` as for ``from_environment``."""
         client = MemoryClient.from_settings(settings)
         conversation = ConversationReader.from_settings(settings, policy)
         return cls(
@@ -116,6 +124,7 @@ class Memory:
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
+            open_services=lambda: open_services(settings, policy, provider=provider),
         )
 
     @property
@@ -392,7 +401,7 @@ class Memory:
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
-                reader = Reader(self._client, self._open_backend, self._policy)
+                reader = Reader(self._client, self._open_backend, self._policy, open_services=self._open_services)
                 self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1

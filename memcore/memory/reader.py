@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
 from memcore.extras import naming_extras
+from memcore.memory.tools import EngineServices, OpenServices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.models.memory import MemoryEntry, MemoryQuery
-    from memcore.retrieval.context import ContextInjectionStrategy
+    from memcore.retrieval.strategies.factory import Strategy, StrategyParts
+    from memcore.retrieval.strategies.tools import AgentTools
     from memcore.retrieval.usage import BufferedUseRecorder
 
 #: Makes a backend that is not connected.
@@ -29,9 +31,29 @@ class Opened:
 
     loop: asyncio.AbstractEventLoop
     backend: "MemoryBackend"
-    strategy: "ContextInjectionStrategy"
+    parts: "StrategyParts"
+    strategy: "Strategy"
     recorder: "BufferedUseRecorder"
     keeps_queries: bool
+    services: EngineServices | None
+
+    def tools(self, *, writes: bool) -> "AgentTools":
+        """Return the tools of the strategy, or with ``writes`` every tool there is."""
+        from memcore.retrieval.strategies.factory import create_agent_tools, tools_of  # noqa: PLC0415  # see Reader
+
+        return create_agent_tools(self.parts) if writes else tools_of(self.strategy, self.parts)
+
+    async def close(self) -> None:
+        """Send the uses that were counted, and disconnect."""
+        try:
+            # It sends a last batch, and waits for a broker that is away.
+            await asyncio.to_thread(self.recorder.close)
+        finally:
+            try:
+                await self.backend.disconnect()
+            finally:
+                if self.services is not None:
+                    await self.services.close()
 
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
@@ -47,8 +69,16 @@ class Opened:
 class Reader:
     """Opens what reads need with the first of them, once, in one event loop."""
 
-    def __init__(self, client: MemoryClient, open_backend: BackendFactory, policy: "Policy") -> None:
+    def __init__(
+        self,
+        client: MemoryClient,
+        open_backend: BackendFactory,
+        policy: "Policy",
+        *,
+        open_services: OpenServices | None = None,
+    ) -> None:
         self._client = client
+        self._open_services = open_services
         self._open_backend = open_backend
         self._policy = policy
         self._opened: Opened | None = None
@@ -57,13 +87,8 @@ class Reader:
     async def close(self) -> None:
         """Send the uses that were counted, and disconnect; a read after it opens everything again."""
         opened, self._opened = self._opened, None
-        if opened is None:
-            return
-        try:
-            # It sends a last batch, and waits for a broker that is away.
-            await asyncio.to_thread(opened.recorder.close)
-        finally:
-            await opened.backend.disconnect()
+        if opened is not None:
+            await opened.close()
 
     async def open(self) -> Opened:
         """Return what a read needs. Raises RuntimeError in another event loop than the first."""
@@ -84,18 +109,33 @@ class Reader:
     def _assemble(self, loop: asyncio.AbstractEventLoop) -> Opened:
         with naming_extras():
             # Their libraries come with an extra that an engine which only stores does not have.
-            from memcore.retrieval.context import ContextInjectionStrategy  # noqa: PLC0415  # see above
+            from memcore.retrieval.strategies.factory import StrategyParts  # noqa: PLC0415  # see above
             from memcore.retrieval.usage import BufferedUseRecorder  # noqa: PLC0415  # see above
 
             backend = self._open_backend()
+            services = None if self._open_services is None else self._open_services()
         keeps = self._policy.memory.retrieval.record_queries
         recorder = BufferedUseRecorder(
             self._client.record_use, send_queries=self._client.record_queries if keeps else None
         )
-        strategy = ContextInjectionStrategy.from_policy(
-            self._policy, backend=backend, use_recorder=recorder, query_recorder=recorder
+        parts = StrategyParts(
+            policy=self._policy,
+            backend=backend,
+            company="default" if services is None else services.company,
+            model=None if services is None else services.model,
+            ledger=None if services is None else services.ledger,
+            use_recorder=recorder,
+            query_recorder=recorder,
         )
-        return Opened(loop=loop, backend=backend, strategy=strategy, recorder=recorder, keeps_queries=keeps)
+        return Opened(
+            loop=loop,
+            backend=backend,
+            parts=parts,
+            strategy=parts.strategy(),
+            recorder=recorder,
+            keeps_queries=keeps,
+            services=services,
+        )
 
 
 def load_environment() -> "tuple[Settings, Policy]":
