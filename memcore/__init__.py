@@ -228,7 +228,7 @@ if TYPE_CHECKING:
     from .retrieval.usage import BufferedUseRecorder as BufferedUseRecorder
     from .retrieval.usage import QueryRecorder as QueryRecorder
     from .retrieval.usage import UseRecorder as UseRecorder
-    from .service import MemoryService as MemoryService
+    from .service.service import MemoryService as MemoryService
     from .skills.report import EvolverReport as EvolverReport
     from .untrusted_text import untrusted_content_directive as untrusted_content_directive
     from .untrusted_text import wrap_untrusted as wrap_untrusted

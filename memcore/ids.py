@@ -33,6 +33,11 @@ def memory_id(
     return _derive("memory", company, agent_id, category, namespace, content, source or "", *holding)
 
 
+def version_id(*, memory_id: str, at: str, content: str) -> str:
+    """Return the id of a version that an update at a time made of a memory."""
+    return _derive("version", memory_id, at, content)
+
+
 def fact_id(
     *,
     company: str,

@@ -10,14 +10,19 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, Self
 
-from memcore.backends.protocol import BatchBackend
+from memcore.backends.deletion import Deletion
+from memcore.backends.protocol import BatchBackend, scanned
 from memcore.backends.succession import mark_superseded
 from memcore.company import CompanyContext
+from memcore.errors import MemoryStoreError
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import ConsolidationInterval, MemoryLevel, missing_id
 from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
+
+#: Looks at the versions under a key before a writer gives up; its job is tried again.
+_CHECKS = 5
 
 
 class Tombstones(Protocol):
@@ -114,7 +119,11 @@ class Ingestor:
                 self.guard.check_now(item.agent_id, item.request.metadata.tags)
         sent = {item.id: item.sent_at for item in wanted}
         records = await self._numbered([_record(item) for item in wanted])
+        before = self._pointed([item for item in wanted if item.request.key is not None])
         tombstoned = await insert_unless_tombstoned(self.backend, self.ledger.journal, records, sent=sent)
+        for item in wanted:
+            if item.id in before:
+                await self._leave_one_version(item, before[item.id])
         await self._supersede([each for each in records if each.supersedes and each.entry.id not in tombstoned])
         self._register({item.agent_id for item in wanted})
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
@@ -135,6 +144,48 @@ class Ingestor:
             if missing is not None:
                 refused[item.id] = missing
         return frozenset(skipped), refused
+
+    def _pointed(self, keyed: Sequence[StoreItem]) -> dict[str, str | None]:
+        """Let the keys lead to these versions, and return where each led before, by the id of the version."""
+        return {
+            item.id: self.ledger.keys.point(
+                self.company,
+                item.agent_id,
+                namespace=item.request.namespace,
+                key=item.request.key or "",
+                memory_id=item.id,
+                sent_at=item.sent_at,
+            )
+            for item in sorted(keyed, key=lambda item: item.sent_at)
+        }
+
+    async def _leave_one_version(self, item: StoreItem, before: str | None) -> None:
+        """Journal and remove what is in the store under the item's key beside the newest version.
+
+        Each writer does so behind its own write. So whoever writes last finds all, and a version that comes late, or
+        whose newer one came first, goes as well. Raises MemoryStoreError where other writers are always in between.
+        """
+        key, namespace = item.request.key or "", item.request.namespace
+        changes = Deletion.over(self.ledger, company=self.company)
+        for _ in range(_CHECKS):
+            newest = self.ledger.keys.of(self.company, item.agent_id, namespace=namespace, key=key)
+            if newest is None or (before is None and newest == item.id):
+                return
+            wanted = [each for each in (newest, before, item.id) if each is not None]
+            there = {each.entry.id for each in await self.backend.get_many(item.agent_id, wanted)}
+            if before == item.id or (before is not None and before not in there):
+                # A redelivery; or it was removed, an undo brought back the one before, or its writer is not as far yet.
+                where = Where(agent_id=item.agent_id, namespaces=frozenset({namespace}), keys=frozenset({key}))
+                there |= {each.entry.id async for page in scanned(self.backend, where) for each in page}
+            if newest not in there:
+                # Its writer is on its way, and does not know of this one; or it was forgotten.
+                await changes.delete_many(self.backend, item.agent_id, [item.id])
+                return
+            if there == {newest}:
+                return
+            for memory_id in sorted(there - {newest}):
+                await changes.succeed(self.backend, item.agent_id, memory_id, newest)
+        raise MemoryStoreError("other writers changed this key at the same moment; try again")
 
     async def _numbered(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return the records with their places in their sessions, from the number that each has stored on.

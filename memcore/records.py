@@ -7,11 +7,22 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from memcore.embedding.bm25 import SparseVector
+from memcore.errors import MemoryInputError
+from memcore.models.attributes import AttributeFilter, AttributeMap, no_attributes
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry, MemoryStoreRequest, within_range
+from memcore.models.memory import (
+    KEYED_TAG,
+    MAX_TAGS,
+    BoundedTime,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryStoreRequest,
+    within_range,
+)
 
 #: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
 #: there that no lesson lacks; only workers write it.
@@ -32,6 +43,9 @@ SUPERSEDES_KEY = "supersedes"
 
 #: Of a memory that was replaced: ``by`` which, and ``at`` what time that was made, in epoch seconds.
 SUCCESSION_KEY = "succession"
+
+#: The key that a caller gave a memory, and its free fields.
+CALLER_KEY, ATTRIBUTES_KEY = "key", "attributes"
 
 #: Of a memory of a session, its place among those of the session: 0, 1 and so on, as they were stored.
 SEQUENCE_KEY = "sequence"
@@ -87,6 +101,12 @@ class MemoryRecord:
         if isinstance(succession := self.extra.get(SUCCESSION_KEY), Mapping):
             by, at = succession.get("by"), _moment(succession.get("at"))
             known |= {"superseded_by": by, "superseded_at": at} if isinstance(by, str) and at is not None else {}
+        if isinstance(key := self.extra.get(CALLER_KEY), str):
+            known["key"] = key
+        if isinstance(attributes := self.extra.get(ATTRIBUTES_KEY), Mapping):
+            known["attributes"] = AttributeMap(attributes)
+        if self.lineage.session_id is not None:
+            known["session_id"] = self.lineage.session_id
         if known:
             object.__setattr__(self, "entry", self.entry.model_copy(update=known))
 
@@ -108,6 +128,11 @@ class MemoryRecord:
             extra[VALIDITY_KEY] = known
         if request.supersedes:
             extra[SUPERSEDES_KEY] = list(request.supersedes)
+        if request.attributes:
+            extra[ATTRIBUTES_KEY] = dict(request.attributes)
+        if request.key is not None:
+            extra[CALLER_KEY] = request.key
+            fields["metadata"] = keyed(request.metadata)
         entry = MemoryEntry(id=memory_id, agent_id=agent_id, created_at=created_at, **fields)
         return cls(entry=entry, lineage=lineage, extra=extra)
 
@@ -140,6 +165,15 @@ class MemoryRecord:
         except (KeyError, TypeError, ValueError):
             return None
         return None if until.tzinfo is None else max(within_range(until), self.entry.created_at)
+
+
+def keyed(metadata: MemoryMetadata) -> MemoryMetadata:
+    """Return the metadata with the tag that keeps a keyed memory as it is. Raises MemoryInputError for 64 tags."""
+    if KEYED_TAG in metadata.tags:
+        return metadata
+    if len(metadata.tags) == MAX_TAGS:
+        raise MemoryInputError("metadata.tags", f"must be at most {MAX_TAGS - 1} of a memory with a key")
+    return metadata.model_copy(update={"tags": (*metadata.tags, KEYED_TAG)})
 
 
 def _moment(seconds: object) -> datetime | None:
@@ -178,6 +212,9 @@ class Page:
 #: What a memory may have been stored in: a field of its lineage, and of a filter.
 Scope = Literal["session_id", "project_id", "task_id"]
 
+#: What the values of can be listed.
+Facet = Literal["session_id", "project_id", "task_id", "namespace"]
+
 
 class Where(Frozen):
     """A filter over one agent's memories; every condition given must hold.
@@ -191,6 +228,8 @@ class Where(Frozen):
         lessons: only lessons that memtend drew (memcore.procedural), or none of them; None for all.
         outside: stored in no session, in no project or in no task, whichever is named.
         token: carries exactly this claim mark.
+        keys: any of these keys of the caller's.
+        attributes: all of these values, each by its path.
     """
 
     agent_id: NotBlankStr
@@ -209,6 +248,8 @@ class Where(Frozen):
     lessons: bool | None = None
     outside: Scope | None = None
     token: NotBlankStr | None = None
+    keys: frozenset[NotBlankStr] | None = None
+    attributes: AttributeFilter = Field(default_factory=no_attributes)
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

@@ -36,7 +36,7 @@ from memcore.models.memory import (
     require_agent_id,
     require_ids,
 )
-from memcore.records import MemoryRecord, Page, Scope, Where
+from memcore.records import Facet, MemoryRecord, Page, Where
 
 
 @runtime_checkable
@@ -263,7 +263,7 @@ class CompositeBackend(RecordBackend):
     async def count_where(self, where: Where) -> int:
         return sum(await all_answers(self._matching(where), lambda child: child.count_where(where)))
 
-    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+    async def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
         return frozenset().union(*await all_answers(self._matching(where), lambda child: child.scopes(where, scope)))
 
     async def scan(

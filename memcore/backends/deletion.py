@@ -1,144 +1,349 @@
-"""Deletion by an engine: journaled as in a run, so that it can be explained and undone.
+"""Changes and deletions by an engine: journaled as in a run, so that they can be explained and undone.
 
-One transaction writes the memory to the journal in full and sets a tombstone; then the store deletes it; then the
-journal entry is settled. A crash before the transaction leaves the memory, a crash after it leaves an open entry: the
-next ``delete`` of the memory finishes it, and so does the agent's next run.
+The memories are marked; one transaction writes what carries the mark to the journal in full and sets tombstones; then
+the store takes the new version and deletes the old one; then the journal entry is settled. A crash before the
+transaction leaves the memory, a crash after it leaves an open entry: the same call on the memory finishes it, and so
+does the agent's next run.
 """
 
 import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 from memcore import ids
-from memcore.backends.protocol import archive_index_of
+from memcore.backends.protocol import MAX_PAGE, archive_index_of, scanned
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
-from memcore.ledger.journal import JournalEntry, Removal
+from memcore.ledger.journal import EntryReason, JournalEntry, Removal
 from memcore.ledger.runs import NewRun
-from memcore.records import Where
+from memcore.models.memory import EARLIEST
+from memcore.records import MemoryRecord, Where
 
 if TYPE_CHECKING:
     from memcore.backends.protocol import BatchBackend
     from memcore.ledger.ledger import Ledger
-    from memcore.records import MemoryRecord
 
 #: Attempts before the caller gets an error: another process deletes the memory at the same moment.
 _CHECKS = 3
 
-#: Filters exclude their end time, and the memory made at that very moment is meant.
-_MOMENT = timedelta(microseconds=1)
+#: Times that a memory is marked before the caller gets an error: each of several callers marks it for itself.
+_MARKS = 10
+
+#: Makes the next version of a stored memory; None leaves it as it is.
+Change = Callable[[MemoryRecord], MemoryRecord | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What a change left: the run that undoes it, and the version before and behind it."""
+
+    run_id: str
+    before: MemoryRecord
+    after: MemoryRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """An entry that is to be carried out, and the memories that it takes out.
+
+    What it brings in may be in the store already (``has_incoming``): written again, it could come back after somebody
+    removed it meanwhile.
+    """
+
+    booking_id: str
+    run_id: str
+    reason: EntryReason
+    outgoing: Mapping[str, MemoryRecord]
+    incoming: tuple[MemoryRecord, ...] = ()
+    is_resumed: bool = False
+    has_incoming: bool = False
 
 
 class Deletion:
-    """Deletes single memories of one company, each by a run of kind ``remove`` and origin ``engine``.
+    """Deletes and changes memories of one company, each time by a run of origin ``engine``.
 
-    Safe in any number of processes at once, beside runs of the same agent. The ledger is opened with the first delete.
+    Safe in any number of processes at once, beside runs of the same agent. The ledger is opened with the first call.
+
+    Args:
+        urls: where the ledger is; not needed where an open one is given.
+        ledger: an open ledger, which stays the caller's.
     """
 
-    def __init__(self, urls: LedgerUrls, *, company: str, clock: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        urls: LedgerUrls | None = None,
+        *,
+        company: str,
+        clock: Clock = utc_now,
+        ledger: "Ledger | None" = None,
+    ) -> None:
         self._urls = urls
         self._company = company
         self._clock = clock
-        self._ledger: Ledger | None = None
+        self._given = ledger
+        self._ledger: Ledger | None = ledger
+
+    @classmethod
+    def over(cls, ledger: "Ledger", *, company: str, clock: Clock = utc_now) -> Self:
+        """Return one that uses an open ledger, which stays the caller's."""
+        return cls(company=company, clock=clock, ledger=ledger)
 
     async def delete(self, backend: "BatchBackend", agent_id: str, memory_id: str) -> bool:
         """Delete the memory; False when this agent has none with that id.
 
         Raises MemoryStoreError while a run of the agent is removing it, and MemoryConnectionError: try again.
         """
-        for attempt in range(1, _CHECKS + 1):
-            # Before the memory is read: a later removal is seen when the entry is written.
-            known = await asyncio.to_thread(self._removals, memory_id)
-            found = await backend.get_many(agent_id, [memory_id], with_vectors=True)
-            if not found:
-                return False
-            try:
-                removal = await asyncio.to_thread(self._decided, found[0], known)
-            except MemoryStoreError:
-                if attempt == _CHECKS:
-                    raise
+        _, gone = await self.delete_many(backend, agent_id, [memory_id])
+        return bool(gone)
+
+    async def delete_many(
+        self, backend: "BatchBackend", agent_id: str, memory_ids: Sequence[str]
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Delete those of the ids that the agent has, in one run; return the run's id and what it deleted.
+
+        The id is None where there was nothing to delete. Raises as ``delete``; what was deleted before stays so, under
+        a run of its own.
+        """
+        run_id: str | None = None
+        gone: list[str] = []
+        wanted = list(dict.fromkeys(memory_ids))
+        for start in range(0, len(wanted), MAX_PAGE):
+            for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):
+                await self._execute(backend, agent_id, decided)
+                if decided.reason != "deleted":
+                    continue
+                run_id = decided.run_id
+                gone += decided.outgoing
+                await asyncio.to_thread(self._opened().runs.count, run_id, {"removed": len(gone)})
+        return run_id, tuple(gone)
+
+    async def replace(self, backend: "BatchBackend", agent_id: str, memory_id: str, change: Change) -> Changed | None:
+        """Put another version of a memory in its place; None when the agent has none with that id, or nothing changes.
+
+        ``change`` is called with the memory as it is now, again where another process changed it at the same moment.
+        Raises as ``delete``.
+        """
+        for decided in await self._decide(backend, agent_id, [memory_id], reason="updated", change=change):
+            await self._execute(backend, agent_id, decided)
+            if decided.is_resumed:
                 continue
-            await self._execute(backend, found[0], removal)
-            return True
-        raise AssertionError("unreachable")  # pragma: no cover  # the last look returns or raises
+            await asyncio.to_thread(self._opened().runs.count, decided.run_id, {"updated": 1})
+            return Changed(run_id=decided.run_id, before=decided.outgoing[memory_id], after=decided.incoming[0])
+        return None
+
+    async def succeed(self, backend: "BatchBackend", agent_id: str, memory_id: str, successor_id: str) -> bool:
+        """Take out a memory whose next version is in the store already; False where one of both is not there.
+
+        Raises as ``delete``.
+        """
+        found = await self._decide(backend, agent_id, [memory_id], reason="updated", successor_id=successor_id)
+        for decided in found:
+            await self._execute(backend, agent_id, decided)
+            await asyncio.to_thread(self._opened().runs.count, decided.run_id, {"updated": 1})
+        return bool(found)
 
     def close(self) -> None:
-        """Close the connections to the ledger; a later delete opens new ones."""
-        ledger, self._ledger = self._ledger, None
-        if ledger is not None:
+        """Close the connections to the ledger; a later call opens new ones."""
+        ledger, self._ledger = self._ledger, self._given
+        if ledger is not None and ledger is not self._given:
             ledger.close()
 
     def _opened(self) -> "Ledger":
         if self._ledger is None:
-            from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # an engine that deletes nothing needs no ledger
+            from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # an engine that changes nothing needs no ledger
 
+            if self._urls is None:
+                raise AssertionError("a deletion has a ledger or its addresses")  # pragma: no cover
             self._ledger = Ledger.open(self._urls, clock=self._clock)
         return self._ledger
 
-    def _removals(self, memory_id: str) -> tuple[Removal, ...]:
-        return self._opened().journal.removals([memory_id])
+    async def _decide(
+        self,
+        backend: "BatchBackend",
+        agent_id: str,
+        memory_ids: Sequence[str],
+        *,
+        reason: EntryReason = "deleted",
+        change: Change | None = None,
+        successor_id: str | None = None,
+        run_id: str | None = None,
+    ) -> list[_Decided]:
+        """Journal what is to go; return the entries to carry out, those that a dead process left open first."""
+        for attempt in range(1, _CHECKS + 1):
+            token = ids.new_id()
+            # Before the memories are read: a later removal is seen when the entry is written.
+            watched = () if successor_id is None else (successor_id,)
+            known = await asyncio.to_thread(self._removals, [*memory_ids, *watched])
+            where = Where(agent_id=agent_id, ids=frozenset(memory_ids))
+            if not await backend.claim(where, token):
+                return []
+            # Exactly what carries the mark: it cannot be another memory that was stored anew since.
+            marked = {
+                record.entry.id: record
+                async for page in scanned(backend, Where(agent_id=agent_id, token=token), with_vectors=True)
+                for record in page
+            }
+            if successor_id is not None:
+                successors = await backend.get_many(agent_id, [successor_id])
+                if not successors:
+                    return []
+                change = _always(successors[0])
+            try:
+                return await asyncio.to_thread(
+                    self._decided,
+                    agent_id,
+                    marked,
+                    known,
+                    reason=reason,
+                    change=change,
+                    run_id=run_id,
+                    has_successor=successor_id is not None,
+                )
+            except MemoryStoreError:
+                if attempt == _CHECKS:
+                    raise
+        raise AssertionError("unreachable")  # pragma: no cover  # the last look returns or raises
 
-    def _decided(self, record: "MemoryRecord", known: tuple[Removal, ...]) -> Removal:
-        """Return the entry that deletes the memory: one that was left open, or a new one."""
-        ledger, memory_id = self._opened(), record.entry.id
-        for removal in known:
-            if not removal.is_open:
-                continue
-            journaled = ledger.lineage.record(removal.booking_id, memory_id)
-            # A memory stored anew since has the same id, and is not the one that was removed.
-            if journaled is None or journaled.entry.created_at != record.entry.created_at:
-                continue
-            if removal.reason == "deleted":
-                return removal
-            raise MemoryStoreError(f"run {removal.run_id} is removing memory {memory_id} now; try again")
-        run = ledger.runs.note_done(
+    def _removals(self, memory_ids: Collection[str]) -> tuple[Removal, ...]:
+        return self._opened().journal.removals(memory_ids)
+
+    def _decided(
+        self,
+        agent_id: str,
+        marked: Mapping[str, MemoryRecord],
+        known: tuple[Removal, ...],
+        *,
+        reason: EntryReason,
+        change: Change | None,
+        run_id: str | None,
+        has_successor: bool,
+    ) -> list[_Decided]:
+        left_open = self._left_open(marked, known)
+        done = {memory_id for decided in left_open for memory_id in decided.outgoing}
+        outgoing = tuple(record for memory_id, record in marked.items() if memory_id not in done)
+        if not outgoing:
+            return left_open
+        incoming: tuple[MemoryRecord, ...] = ()
+        if change is not None:
+            made = change(outgoing[0])
+            if made is None:
+                return []
+            incoming = (made,)
+        ledger = self._opened()
+        run_id = run_id or self._noted(agent_id, outgoing[0].entry.id, is_change=change is not None)
+        journal_entry = JournalEntry(
+            booking_id=ids.new_id(),
+            run_id=run_id,
+            company=self._company,
+            agent_id=agent_id,
+            seq=ledger.journal.next_seq(run_id),
+            reason=reason,
+            incoming=incoming,
+            outgoing=outgoing,
+        )
+        ledger.journal.prepare(
+            journal_entry,
+            known=frozenset(each.booking_id for each in known),
+            watched=journal_entry.incoming_ids if has_successor else frozenset(),
+        )
+        mine = {record.entry.id: record for record in outgoing}
+        return [
+            *left_open,
+            _Decided(
+                booking_id=journal_entry.booking_id,
+                run_id=run_id,
+                reason=reason,
+                outgoing=mine,
+                incoming=incoming,
+                has_incoming=has_successor,
+            ),
+        ]
+
+    def _noted(self, agent_id: str, memory_id: str, *, is_change: bool) -> str:
+        run = self._opened().runs.note_done(
             NewRun(
                 run_id=ids.new_id(),
                 company=self._company,
-                agent_id=record.entry.agent_id,
-                kind="remove",
+                agent_id=agent_id,
+                kind="update" if is_change else "remove",
                 origin="engine",
                 planned_at=self._clock(),
                 scope_id=memory_id,
             )
         )
-        journal_entry = JournalEntry(
-            booking_id=ids.new_id(),
-            run_id=run.run_id,
-            company=self._company,
-            agent_id=record.entry.agent_id,
-            seq=0,
-            reason="deleted",
-            outgoing=(record,),
-        )
-        ledger.journal.prepare(journal_entry, known=frozenset(each.booking_id for each in known))
-        return Removal(
-            memory_id=memory_id, booking_id=journal_entry.booking_id, run_id=run.run_id, reason="deleted", is_open=True
-        )
+        return run.run_id
 
-    async def _execute(self, backend: "BatchBackend", record: "MemoryRecord", removal: Removal) -> None:
-        agent_id, memory_id = record.entry.agent_id, record.entry.id
-        where = Where(agent_id=agent_id, ids=frozenset({memory_id}), created_before=record.entry.created_at + _MOMENT)
-        for _ in range(_CHECKS):
+    def _left_open(self, marked: Mapping[str, MemoryRecord], known: Iterable[Removal]) -> list[_Decided]:
+        """Return the entries of dead engines on these memories; MemoryStoreError where a run is at one of them."""
+        found: dict[str, _Decided] = {}
+        for removal in known:
+            if not removal.is_open or removal.memory_id not in marked or removal.booking_id in found:
+                continue
+            journaled = self._opened().lineage.record(removal.booking_id, removal.memory_id)
+            # A memory stored anew since has the same id, and is not the one that was removed.
+            if journaled is None or journaled.entry.created_at != marked[removal.memory_id].entry.created_at:
+                continue
+            if removal.reason not in {"deleted", "updated"}:
+                raise MemoryStoreError(f"run {removal.run_id} is removing memory {removal.memory_id} now; try again")
+            for left in self._opened().journal.open_entries(removal.run_id):
+                if left.booking_id == removal.booking_id:
+                    found[left.booking_id] = _Decided(
+                        booking_id=left.booking_id,
+                        run_id=left.run_id,
+                        reason=left.reason,
+                        outgoing={record.entry.id: record for record in left.outgoing},
+                        incoming=left.incoming,
+                        is_resumed=True,
+                    )
+        return list(found.values())
+
+    async def _execute(self, backend: "BatchBackend", agent_id: str, decided: _Decided) -> None:
+        if decided.incoming and not decided.has_incoming:
+            gone = await asyncio.to_thread(self._tombstoned, [record.entry.id for record in decided.incoming])
+            # A resumed entry may be an old one: its version was removed since.
+            await backend.store_many([record for record in decided.incoming if record.entry.id not in gone])
+        left = dict(decided.outgoing)
+        for _ in range(_MARKS):
             token = ids.new_id()
+            where = Where(agent_id=agent_id, ids=frozenset(left))
             await backend.claim(where, token)
             # After the mark: a memory deleted and restored before it is seen here; one restored later has no mark.
-            if removal not in await asyncio.to_thread(self._removals, memory_id):
-                return
-            if record.lineage.summary_of and (index := archive_index_of(backend)) is not None:
-                # What the summary replaced is deleted with it, so it must not be found any more.
-                await index.unindex_archived(agent_id, summaries=[memory_id])
-            if await backend.delete_where(where.model_copy(update={"token": token})):
+            open_ids = await asyncio.to_thread(self._still_open, decided.booking_id, left)
+            found = {each.entry.id: each for each in await backend.get_many(agent_id, sorted(left))}
+            going = frozenset(
+                memory_id
+                for memory_id, record in left.items()
+                if memory_id in open_ids
+                and memory_id in found
+                and found[memory_id].entry.created_at == record.entry.created_at
+            )
+            if not open_ids or not going:
                 break
-            found = await backend.get_many(agent_id, [memory_id])
-            if all(each.entry.created_at != record.entry.created_at for each in found):
+            await self._unindex(backend, agent_id, [left[memory_id] for memory_id in sorted(going)])
+            if await backend.delete_where(where.model_copy(update={"ids": going, "token": token})) == len(going):
                 break
         else:
-            raise MemoryStoreError(f"memory {memory_id} was deleted, and is still there; try again")
-        await asyncio.to_thread(self._settle, removal)
+            raise MemoryStoreError(f"{len(left)} memories were deleted, and some are still there; try again")
+        if open_ids:
+            await asyncio.to_thread(self._opened().journal.settle, decided.booking_id)
 
-    def _settle(self, removal: Removal) -> None:
-        ledger = self._opened()
-        ledger.journal.settle(removal.booking_id)
-        ledger.runs.count(removal.run_id, {"removed": 1})
+    @staticmethod
+    async def _unindex(backend: "BatchBackend", agent_id: str, going: Iterable[MemoryRecord]) -> None:
+        # What the summary replaced is deleted with it, so it must not be found any more.
+        summaries = [record.entry.id for record in going if record.lineage.summary_of]
+        if summaries and (index := archive_index_of(backend)) is not None:
+            await index.unindex_archived(agent_id, summaries=summaries)
+
+    def _tombstoned(self, memory_ids: Iterable[str]) -> frozenset[str]:
+        return self._opened().journal.tombstoned(dict.fromkeys(memory_ids, EARLIEST))
+
+    def _still_open(self, booking_id: str, memory_ids: Collection[str]) -> frozenset[str]:
+        return frozenset(
+            each.memory_id for each in self._removals(memory_ids) if each.booking_id == booking_id and each.is_open
+        )
+
+
+def _always(record: MemoryRecord) -> Change:
+    return lambda _old: record

@@ -15,6 +15,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryStoreError
 from memcore.ledger.organization.shared_log import SharedEntry, SharedKind
+from memcore.models.attributes import has_attributes
 from memcore.models.memory import (
     Excluded,
     MemoryCategory,
@@ -27,7 +28,7 @@ from memcore.models.memory import (
     require_agent_id,
     require_ids,
 )
-from memcore.records import SUCCESSION_KEY, ArchivedCopy, MemoryRecord, Page, Scope, Where
+from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, Where
 
 
 def is_expired(entry: MemoryEntry, now: datetime) -> bool:
@@ -54,6 +55,8 @@ def is_match(where: Where, record: MemoryRecord, mark: str | None) -> bool:
         and (where.outside is None or getattr(lineage, where.outside) is None)
         and where.lessons in {None, record.is_lesson}
         and where.token in {None, mark}
+        and (where.keys is None or entry.key in where.keys)
+        and has_attributes(entry.attributes, where.attributes)
     )
 
 
@@ -68,6 +71,7 @@ def is_hit(query: MemoryQuery, entry: MemoryEntry, now: datetime) -> bool:
         and (query.since is None or entry.created_at >= query.since)
         and (query.until is None or entry.created_at < query.until)
         and (query.as_of is None or entry.holds_at(query.as_of))
+        and has_attributes(entry.attributes, query.attributes)
     )
 
 
@@ -271,10 +275,12 @@ class InMemoryBackend(RecordBackend):
         with self._lock:
             return len(self._matches(where))
 
-    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+    async def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
         with self._lock:
-            found = {getattr(record.lineage, scope) for record in self._matches(where)}
-        return frozenset(found - {None})
+            matches = self._matches(where)
+        if scope == "namespace":
+            return frozenset(record.entry.namespace for record in matches)
+        return frozenset({getattr(record.lineage, scope) for record in matches} - {None})
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False

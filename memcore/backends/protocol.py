@@ -19,7 +19,7 @@ from memcore.models.memory import (
     MemoryStoreRequest,
 )
 from memcore.models.organization import OrgFact
-from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
+from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,8 +157,8 @@ class BatchBackend(Protocol):
         """Return the exact number of matches. Raises MemoryRetrievalError."""
         ...
 
-    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
-        """Return every session, project or task that a match was stored in. Raises MemoryRetrievalError."""
+    async def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
+        """Return every session, project, task or namespace that a match was stored in. Raises MemoryRetrievalError."""
         ...
 
     async def scan(

@@ -148,6 +148,8 @@ def build_payload(
             sent_at=sent_at,
             **ends_with,
         )
+    # A version of a keyed memory is one by its time, too: a value that comes back is no redelivery of the first.
+    version = () if request.key is None else (f"sent {sent_at.timestamp()!r}",)
     # From the checked fields: " ada" and "ada" are one agent, and must not have two ids for one text.
     memory_id = ids.memory_id(
         company=company,
@@ -156,7 +158,7 @@ def build_payload(
         namespace=request.namespace,
         content=request.content,
         source=request.metadata.source,
-        holding=request.holding,
+        holding=(*request.holding, *version),
     )
     return item.model_copy(update={"id": memory_id})
 

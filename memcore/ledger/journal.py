@@ -1,7 +1,7 @@
 """The journal: every run's decisions with their memories in full, written before the store changes.
 
-Beside the entries lie the tombstones, by which late redeliveries of removed memories are skipped, the holds, and how
-often agents were shown a memory.
+Beside the entries lie the tombstones, by which late redeliveries of removed memories are skipped, the holds, the
+keys of callers, and how often agents were shown a memory.
 """
 
 from collections import Counter
@@ -29,12 +29,31 @@ from memcore.ledger.database import (
     rows_with,
 )
 from memcore.ledger.rows import RecordRow, decoded, encoded
-from memcore.ledger.tables import KEPT, OPEN, booking_records, bookings, holds, memory_use, tombstones, use_batches
+from memcore.ledger.tables import (
+    KEPT,
+    OPEN,
+    booking_records,
+    bookings,
+    holds,
+    memory_keys,
+    memory_use,
+    tombstones,
+    use_batches,
+)
 from memcore.models.archival import ArchivalMode
 from memcore.records import MemoryRecord
 
 EntryReason = Literal[
-    "retention", "expired", "consolidated", "enforced", "ended", "pruned", "restored", "deleted", "undone"
+    "retention",
+    "expired",
+    "consolidated",
+    "enforced",
+    "ended",
+    "pruned",
+    "restored",
+    "deleted",
+    "updated",
+    "undone",
 ]
 EntryState = Literal["prepared", "done"]
 IncomingKind = Literal["created", "restored"]
@@ -249,7 +268,7 @@ class Journal(Repository):
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
         """Return those of the ids that a later entry moved again, of any run but those named.
 
-        A deletion or a merge that was undone does not count, nor does its undo: what it took is as it was before.
+        A deletion, a change or a merge that was undone does not count, nor does its undo: what it took is as it was.
         """
         at = select(bookings.c.prepared_at).where(bookings.c.booking_id == booking_id).scalar_subquery()
         query = (
@@ -327,6 +346,10 @@ def _row_of(connection: Connection, booking_id: str) -> RowMapping:
     return connection.execute(select(bookings).where(bookings.c.booking_id == booking_id)).mappings().one()
 
 
+#: What leaves a memory as it was before once it is undone.
+_REPEATABLE = frozenset({"deleted", "updated", "consolidated"})
+
+
 def _remaining_moves(newest_first: Sequence[RowMapping]) -> list[RowMapping]:
     """Return a memory's moves without deletions and merges that were undone, and without those undos."""
     by_id = {row["booking_id"]: row for row in newest_first}
@@ -335,7 +358,11 @@ def _remaining_moves(newest_first: Sequence[RowMapping]) -> list[RowMapping]:
         first = row
         while first["reverses"] in by_id:
             first = by_id[first["reverses"]]
-        if first is not row and first["reason"] in {"deleted", "consolidated"} and row["booking_id"] not in cancelled:
+        if (
+            first is not row
+            and first["reason"] in {"deleted", "updated", "consolidated"}
+            and row["booking_id"] not in cancelled
+        ):
             cancelled |= {row["booking_id"], row["reverses"]}
     return [row for row in newest_first if row["booking_id"] not in cancelled]
 
@@ -443,6 +470,36 @@ def tombstoned(connection: Connection, sent: Mapping[str, datetime]) -> frozense
     """Return those of the ids that were removed at or after the time they were sent."""
     rows = rows_with(connection, select(tombstones), tombstones.c.memory_id, sent)
     return frozenset(row["memory_id"] for row in rows if row["buried_at"] >= sent[row["memory_id"]])
+
+
+class MemoryKeys(Repository):
+    """The table of keys: which memory is the newest version of each.
+
+    Two writers of one key agree by it; that the store has the memory, the caller makes sure.
+    """
+
+    def point(
+        self, company: str, agent_id: str, *, namespace: str, key: str, memory_id: str, sent_at: datetime
+    ) -> str | None:
+        """Let a key lead to this version unless it leads to one that was sent later; return where it led before."""
+        name = {"company": company, "agent_id": agent_id, "namespace": namespace, "memory_key": key}
+        with self._database.write() as connection:
+            known = select(memory_keys.c.memory_id).where(equals(memory_keys, **name)).with_for_update()
+            before: str | None = connection.execute(known).scalar_one_or_none()
+            insert = insert_for(connection, memory_keys)
+            newer = insert.on_conflict_do_update(
+                index_elements=list(memory_keys.primary_key),
+                set_={"memory_id": insert.excluded.memory_id, "sent_at": insert.excluded.sent_at},
+                where=insert.excluded.sent_at >= memory_keys.c.sent_at,
+            )
+            connection.execute(newer, [{**name, "memory_id": memory_id, "sent_at": sent_at}])
+        return before
+
+    def of(self, company: str, agent_id: str, *, namespace: str, key: str) -> str | None:
+        """Return the newest version of a keyed memory; it may have been removed since."""
+        mine = equals(memory_keys, company=company, agent_id=agent_id, namespace=namespace, memory_key=key)
+        found: str | None = self._database.value(select(memory_keys.c.memory_id).where(mine))
+        return found
 
 
 #: How long a batch is remembered as counted: far longer than a broker goes on bringing a message back.

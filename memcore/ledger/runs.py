@@ -30,16 +30,16 @@ from memcore.ledger.work_items import (
 from memcore.models.base import NotBlankStr, ValidatedModel
 from memcore.models.memory import BoundedTime, Key, StoredKey
 
-RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove"]
+RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove", "update"]
 EndKind = Literal["end_session", "end_project", "end_task"]
 
 #: The kinds that end something.
 END_KINDS: tuple[EndKind, ...] = ("end_session", "end_project", "end_task")
 
 #: The kinds that are requested once, for one thing: they wait for as long as another run is under way.
-SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore", "remove")
+SCOPED_KINDS: tuple[RunKind, ...] = (*END_KINDS, "restore", "remove", "update")
 
-#: Who asked for a run: the schedule, a person, or an engine that deleted a memory.
+#: Who asked for a run: the schedule, a person, or an engine that deleted or changed a memory.
 RunOrigin = Literal["scheduled", "manual", "engine"]
 
 
@@ -176,6 +176,8 @@ _FIRST_STEPS = {
     "undo": RunStep.UNDO,
     "restore": RunStep.RESTORE,
     "remove": RunStep.REMOVE,
+    # No worker carries it out.
+    "update": RunStep.FINISHED,
 }
 
 
@@ -189,7 +191,9 @@ def add_runs(connection: Connection, new: Iterable[NewRun], *, now: datetime, **
         fields, name = run.model_dump(), WorkKey(run.company, MaintenancePayload.task, run.run_id)
         step = _FIRST_STEPS.get(run.kind, RunStep.END).value
         rows[run.run_id] = {**fields, "step": step, "counts": {}, "created_at": now}
-        row = new_item(name, MaintenancePayload(**fields), now=now, agent_id=run.agent_id, lock=f"agent:{run.agent_id}")
+        # A change is done by the engine that asks for it: no worker gets a job of that kind.
+        sent = MaintenancePayload(**{**fields, "kind": "remove" if run.kind == "update" else run.kind})
+        row = new_item(name, sent, now=now, agent_id=run.agent_id, lock=f"agent:{run.agent_id}")
         items[run.run_id] = row | item
     added = add_items(connection, items.values())
     add_new(connection, runs, [rows[run_id] for run_id in sorted(added)])

@@ -531,6 +531,15 @@ tombstones = Table(
     Column("buried_at", UtcDateTime, nullable=False),
 )
 
+#: The newest version of each keyed memory, by the time that it was sent.
+memory_keys = Table(
+    "memory_keys",
+    journal_metadata,
+    *_key("company", "agent_id", "namespace", "memory_key"),
+    Column("memory_id", String, nullable=False),
+    Column("sent_at", UtcDateTime, nullable=False),
+)
+
 holds = Table(
     "holds", journal_metadata, *_key("company", "agent_id", "memory_id"), Column("until", UtcDateTime, nullable=False)
 )

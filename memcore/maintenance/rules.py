@@ -296,6 +296,9 @@ class AgentSnapshot:
         expires_at = record.entry.expires_at
         if (expires_at is not None and expires_at <= self.now) or self.ended_scopes.takes(record):
             return False
+        if record.entry.attributes and self.policy.strategy != ConsolidationStrategyType.DEDUPE:
+            # Somebody filters by them, and a summary has none.
+            return False
         return self.terms.level is not MemoryLevel.SESSION or record.lineage.session_id is None
 
 

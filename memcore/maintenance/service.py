@@ -204,6 +204,8 @@ class MaintenanceService:
                 left = await apply_restore(store, self.ledger)
             case "remove":
                 left = await apply_removal(store, self.ledger.journal)
+            case "update":
+                left = "an engine has carried it out"
             case kind:
                 await apply_end(store, kind)
         return None if left is None else self._leave(run, attempt.token, left)
@@ -488,6 +490,7 @@ _COUNTS: dict[str, dict[str, tuple[EntryReason, str]]] = {
     "undo": {"restored": ("undone", "restored"), "removed": ("undone", "removed")},
     "restore": {"restored": ("restored", "restored")},
     "remove": {"removed": ("deleted", "removed")},
+    "update": {"updated": ("updated", "removed")},
 }
 
 _END_COUNTS: dict[str, tuple[EntryReason, str]] = {"ended": ("ended", "removed")}

@@ -16,23 +16,34 @@ from memcore.memory.conversation import (
     required,
 )
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
+from memcore.memory.kept import AsyncKeptMemories
 from memcore.memory.memory import Memory
-from memcore.memory.reader import BackendFactory, Reader, load_environment, open_shared_backend
-from memcore.memory.tools import OpenServices, open_services
+from memcore.memory.reader import (
+    BackendFactory,
+    Opened,
+    OpenMemories,
+    Reader,
+    load_environment,
+    open_shared_backend,
+    opening_memories,
+)
+from memcore.memory.tools import OpenModel, opening_model
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
+    from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.remote import AsyncRemoteMemory
     from memcore.retrieval.protocol import ToolDefinition
 
 
-class AsyncMemory:
+class AsyncMemory(AsyncKeptMemories):
     """Store, find and prepare the memories of agents from coroutines; every method does what Memory's does.
 
     ::
@@ -53,13 +64,14 @@ class AsyncMemory:
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
-        open_services: OpenServices | None = None,
+        open_memories: "OpenMemories | None" = None,
+        open_model: OpenModel | None = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
         self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy, conversation=conversation)
         self._run = client._run  # noqa: SLF001  # the threads are the client's
-        self._reader = Reader(client.blocking, open_backend, policy, open_services=open_services)
+        self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories, open_model=open_model)
         self._conversation = conversation
         self._open_incognito = open_incognito
 
@@ -81,13 +93,25 @@ class AsyncMemory:
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
-            open_services=lambda: open_services(settings, policy, provider=provider),
+            open_memories=opening_memories(settings, policy),
+            open_model=opening_model(settings, policy, provider=provider),
         )
+
+    @staticmethod
+    def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "AsyncRemoteMemory":
+        """Return the memory behind `memtend serve`; see Memory.connect."""
+        from memcore.remote import AsyncRemoteMemory  # noqa: PLC0415  # see Memory.connect
+
+        return AsyncRemoteMemory.connect(url, key=key, timeout_seconds=timeout_seconds)
 
     @property
     def client(self) -> AsyncMemoryClient:
         """The client beneath, for every other job."""
         return self._client
+
+    async def backend(self) -> "MemoryBackend":
+        """Return the connected backend beneath, which ``close`` disconnects; raises as ``search``."""
+        return (await self._reader.open()).backend
 
     store = awaited(Memory.store)
     store_many = awaited(Memory.store_many)
@@ -104,9 +128,6 @@ class AsyncMemory:
     ) -> tuple[MemoryEntry, ...]:
         query = checked_query(text, filters)
         return await (await self._reader.open()).search(agent_id, query)
-
-    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        return await (await self._reader.open()).backend.get(agent_id, memory_id)
 
     async def prepare(
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
@@ -156,6 +177,9 @@ class AsyncMemory:
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)
         return tuple([status async for status in ended])
+
+    async def _open(self) -> Opened:
+        return await self._reader.open()
 
     async def close(self) -> None:
         """Send what was counted and close the connections, once no call is running; a call after it opens them."""

@@ -38,6 +38,8 @@ class StoreFields(TypedDict, total=False):
         session_id: the session it was made in; agents of level session need it.
         project_id: the project it was made in; agents of level project need it.
         task_id: the task it was made in; working memories end with it.
+        key: your own name for it in its namespace; stored again under it, a memory is a new version.
+        attributes: your own fields, any JSON of at most 8 KiB.
     """
 
     category: str
@@ -52,6 +54,8 @@ class StoreFields(TypedDict, total=False):
     session_id: str | None
     project_id: str | None
     task_id: str | None
+    key: str | None
+    attributes: Mapping[str, Any]
 
 
 class SearchFields(TypedDict, total=False):
@@ -67,6 +71,7 @@ class SearchFields(TypedDict, total=False):
         min_relevance: least relevance score, 0 to 1.
         min_scores: least ``semantic``, ``keyword`` and ``final`` scores.
         min_evidence: least evidence of the best memory, 0 to 1; 0 finds the nearest whatever it says.
+        attributes: values that attributes must have, each by its path, as in ``origin.channel``.
         limit: most memories, 1 to 1000; 10 when left out.
     """
 
@@ -79,6 +84,7 @@ class SearchFields(TypedDict, total=False):
     min_relevance: float
     min_scores: Mapping[str, float] | None
     min_evidence: float | None
+    attributes: Mapping[str, Any]
     limit: int
 
 

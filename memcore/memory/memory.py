@@ -8,8 +8,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
-from memcore.client.results import AppliedReceipt, DistillReceipt, JobReceipt, JobStatus, StoreReceipt, TurnReceipt
-from memcore.errors import MemoryConfigError
+from memcore.client.results import (
+    AppliedReceipt,
+    DistillReceipt,
+    JobReceipt,
+    JobState,
+    JobStatus,
+    StoreReceipt,
+    TurnReceipt,
+)
+from memcore.errors import MemoryConfigError, MemoryStoreError
 from memcore.event_loop import LoopThread
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import (
@@ -33,8 +41,17 @@ from memcore.memory.fields import (
     split_fields,
     with_fields,
 )
-from memcore.memory.reader import BackendFactory, Opened, Reader, load_environment, open_shared_backend
-from memcore.memory.tools import OpenServices, ToolCalls, open_services
+from memcore.memory.kept import KeptMemories
+from memcore.memory.reader import (
+    BackendFactory,
+    Opened,
+    OpenMemories,
+    Reader,
+    load_environment,
+    open_shared_backend,
+    opening_memories,
+)
+from memcore.memory.tools import OpenModel, ToolCalls, opening_model
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
@@ -46,6 +63,7 @@ if TYPE_CHECKING:
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.remote import RemoteMemory
 
 
 Result = TypeVar("Result")
@@ -58,7 +76,7 @@ class _Reading:
     calls: int = 0
 
 
-class Memory(ToolCalls):
+class Memory(KeptMemories, ToolCalls):
     """Store, find and prepare the memories of agents. Thread-safe; use it in a ``with`` block, or close it.
 
     ::
@@ -76,7 +94,8 @@ class Memory(ToolCalls):
         policy: says how memories are prepared for a prompt.
         conversation: reads what is remembered of people; closed with this object. None where nobody asks for it.
         open_incognito: makes the memory of conversations that nothing holds but this process.
-        open_services: makes the ledger and the model that tools and strategies need; called with the first read.
+        open_memories: opens what lists, changes and forgets single memories. None where nobody asks for it.
+        open_model: makes the language model that retrieval asks where the policy says so, on the account of a ledger.
     """
 
     def __init__(
@@ -87,11 +106,13 @@ class Memory(ToolCalls):
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
-        open_services: OpenServices | None = None,
+        open_memories: "OpenMemories | None" = None,
+        open_model: OpenModel | None = None,
     ) -> None:
         self._client = client
-        self._open_services = open_services
         self._open_backend = open_backend
+        self._open_memories = open_memories
+        self._open_model = open_model
         self._policy = policy
         self._conversation = conversation
         self._open_incognito = open_incognito
@@ -124,16 +145,28 @@ class Memory(ToolCalls):
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
-            open_services=lambda: open_services(settings, policy, provider=provider),
+            open_memories=opening_memories(settings, policy),
+            open_model=opening_model(settings, policy, provider=provider),
         )
+
+    @staticmethod
+    def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "RemoteMemory":
+        """Return the memory behind `memtend serve`, with the same calls; this process needs its key and nothing else.
+
+        ``timeout_seconds`` is that of one answer; nothing is connected yet. Raises MemoryInputError for what is no
+        address.
+        """
+        from memcore.remote import RemoteMemory  # noqa: PLC0415  # engines in process do without httpx
+
+        return RemoteMemory.connect(url, key=key, timeout_seconds=timeout_seconds)
 
     @property
     def client(self) -> MemoryClient:
         """The client beneath, for every other job: maintain_now, undo, end_session, record_experience, status, ..."""
         return self._client
 
-    def store(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> StoreReceipt:
-        """Send one memory to the workers, and return once the broker holds it; ``wait`` for it to read it at once.
+    def store(self, agent_id: str, content: str, *, wait: bool = False, **fields: Unpack[StoreFields]) -> StoreReceipt:
+        """Send one memory to the workers, and return once the broker holds it; with ``wait`` once it can be found.
 
         The text, up to 64 KiB, is kept exactly as given; the same text of the same agent again writes nothing twice.
 
@@ -142,15 +175,20 @@ class Memory(ToolCalls):
             MemoryConnectionError: the broker cannot be reached; store it again.
             MemoryQueueFullError: the queue holds as much as it may; nothing was sent.
             MemoryDiskFullError: the broker's disk has too little room; nothing was sent.
+            MemoryStoreError, TimeoutError: with ``wait``, no worker wrote it, or none within 30 seconds; a job that is
+                late is done still.
         """
         request, scope = split_fields(fields)
         with named_as_given():
-            return self._client.store(agent_id, {**request, "content": content}, scope=scope)
+            receipt = self._client.store(agent_id, {**request, "content": content}, scope=scope)
+        return self._awaited(receipt) if wait else receipt
 
     def store_many(
         self,
         agent_id: str,
         memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]],
+        *,
+        wait: bool = False,
         **fields: Unpack[StoreFields],
     ) -> StoreReceipt:
         """Send many memories of one agent in few jobs; all are checked before the first is sent.
@@ -165,7 +203,8 @@ class Memory(ToolCalls):
         """
         request, scope = split_fields(fields)
         with named_as_given():
-            return self._client.store_many(agent_id, with_fields(memories, request), scope=scope)
+            receipt = self._client.store_many(agent_id, with_fields(memories, request), scope=scope)
+        return self._awaited(receipt) if wait else receipt
 
     def search(
         self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
@@ -180,10 +219,6 @@ class Memory(ToolCalls):
         """
         query = checked_query(text, filters)
         return self._read(lambda opened: opened.search(agent_id, query))
-
-    def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return one memory, None when the agent has none with this id; raises as ``search``."""
-        return self._read(lambda opened: opened.backend.get(agent_id, memory_id))
 
     def prepare(
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
@@ -371,6 +406,12 @@ class Memory(ToolCalls):
         """
         return tuple(self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds))
 
+    def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
+        for status in self.wait(receipt):
+            if status.state is not JobState.DONE:
+                raise MemoryStoreError(f"job {status.job_id} wrote nothing: {status.reason}")
+        return receipt
+
     def close(self) -> None:
         """Wait for reads that are running, send what was counted, close the connections; a call opens them again."""
         with self._changed:
@@ -401,7 +442,13 @@ class Memory(ToolCalls):
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
-                reader = Reader(self._client, self._open_backend, self._policy, open_services=self._open_services)
+                reader = Reader(
+                    self._client,
+                    self._open_backend,
+                    self._policy,
+                    open_memories=self._open_memories,
+                    open_model=self._open_model,
+                )
                 self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1

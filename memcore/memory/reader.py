@@ -2,13 +2,15 @@
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
+from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
-from memcore.memory.tools import EngineServices, OpenServices
+from memcore.memory.tools import OpenModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.llm.accounting import AccountedModel
+    from memcore.memories import Memories
     from memcore.models.memory import MemoryEntry, MemoryQuery
     from memcore.retrieval.strategies.factory import Strategy, StrategyParts
     from memcore.retrieval.strategies.tools import AgentTools
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Makes a backend that is not connected.
 BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
+
+#: Makes what changes the memories of a backend, with a ledger of its own.
+OpenMemories: TypeAlias = "Callable[[MemoryBackend], Memories]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +42,15 @@ class Opened:
     strategy: "Strategy"
     recorder: "BufferedUseRecorder"
     keeps_queries: bool
-    services: EngineServices | None
+    memories: "Memories | None" = None
+    model: "AccountedModel | None" = None
+
+    @property
+    def kept(self) -> "Memories":
+        """What reads and changes single memories; MemoryConfigError for a memory that was made without settings."""
+        if self.memories is None:
+            raise MemoryConfigError("memory: this one was made without settings: make it with from_settings")
+        return self.memories
 
     def tools(self, *, writes: bool) -> "AgentTools":
         """Return the tools of the strategy, or with ``writes`` every tool there is."""
@@ -45,15 +60,20 @@ class Opened:
 
     async def close(self) -> None:
         """Send the uses that were counted, and disconnect."""
-        try:
+        async with AsyncExitStack() as closing:
+            if self.memories is not None:
+                closing.callback(self.memories.ledger.close)
+            if self.model is not None:
+                closing.push_async_callback(self.model.close)
+            closing.push_async_callback(self.backend.disconnect)
             # It sends a last batch, and waits for a broker that is away.
             await asyncio.to_thread(self.recorder.close)
-        finally:
-            try:
-                await self.backend.disconnect()
-            finally:
-                if self.services is not None:
-                    await self.services.close()
+
+    async def get(self, agent_id: str, memory_id: str) -> "MemoryEntry | None":
+        """Return a memory, or the version in its place."""
+        if self.memories is not None:
+            return await self.memories.get(agent_id, memory_id)
+        return await self.backend.get(agent_id, memory_id)
 
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
@@ -75,12 +95,14 @@ class Reader:
         open_backend: BackendFactory,
         policy: "Policy",
         *,
-        open_services: OpenServices | None = None,
+        open_memories: "OpenMemories | None" = None,
+        open_model: OpenModel | None = None,
     ) -> None:
         self._client = client
-        self._open_services = open_services
         self._open_backend = open_backend
         self._policy = policy
+        self._open_memories = open_memories
+        self._open_model = open_model
         self._opened: Opened | None = None
         self._opening = asyncio.Lock()
 
@@ -113,7 +135,8 @@ class Reader:
             from memcore.retrieval.usage import BufferedUseRecorder  # noqa: PLC0415  # see above
 
             backend = self._open_backend()
-            services = None if self._open_services is None else self._open_services()
+            memories = None if self._open_memories is None else self._open_memories(backend)
+            model = None if self._open_model is None or memories is None else self._open_model(memories.ledger)
         keeps = self._policy.memory.retrieval.record_queries
         recorder = BufferedUseRecorder(
             self._client.record_use, send_queries=self._client.record_queries if keeps else None
@@ -121,9 +144,10 @@ class Reader:
         parts = StrategyParts(
             policy=self._policy,
             backend=backend,
-            company="default" if services is None else services.company,
-            model=None if services is None else services.model,
-            ledger=None if services is None else services.ledger,
+            company="default" if memories is None else memories.company,
+            changes=memories,
+            model=model,
+            ledger=None if memories is None else memories.ledger,
             use_recorder=recorder,
             query_recorder=recorder,
         )
@@ -134,7 +158,8 @@ class Reader:
             strategy=parts.strategy(),
             recorder=recorder,
             keeps_queries=keeps,
-            services=services,
+            memories=memories,
+            model=model,
         )
 
 
@@ -155,3 +180,19 @@ def open_shared_backend(settings: "Settings", policy: "Policy") -> "MemoryBacken
     # What workers write into their own process could never be read here.
     require_shared_backends(policy)
     return create_engine_backend(settings, policy)
+
+
+def opening_memories(settings: "Settings", policy: "Policy") -> "OpenMemories":
+    """Return what opens the memories of an installation over a backend."""
+
+    def open_memories(backend: "MemoryBackend") -> "Memories":
+        from memcore.backends.factory import WorkerBackend  # noqa: PLC0415  # with the first read, see Reader
+        from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # see above
+        from memcore.memories import Memories  # noqa: PLC0415  # see above
+
+        if not isinstance(backend, WorkerBackend):
+            raise MemoryConfigError("memory.backend: has no batch protocol, which single memories need")
+        ledger = Ledger.open(settings.ledger_urls)
+        return Memories(backend, ledger, company=settings.company, policy=policy)
+
+    return open_memories

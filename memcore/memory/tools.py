@@ -1,7 +1,6 @@
-"""Tools for agents in the engine's own process, and what they need beside the store: a ledger and a model."""
+"""Tools for agents in the engine's own process, and the model that retrieval may ask there."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -16,46 +15,19 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineServices:
-    """What strategies need beside the store, in the event loop in which it is used.
-
-    Attributes:
-        model: None where neither MEMTEND_LLM_URL nor a provider is given; agents pay for it from their budgets.
-    """
-
-    company: str
-    ledger: "Ledger"
-    model: "AccountedModel | None"
-
-    async def close(self) -> None:
-        """Close the connections to the model's server and to the ledger."""
-        try:
-            if self.model is not None:
-                await self.model.close()
-        finally:
-            self.ledger.close()
+#: Makes the model that retrieval asks, on the account of a ledger; None where no server is named.
+OpenModel: TypeAlias = "Callable[[Ledger], AccountedModel | None]"
 
 
-#: Makes the services; nothing is connected before they are used.
-OpenServices: TypeAlias = Callable[[], EngineServices]
+def opening_model(settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None) -> OpenModel:
+    """Return what makes the model: of ``provider``, or of the server that MEMTEND_LLM_URL names."""
 
+    def open_model(ledger: "Ledger") -> "AccountedModel | None":
+        from memcore.llm.accounting import create_model  # noqa: PLC0415  # with the first read, see Reader
 
-def open_services(
-    settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
-) -> EngineServices:
-    """Return the services of a stack; ``provider`` is asked instead of the server that MEMTEND_LLM_URL names.
+        return create_model(settings, policy, ledger, provider=provider)
 
-    Raises MemoryConfigError.
-    """
-    # With the first read: an engine that only stores needs neither of both libraries.
-    from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # see above
-    from memcore.llm.accounting import create_model  # noqa: PLC0415  # see above
-
-    ledger = Ledger.open(settings.ledger_urls)
-    return EngineServices(
-        company=settings.company, ledger=ledger, model=create_model(settings, policy, ledger, provider=provider)
-    )
+    return open_model
 
 
 class ToolCalls:

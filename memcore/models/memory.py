@@ -5,11 +5,11 @@ a memory stands here, so that one file says what a stored memory can be.
 """
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from memcore.errors import MemoryInputError
+from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
 
 #: The tag of every tier 1 experience.
@@ -60,10 +61,16 @@ CORE_TAG = "core"
 #: Most memories that one memory may replace.
 MAX_SUPERSEDED = 16
 
+#: Tag of a memory that has a key of its caller's.
+KEYED_TAG = "keyed"
+
 #: Tags that keep a memory as it is. A summary of summaries would lose most of each (``consolidated``); distillations
 #: are read whole by later steps; compressed experience is JSON, and would be torn; superseded entries are evidence;
-#: core and pinned ones were chosen by someone.
-PROTECTED_FROM_CONSOLIDATION = ("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, SUPERSEDED_TAG, CORE_TAG, "pinned")
+#: core and pinned ones were chosen by someone; a keyed one is asked for by its key.
+PROTECTED_FROM_CONSOLIDATION = (
+    *("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, SUPERSEDED_TAG),
+    *(CORE_TAG, "pinned", KEYED_TAG),
+)
 
 #: Tags of memories that a limit removes last, and pruning never.
 PROTECTED_FROM_ENFORCEMENT = (CORE_TAG, "pinned")
@@ -261,9 +268,12 @@ class MemoryStoreRequest(Grown):
         valid_until: from when on it holds no more, which is after ``valid_from``; it stays, and says so.
         supersedes: ids of memories of the same agent that it replaces, at most 16. They stay, rank behind it, and say
             so; one that is not stored is left out.
+        key: the caller's own name for it, one in its namespace: stored again under its key, a memory is a new version,
+            and the version before is journaled. A keyed memory is never merged with others.
+        attributes: the caller's own fields, any JSON of at most 8 KiB; searches filter by them.
     """
 
-    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes"})
+    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes", "key", "attributes"})
 
     category: MemoryCategory
     namespace: Key = "default"
@@ -273,6 +283,8 @@ class MemoryStoreRequest(Grown):
     valid_from: BoundedTime | None = None
     valid_until: BoundedTime | None = None
     supersedes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
+    key: Key | None = None
+    attributes: Attributes = Field(default_factory=no_attributes)
 
     @field_validator("supersedes")
     @classmethod
@@ -284,9 +296,11 @@ class MemoryStoreRequest(Grown):
 
     @property
     def holding(self) -> tuple[str, ...]:
-        """What it replaces and when it holds, as a part of its id; empty where neither is given."""
+        """What it replaces, when it holds, its key and attributes, as a part of its id; empty where none is given."""
         times = (f"{name} {at.timestamp()!r}" for name in ("valid_from", "valid_until") if (at := getattr(self, name)))
-        return (*sorted(self.supersedes), *times)
+        own = () if self.key is None else (f"key {self.key}",)
+        free = (f"attributes {canonical_json(self.attributes)}",) if self.attributes else ()
+        return (*sorted(self.supersedes), *times, *own, *free)
 
     @model_validator(mode="after")
     def _ordered_validity(self) -> Self:
@@ -329,6 +343,8 @@ class MemoryEntry(Frozen):
             the backend, and left out when the entry is serialised: older releases refuse a field that they do not know.
         valid_from, valid_until: when what it says holds; None where nobody said. Left out too, as what follows.
         superseded_by, superseded_at: the memory that replaced it, and when that was made.
+        key, attributes: what its caller gave.
+        session_id: the session that it was stored in.
     """
 
     id: NotBlankStr
@@ -347,6 +363,9 @@ class MemoryEntry(Frozen):
     valid_until: BoundedTime | None = Field(default=None, exclude=True)
     superseded_by: str | None = Field(default=None, exclude=True)
     superseded_at: BoundedTime | None = Field(default=None, exclude=True)
+    key: str | None = Field(default=None, exclude=True)
+    attributes: Mapping[str, Any] = Field(default_factory=no_attributes, exclude=True)
+    session_id: str | None = Field(default=None, exclude=True)
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: what replaced it later had not yet. As it is for None."""
@@ -392,6 +411,7 @@ class MemoryQuery(Frozen):
         until: exclusive; must lie after since.
         as_of: only what was there at this time, held then, and was not superseded or expired. What has left the store
             since is not found.
+        attributes: values that attributes must have, each by its path, as in ``origin.channel``; in a list, one of it.
         limit: 1 to 1000.
     """
 
@@ -406,6 +426,7 @@ class MemoryQuery(Frozen):
     since: BoundedTime | None = None
     until: BoundedTime | None = None
     as_of: BoundedTime | None = None
+    attributes: AttributeFilter = Field(default_factory=no_attributes)
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

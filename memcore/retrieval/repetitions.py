@@ -17,6 +17,8 @@ from operator import attrgetter
 
 from memcore.embedding.bm25 import INNER_MARKS, Tokenizer, fold
 from memcore.embedding.languages import LONE_LETTERS
+from memcore.models.attributes import canonical_json
+from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord
 from memcore.retrieval.protocol import ScoredMemory
 
@@ -207,7 +209,12 @@ class Repetitions:
     def add(self, records: Iterable[MemoryRecord]) -> None:
         """Add memories; each at most once."""
         self.add_texts(
-            (entry.id, entry.content, entry.created_at, (entry.category, entry.namespace, project_id, entry.expires_at))
+            (
+                entry.id,
+                entry.content,
+                entry.created_at,
+                (entry.category, entry.namespace, project_id, entry.expires_at, _fields_of(entry)),
+            )
             for entry, project_id in ((record.entry, record.lineage.project_id) for record in records)
         )
 
@@ -222,6 +229,10 @@ class Repetitions:
     def groups(self) -> tuple[Repetition, ...]:
         """Return each memory that repeats others, with these; no memory is in two."""
         return tuple(group for texts in self._within.values() for group in _groups(texts))
+
+
+def _fields_of(entry: MemoryEntry) -> str:
+    return canonical_json(entry.attributes) if entry.attributes else ""
 
 
 def _groups(texts: Sequence[_Text]) -> Iterator[Repetition]:

@@ -184,6 +184,7 @@ class _WatchedLedger:
         self.conversation = _Watched(inner.conversation, "conversation", faults)
         self.turns = _Watched(inner.turns, "turns", faults)
         self.sessions = _Watched(inner.sessions, "sessions", faults)
+        self.keys = _Watched(inner.keys, "keys", faults)
 
 
 class Crashes:

@@ -1,6 +1,7 @@
 """Store items as a client builds them."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from memcore.client.envelopes import Scope, build_payload
 from memcore.jobs import StoreItem
@@ -18,6 +19,8 @@ def item(
     tags: tuple[str, ...] = (),
     expires_in: timedelta | None = None,
     session_id: str | None = None,
+    key: str | None = None,
+    attributes: dict[str, Any] | None = None,
 ) -> StoreItem:
     """Return the item of one memory."""
     request = MemoryStoreRequest(
@@ -25,6 +28,8 @@ def item(
         content=content,
         metadata=MemoryMetadata(tags=tags),
         expires_at=sent_at + expires_in if expires_in else None,
+        key=key,
+        attributes=attributes or {},
     )
     return build_payload(
         agent_id,

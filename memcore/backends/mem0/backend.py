@@ -30,7 +30,7 @@ from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_agent_id
-from memcore.records import ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
+from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ class Mem0Backend(RecordBackend):
     async def count_where(self, where: Where) -> int:
         return await self._serving().read("count_where", Reader.count, where)
 
-    async def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+    async def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
         return await self._serving().read("scopes", Reader.scopes, where, scope)
 
     async def scan(

@@ -19,7 +19,7 @@ from qdrant_client.models import (
 
 from memcore.backends.mem0.points import HOLDS_FROM, HOLDS_UNTIL, LESSON, REPLACED_AT, Key, archive_owner
 from memcore.models.memory import SHARED_OWNER, Excluded, MemoryQuery, excluded_agents, memory_ids, require_agent_id
-from memcore.records import Where
+from memcore.records import ATTRIBUTES_KEY, CALLER_KEY, Where
 
 #: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last
 #: digit of a float differently in a payload and in a filter would otherwise lose a memory at the edge of a range.
@@ -74,7 +74,12 @@ def of_where(where: Where) -> Filter:
         *([] if where.outside is None else [without(Key(where.outside))]),
         *([] if where.lessons is not False else [without(LESSON)]),
         *_present(Key.CLAIM, where.token),
+        *_with_attributes(where.attributes),
     ]
+    if where.keys is not None:
+        # Of no keys, as in _any_of.
+        keys = MatchAny(any=sorted(where.keys))
+        must.append(FieldCondition(key=CALLER_KEY, match=keys) if where.keys else with_ids(()))
     must_not: list[Condition] = [without(LESSON)] if where.lessons else []
     if where.without_tags:
         must_not.append(FieldCondition(key=Key.TAGS.value, match=MatchAny(any=list(where.without_tags))))
@@ -123,6 +128,7 @@ def _asked(query: MemoryQuery) -> tuple[Condition, ...]:
         *(_equal(Key.TAGS, tag) for tag in query.tags),
         *_range(Key.CREATED_TS, at_least=query.since, below=query.until),
         *_range(Key.CREATED_TS, at_most=query.as_of),
+        *_with_attributes(query.attributes),
     )
 
 
@@ -135,6 +141,21 @@ def _held(query: MemoryQuery) -> tuple[Condition, ...]:
         FieldCondition(key=HOLDS_FROM, range=Range(gt=at)),
         *(FieldCondition(key=key, range=Range(lte=at)) for key in (HOLDS_UNTIL, REPLACED_AT)),
     )
+
+
+def _with_attributes(wanted: Mapping[str, Any]) -> list[Condition]:
+    """Return the conditions on attributes; a number is a range, because a store matches whole ones alone."""
+    return [
+        FieldCondition(
+            key=f"{ATTRIBUTES_KEY}.{path}",
+            **(
+                {"range": Range(gte=value, lte=value)}
+                if isinstance(value, int | float) and not isinstance(value, bool)
+                else {"match": MatchValue(value=value)}
+            ),
+        )
+        for path, value in sorted(wanted.items())
+    ]
 
 
 def _up_to(key: Key, version: int) -> Condition:

@@ -50,6 +50,8 @@ from memcore.models.memory import (
     within_range,
 )
 from memcore.records import (
+    ATTRIBUTES_KEY,
+    CALLER_KEY,
     COVERS_UNTIL_KEY,
     LESSON_FIELD,
     LESSON_KEY,
@@ -122,6 +124,7 @@ ENTRY_KEYS = tuple(
         *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
         *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER, COVERS_UNTIL_KEY),
         *(Key.SESSION_ID, SEQUENCE_KEY, VALIDITY_KEY, SUCCESSION_KEY),
+        *(CALLER_KEY, ATTRIBUTES_KEY),
     )
 )
 

@@ -51,7 +51,7 @@ from memcore.embedding.bm25 import relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, memory_ids
-from memcore.records import SUCCESSION_KEY, ArchivedCopy, MemoryRecord, Page, Scope, Vectors, Where
+from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
 # the pages follow the creation time, and a group of memories of one time that a page would cut is read by id.
@@ -283,7 +283,7 @@ class Reader:
     def count(self, where: Where) -> int:
         return self._client.count(self._collection, count_filter=of_where(where), exact=True).count
 
-    def scopes(self, where: Where, scope: Scope) -> frozenset[str]:
+    def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
         limit = _VALUES
         while True:
             found = self._client.facet(

@@ -13,8 +13,8 @@ from memcore.retrieval.repetitions import Repetitions
 class DedupeStrategy:
     """Merges the memories that one of them repeats (``memcore.retrieval.repetitions``) into this one.
 
-    Two suffice. They are of one category, namespace and project, and expire at the same time or never. Those that have
-    too many tags together stay as they are.
+    Two suffice. They are of one category, namespace and project, have the same attributes, and expire at the same time
+    or never. Those that have too many tags together stay as they are.
     """
 
     name = "dedupe"
@@ -33,7 +33,7 @@ class DedupeStrategy:
                     each.id,
                     each.content,
                     each.created_at,
-                    (each.category, each.namespace, each.project_id, each.expires_at),
+                    (each.category, each.namespace, each.project_id, each.expires_at, each.attributes),
                 )
                 for each in by_id.values()
             ]

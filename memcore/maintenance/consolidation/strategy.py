@@ -12,6 +12,7 @@ from memcore.backends.protocol import MAX_PAGE
 from memcore.embedding.sentences import part_statements
 from memcore.errors import MemoryConfigError
 from memcore.models.archival import ArchivalMode
+from memcore.models.attributes import canonical_json
 from memcore.models.memory import (
     CONSOLIDATED_TAG,
     FALLBACK_TAG,
@@ -35,6 +36,7 @@ class SummaryCandidate:
         project_id: memories of different projects are never merged; a project's end removes its summaries too.
         expires_at: memories that expire are merged apart from those that stay, which would otherwise die with them.
         relevance: None unless the entry answers a text query.
+        attributes: its caller's fields, as JSON; memories with others are not merged.
     """
 
     id: str
@@ -47,6 +49,7 @@ class SummaryCandidate:
     relevance: float | None
     tokens: int
     tags: tuple[str, ...]
+    attributes: str = ""
 
     @classmethod
     def of(cls, record: MemoryRecord) -> Self:
@@ -63,6 +66,7 @@ class SummaryCandidate:
             relevance=entry.relevance_score,
             tokens=-(-text_size(entry.content) // BYTES_PER_TOKEN),
             tags=entry.metadata.tags,
+            attributes=canonical_json(entry.attributes) if entry.attributes else "",
         )
 
 

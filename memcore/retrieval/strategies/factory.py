@@ -99,7 +99,6 @@ class StrategyParts:
                 "memory.retrieval.strategy: self_editing needs the ledger: set MEMTEND_DATABASE_URL"
             )
         return MemoryWriter(
-            backend=self.backend,
             ledger=self.ledger,
             changes=self.changes,
             policy=self.policy,

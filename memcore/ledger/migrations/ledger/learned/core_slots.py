@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "ledger_29"
-down_revision = "ledger_27"
+down_revision = "ledger_28"
 
 
 def upgrade() -> None:

@@ -1,0 +1,376 @@
+"""``MemtendStore``: LangGraph's long-term store, on memories."""
+
+import asyncio
+import heapq
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from memcore.adapters.protocol import PAGE, MemoryLike, listed, requiring, write
+from memcore.adapters.values import (
+    AS_TEXT,
+    VALUE,
+    VALUE_FROM,
+    NewId,
+    checked_length,
+    escaped_name,
+    is_plain,
+    kept,
+    new_id,
+    plain_name,
+    text_in,
+    value_of,
+)
+from memcore.clock import Clock, utc_now
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.models.memory import MemoryEntry
+
+with requiring("langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        get_text_at_path,
+        validate_op_namespace,
+    )
+
+#: Most memories that one search by text returns.
+_MOST_FOUND = 1_000
+
+#: How much longer than its TTL an item stays: reads need not write each time, and none goes too early.
+_GRACE = 0.1
+
+#: Longest TTL in minutes, a hundred years: later times have no form.
+_LONGEST_TTL = 60.0 * 24 * 36_525
+
+#: The attributes of an item: which store's it is, its labels by their place, whether texts find it, its TTL in minutes.
+_STORE, _LABELS, _INDEXED, _TTL = "store", "labels", "indexed", "ttl"
+
+#: What an attribute may be named, for a filter to name it.
+_FILTERED_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class MemtendStore(BaseStore):
+    """Keep LangGraph's items as the keyed memories of one agent: searchable, journaled, undoable.
+
+    ::
+
+        graph = builder.compile(store=MemtendStore(memory, agent_id="oncall"))
+
+    A put can be read when it returns. Every put under a key is a version of its own, and a delete can be undone.
+    Searches by text rank as ``Memory.search`` does and look at the best 1,000; searches without one return the oldest
+    first. An item with a TTL goes at most a tenth of it late, and never early.
+
+    Args:
+        memory: a ``Memory``, or what ``Memory.connect`` returns. It stays open.
+        agent_id: whose memories the items are.
+        root: name before all namespaces, without a dot: two roots of one agent are two stores.
+        fields: paths of the values that texts are compared with, unless a put names others; all of a value by default.
+        ttl: as LangGraph's stores take it. Expired items are never returned, and maintenance removes them, so
+            ``omit_expired`` and ``sweep_interval_minutes`` change nothing.
+        category: of the memories.
+        session_id, project_id: where they are made; agents of level session or project need them.
+
+    Raises:
+        MemoryInputError: a value is not JSON or takes more than 56 KiB, or a key or a namespace has more than 256
+            characters (labels joined with dots behind the root; a special character counts three or more).
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        memory: MemoryLike,
+        *,
+        agent_id: str,
+        root: str = "langgraph",
+        fields: Sequence[str] = ("$",),
+        ttl: TTLConfig | None = None,
+        category: str = "semantic",
+        session_id: str | None = None,
+        project_id: str | None = None,
+        clock: Clock = utc_now,
+        make_id: NewId = new_id,
+    ) -> None:
+        if not root or escaped_name(root, also=".") != root:
+            raise MemoryInputError("root", "must be a name without dots, percent signs and control characters")
+        self._memory = memory
+        self._agent_id = agent_id
+        self._root = root
+        self._fields = tuple(fields)
+        self.ttl_config = ttl
+        self._category = category
+        scope = {"session_id": session_id, "project_id": project_id}
+        self._scope = {name: value for name, value in scope.items() if value is not None}
+        self._clock = clock
+        self._make_id = make_id
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Answer each operation; reads see what was there before the batch, and of two puts to a key the last counts.
+
+        Raises as the class says, and MemoryConnectionError or MemoryStoreError when memtend cannot be reached.
+        """
+        results: list[Result] = []
+        puts: dict[tuple[tuple[str, ...], str], PutOp] = {}
+        for op in ops:
+            validate_op_namespace(op)
+            match op:
+                case GetOp():
+                    results.append(self._get(op))
+                case SearchOp():
+                    results.append(self._search(op))
+                case ListNamespacesOp():
+                    results.append(self._list(op))
+                case PutOp():
+                    puts[op.namespace, op.key] = op
+                    results.append(None)
+                case _:
+                    raise TypeError(f"{type(op).__name__} is no operation of a store")
+        self._write(puts.values())
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Answer each operation in a thread; see batch."""
+        return await asyncio.to_thread(self.batch, ops)
+
+    def _write(self, puts: Collection[PutOp]) -> None:
+        written = [self._request(op) for op in puts if op.value is not None]
+        deleted: dict[str, set[str]] = {}
+        for op in puts:
+            if op.value is None:
+                deleted.setdefault(self._namespace(op.namespace), set()).add(_key(op.key))
+        for namespace, keys in deleted.items():
+            self._memory.forget(
+                self._agent_id, namespaces=[namespace], keys=sorted(keys), attributes={_STORE: self._root}
+            )
+        write(self._memory, self._agent_id, written, **self._scope)
+
+    def _request(self, op: PutOp) -> dict[str, Any]:
+        """Return the memory that keeps an item."""
+        value = dict(op.value or {})
+        attributes: dict[str, Any] = {
+            _STORE: self._root,
+            _LABELS: {str(place): escaped_name(label) for place, label in enumerate(op.namespace)},
+        }
+        text = "" if op.index is False else self._text(value, op.index)
+        if text:
+            attributes[_INDEXED] = True
+        expires_at = None
+        if op.ttl is not None:
+            if not op.ttl > 0:
+                raise MemoryInputError("ttl", "must be more than 0 minutes")
+            attributes[_TTL] = ttl = min(float(op.ttl), _LONGEST_TTL)
+            expires_at = self._expiry(ttl)
+        made = kept(value, text=text or f"item {_key(op.key)}", attributes=attributes, version=self._make_id())
+        return {
+            "content": made.content,
+            "category": self._category,
+            "namespace": self._namespace(op.namespace),
+            "key": _key(op.key),
+            "attributes": made.attributes,
+            "expires_at": expires_at,
+            "source": self._root,
+        }
+
+    def _text(self, value: dict[str, Any], index: Sequence[str] | None) -> str:
+        """Return what an item says in the fields that are indexed."""
+        texts: list[str] = []
+        for path in self._fields if index is None else index:
+            texts += [text_in(value)] if path == "$" else get_text_at_path(value, path)
+        return "\n".join(text for text in texts if text.strip())
+
+    def _get(self, op: GetOp) -> Item | None:
+        entry = self._memory.get_by_key(self._agent_id, _key(op.key), namespace=self._namespace(op.namespace))
+        if entry is None or not self._is_item(entry):
+            return None
+        if op.refresh_ttl:
+            self._refresh(entry)
+        return Item(**self._fields_of(entry))
+
+    def _search(self, op: SearchOp) -> list[SearchItem]:
+        is_ranked = op.query is not None and op.query.strip() != ""
+        offset, limit = max(op.offset, 0), max(op.limit, 0)
+        found = self._ranked(op, offset + limit) if is_ranked else self._oldest(op, offset + limit)
+        items: list[SearchItem] = []
+        for entry in found[offset : offset + limit]:
+            if op.refresh_ttl:
+                self._refresh(entry)
+            items.append(SearchItem(**self._fields_of(entry), score=entry.relevance_score if is_ranked else None))
+        return items
+
+    def _ranked(self, op: SearchOp, wanted: int) -> list[MemoryEntry]:
+        """Return items with a text, best first: as many as are wanted, or all that match among the best 1,000."""
+        matching: dict[str, MemoryEntry] = {}
+        for attributes in self._filters(op, {_INDEXED: True}):
+            limit = min(max(wanted, 1), _MOST_FOUND)
+            while True:
+                found = self._memory.search(
+                    self._agent_id, op.query, attributes=attributes, min_evidence=0.0, limit=limit
+                )
+                matches = [entry for entry in found if self._matches(entry, op.filter)]
+                if len(matches) >= wanted or len(found) < limit or limit == _MOST_FOUND:
+                    break
+                limit = min(limit * 4, _MOST_FOUND)
+            matching.update((entry.id, entry) for entry in matches)
+        return sorted(matching.values(), key=lambda entry: -(entry.relevance_score or 0.0))
+
+    def _oldest(self, op: SearchOp, wanted: int) -> list[MemoryEntry]:
+        """Return the items that match, oldest first, as many as are wanted."""
+        page = PAGE if op.filter else min(max(wanted, 1), PAGE)
+        pages = [
+            listed(self._memory, self._agent_id, attributes=attributes, page=page)
+            for attributes in self._filters(op, {})
+        ]
+        found: dict[str, MemoryEntry] = {}
+        for entry in heapq.merge(*pages, key=lambda entry: (entry.created_at, entry.id)):
+            if len(found) >= wanted:
+                break
+            if self._matches(entry, op.filter):
+                found[entry.id] = entry
+        return list(found.values())
+
+    def _filters(self, op: SearchOp, beside: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return filters of attributes; all items that match one of an operation's are found by one of these."""
+        wanted = {_STORE: self._root, **beside}
+        wanted |= {f"{_LABELS}.{place}": escaped_name(label) for place, label in enumerate(op.namespace_prefix)}
+        texts = {
+            f"{VALUE}.{name}": value
+            for name, value in (op.filter or {}).items()
+            if isinstance(value, str) and is_plain(value) and _FILTERED_NAME.fullmatch(name)
+        }
+        # A value that is kept as JSON text has no fields to filter by.
+        return [wanted | texts, wanted | {AS_TEXT: True}] if texts else [wanted]
+
+    def _matches(self, entry: MemoryEntry, wanted: Mapping[str, Any] | None) -> bool:
+        if not self._is_item(entry):
+            return False
+        if not wanted:
+            return True
+        value = value_of(entry)
+        return all(is_match(value.get(name), condition) for name, condition in wanted.items())
+
+    def _list(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        found = {
+            labels
+            for namespace in self._memory.namespaces(self._agent_id)
+            if (labels := self._labels(namespace)) is not None
+            and all(is_below(condition, labels) for condition in op.match_conditions or ())
+        }
+        if op.max_depth is not None:
+            found = {labels[: op.max_depth] for labels in found}
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+    def _is_item(self, entry: MemoryEntry) -> bool:
+        """Return whether a memory is an item of this store that has not expired."""
+        is_ours = entry.attributes.get(_STORE) == self._root and not entry.attributes.keys().isdisjoint(
+            {VALUE, VALUE_FROM}
+        )
+        return is_ours and (entry.expires_at is None or entry.expires_at > self._clock())
+
+    def _fields_of(self, entry: MemoryEntry) -> dict[str, Any]:
+        return {
+            "value": value_of(entry),
+            "key": plain_name(entry.key or ""),
+            "namespace": self._labels(entry.namespace) or (),
+            "created_at": entry.created_at,
+            "updated_at": entry.updated_at or entry.created_at,
+        }
+
+    def _refresh(self, entry: MemoryEntry) -> None:
+        """Let an item's TTL begin again, if less than that is left."""
+        ttl = entry.attributes.get(_TTL)
+        if ttl is None or entry.expires_at is None or entry.expires_at >= self._clock() + timedelta(minutes=ttl):
+            return
+        try:
+            self._memory.update(self._agent_id, entry.id, expires_at=self._expiry(ttl))
+        except MemoryNotFoundError:
+            return  # It was deleted since it was read.
+
+    def _expiry(self, ttl: float) -> datetime:
+        return self._clock() + timedelta(minutes=ttl * (1 + _GRACE))
+
+    def _namespace(self, labels: Sequence[str]) -> str:
+        return checked_length(".".join([self._root, *map(escaped_name, labels)]), "namespace")
+
+    def _labels(self, namespace: str) -> tuple[str, ...] | None:
+        """Return the labels of a namespace of this store, None of any other."""
+        root, *labels = namespace.split(".")
+        return tuple(map(plain_name, labels)) if root == self._root else None
+
+
+def _key(key: str) -> str:
+    return checked_length(escaped_name(key), "key")
+
+
+def is_below(condition: MatchCondition, labels: Sequence[str]) -> bool:
+    """Return whether a namespace begins or ends as a condition says, in which ``*`` is any label."""
+    path = condition.path
+    if condition.match_type not in {"prefix", "suffix"}:
+        raise ValueError(f"{condition.match_type!r} is no way to match: use prefix or suffix")
+    part = labels[: len(path)] if condition.match_type == "prefix" else labels[-len(path) :]
+    return len(part) == len(path) and all(wanted in {"*", label} for wanted, label in zip(path, part, strict=True))
+
+
+def is_match(value: Any, wanted: Any) -> bool:
+    """Return whether a value is what a filter wants: equal, or as its operators say; mappings may have more names."""
+    match wanted:
+        case Mapping() if any(name.startswith("$") for name in wanted):
+            return all(_holds(value, operator, operand) for operator, operand in wanted.items())
+        case Mapping():
+            return isinstance(value, Mapping) and all(is_match(value.get(name), each) for name, each in wanted.items())
+        case list() | tuple():
+            return (
+                isinstance(value, list)
+                and len(value) == len(wanted)
+                and all(is_match(found, each) for found, each in zip(value, wanted, strict=True))
+            )
+        case _:
+            return bool(value == wanted)
+
+
+def _holds(value: Any, operator: str, operand: Any) -> bool:
+    match operator:
+        case "$eq":
+            return bool(value == operand)
+        case "$ne":
+            return bool(value != operand)
+        case "$gt":
+            return _order(value, operand) == 1
+        case "$gte":
+            return _order(value, operand) in {0, 1}
+        case "$lt":
+            return _order(value, operand) == -1
+        case "$lte":
+            return _order(value, operand) in {-1, 0}
+        case _:
+            raise ValueError(f"{operator} is no operator of a filter: use $eq, $ne, $gt, $gte, $lt or $lte")
+
+
+def _order(value: Any, operand: Any) -> int | None:
+    """Return -1, 0 or 1 as a value is less, equal or more: numbers by size, texts by alphabet; None for any other."""
+    left: Any = _number(value)
+    right: Any = _number(operand)
+    if left is None or right is None:
+        if not isinstance(value, str) or not isinstance(operand, str):
+            return None
+        left, right = value, operand
+    elif math.isnan(left) or math.isnan(right):
+        return None
+    return int(left > right) - int(left < right)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

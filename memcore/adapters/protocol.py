@@ -1,0 +1,144 @@
+"""What adapters need of a memory, and one sentence where a framework is missing."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memcore.errors import MemoryConfigError
+
+if TYPE_CHECKING:
+    from memcore.models.memory import MemoryEntry
+
+
+class PageLike(Protocol):
+    """A page of a list of memories; ``cursor`` leads to the next, None ends the list."""
+
+    @property
+    def entries(self) -> "Sequence[MemoryEntry]":
+        """The memories of this page."""
+        ...
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page begins."""
+        ...
+
+
+class ToolLike(Protocol):
+    """A tool for an agent's model; ``parameters`` is a JSON schema."""
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it does, and when to call it."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON schema of its arguments."""
+        ...
+
+
+class MemoryLike(Protocol):
+    """The calls of ``Memory`` that adapters use; ``Memory`` says what each does and raises."""
+
+    def put(self, agent_id: str, content: str, **fields: Any) -> "MemoryEntry":
+        """Write a memory without the queue."""
+        ...
+
+    def store_many(self, agent_id: str, memories: Iterable[Any], **fields: Any) -> object:
+        """Store memories, with ``wait`` until they can be found."""
+        ...
+
+    def search(self, agent_id: str, text: str | None = None, **filters: Any) -> "Sequence[MemoryEntry]":
+        """Find memories by meaning and by words, best first."""
+        ...
+
+    def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> "MemoryEntry | None":
+        """Return the memory of a key."""
+        ...
+
+    def list(
+        self,
+        agent_id: str,
+        *,
+        namespaces: Collection[str] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> PageLike:
+        """Return a page of memories, oldest first."""
+        ...
+
+    def namespaces(self, agent_id: str) -> Sequence[str]:
+        """Return the namespaces that have memories."""
+        ...
+
+    def update(self, agent_id: str, memory_id: str, **fields: Any) -> "MemoryEntry":
+        """Change fields of a memory."""
+        ...
+
+    def forget(
+        self,
+        agent_id: str,
+        memory_ids: str | Collection[str] | None = None,
+        *,
+        namespaces: Collection[str] | None = None,
+        keys: Collection[str] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> object:
+        """Take memories away; the run can be undone."""
+        ...
+
+    def tools(self, agent_id: str) -> Sequence[ToolLike]:
+        """Return the tools of an agent."""
+        ...
+
+    def call_tool(self, agent_id: str, name: str, arguments: Mapping[str, Any]) -> str:
+        """Answer a call of a tool."""
+        ...
+
+
+#: Most memories of a page of a list.
+PAGE = 256
+
+
+def listed(
+    memory: MemoryLike, agent_id: str, *, attributes: Mapping[str, Any], page: int = PAGE
+) -> "Iterator[MemoryEntry]":
+    """Yield the memories with these attributes, oldest first; pages are read as they are needed."""
+    cursor: str | None = None
+    while True:
+        found = memory.list(agent_id, attributes=attributes, limit=page, cursor=cursor)
+        yield from found.entries
+        if (cursor := found.cursor) is None:
+            return
+
+
+#: Most memories that are written one by one, some milliseconds each; the queue takes as long for hundreds.
+_ONE_BY_ONE = 16
+
+
+def write(memory: MemoryLike, agent_id: str, memories: Sequence[Mapping[str, Any]], **scope: Any) -> None:
+    """Write memories, each given by the fields of ``Memory.put``; all can be found when this returns."""
+    if len(memories) <= _ONE_BY_ONE:
+        for fields in memories:
+            memory.put(agent_id, **fields, **scope)
+        return
+    requests = [{name: value for name, value in fields.items() if name != "source"} for fields in memories]
+    for request, fields in zip(requests, memories, strict=True):
+        request["metadata"] = {"source": fields.get("source")}
+    memory.store_many(agent_id, requests, wait=True, **scope)
+
+
+@contextmanager
+def requiring(package: str) -> Iterator[None]:
+    """Raise MemoryConfigError, which names the command to install it, where a framework is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise MemoryConfigError(f"{error.name or package} is not installed: pip install '{package}'") from error

@@ -1,0 +1,422 @@
+"""``Memories``: read, change and forget an agent's memories one by one or by filter; every door calls it.
+
+A change makes a new version with an id of its own, in the place of the old one, which the journal keeps in full; an old
+id leads to the version that is there now. What is forgotten is journaled too. Both are runs that can be undone.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, TypedDict, Unpack
+
+from memcore import ids
+from memcore.backends.deletion import Deletion
+from memcore.backends.factory import WorkerBackend
+from memcore.backends.protocol import MAX_PAGE, scanned
+from memcore.client.envelopes import Scope, build_payload
+from memcore.clock import Clock, utc_now
+from memcore.config.policy import Policy
+from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
+from memcore.ingest import Ingestor
+from memcore.ledger.journal import EntryReason
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.lineage import Move
+from memcore.models import memory as models
+from memcore.models.base import Frozen, naming_fields
+from memcore.models.memory import (
+    BoundedTime,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryStoreRequest,
+    refusal,
+    require_agent_id,
+)
+from memcore.records import ATTRIBUTES_KEY, MemoryRecord, Where
+from memcore.retrieval.filters import StoreGuard
+
+#: Changes of one memory at the same moment before the caller gets an error.
+_ATTEMPTS = 3
+
+#: Most versions that are followed: a memory that was changed more often is found by its newest id alone.
+_MAX_VERSIONS = 10_000
+
+Event = Literal["ADD", "UPDATE", "DELETE"]
+
+#: The ids of a memory's versions, oldest first.
+Versions = tuple[str, ...]
+
+
+class ListFields(TypedDict, total=False):
+    """The filters of a list; all of them must hold.
+
+    Attributes:
+        namespaces: any of these namespaces.
+        categories: any of these categories.
+        tags: all of these tags.
+        keys: any of these keys.
+        attributes: values that attributes must have, by path.
+        since: created at this time or later.
+        until: created before this time.
+        session_id: stored in this session.
+    """
+
+    namespaces: Collection[str] | None
+    categories: Collection[str] | None
+    tags: Collection[str]
+    keys: Collection[str] | None
+    attributes: Mapping[str, Any] | None
+    since: datetime | None
+    until: datetime | None
+    session_id: str | None
+
+
+class UpdateFields(TypedDict, total=False):
+    """The fields of a memory that can be changed; what is left out stays as it is."""
+
+    content: str
+    category: str
+    tags: Collection[str]
+    source: str | None
+    confidence: float
+    attributes: Mapping[str, Any]
+    expires_at: datetime | None
+
+
+class MemoryPage(Frozen):
+    """Some memories of an agent, oldest first; ask again with ``cursor`` for the next ones, None behind the last."""
+
+    entries: tuple[MemoryEntry, ...]
+    cursor: str | None
+
+
+class ForgetReceipt(Frozen):
+    """What was forgotten, and the run that undoes it; None where there was nothing to forget."""
+
+    run_id: str | None
+    forgotten: tuple[str, ...]
+
+
+class MemoryVersion(Frozen):
+    """One event in the life of a memory.
+
+    Attributes:
+        memory_id: the version that came, or that went.
+        content: its text; None once the journal keeps it no more.
+        at: when.
+        run_id: the run that did it; None of an ADD.
+    """
+
+    event: Event
+    memory_id: str
+    content: str | None
+    at: BoundedTime
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Memories:
+    """The memories of one company, over an open backend and ledger. Safe in several tasks at once.
+
+    All calls raise MemoryInputError naming a wrong field, and MemoryConnectionError.
+    """
+
+    backend: WorkerBackend
+    ledger: Ledger
+    _: KW_ONLY
+    company: str
+    policy: Policy
+    clock: Clock = utc_now
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """Return a memory, or the version that is in its place now; None when the agent has none.
+
+        A maintenance run may merge a memory with others that say the same: then what it became is returned.
+        """
+        found = await self._current(agent_id, memory_id)
+        return None if found is None else self._unexpired(found)
+
+    async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
+        """Return the memory with this key of the caller's, None when there is none."""
+        require_agent_id(agent_id)
+        newest = await asyncio.to_thread(self.ledger.keys.of, self.company, agent_id, namespace=namespace, key=key)
+        if newest is None:
+            return None
+        found = await self._current(agent_id, newest)
+        if found is None:
+            # An undo brought back a version before.
+            where = self._where(agent_id, namespaces=[namespace], keys=[key])
+            async for page in scanned(self.backend, where):
+                found = page[-1] if page else found
+        return None if found is None else self._unexpired(found)
+
+    async def list(
+        self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
+    ) -> MemoryPage:
+        """Return 1 to 256 memories that meet all filters, oldest first."""
+        if not 1 <= limit <= MAX_PAGE:
+            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        page = await self.backend.scan(self._where(agent_id, **filters), cursor=cursor, limit=limit)
+        shown = (self._unexpired(record) for record in page.records)
+        return MemoryPage(entries=tuple(entry for entry in shown if entry is not None), cursor=page.cursor)
+
+    async def namespaces(self, agent_id: str) -> tuple[str, ...]:
+        """Return the namespaces in which the agent has memories, in order."""
+        return tuple(sorted(await self.backend.scopes(self._where(agent_id), "namespace")))
+
+    async def count(self, agent_id: str, *, category: MemoryCategory | str | None = None) -> int:
+        """Return how many memories the agent has."""
+        where = self._where(agent_id, categories=None if category is None else [category])
+        return await self.backend.count_where(where)
+
+    async def put(
+        self, agent_id: str, request: MemoryStoreRequest, *, scope: Scope | Mapping[str, Any] | None = None
+    ) -> MemoryEntry:
+        """Write one memory now, in this process, and return it; it can be found when this returns.
+
+        A store through the queue outlives a store server that is down; this call raises MemoryConnectionError then.
+        Raises MemoryStoreError where the agent keeps no memories.
+        """
+        item = build_payload(agent_id, request, company=self.company, sent_at=self.clock(), scope=scope)
+        written = await self._ingestor.write([item])
+        if missing := written.refused.get(item.id):
+            raise MemoryInputError(missing, refusal(missing))
+        if item.id in written.skipped:
+            raise MemoryStoreError("level none: no memories are kept for this agent; nothing was written")
+        found = await self.get(item.agent_id, item.id)
+        if found is None:
+            raise MemoryStoreError("the memory was removed by somebody else at the same moment")
+        return found
+
+    async def update(self, agent_id: str, memory_id: str, **fields: Unpack[UpdateFields]) -> MemoryEntry:
+        """Change a memory, and return its new version; the one before is journaled. The same again changes nothing.
+
+        Raises MemoryNotFoundError when the agent has no such memory.
+        """
+        for name in fields.keys() - UpdateFields.__annotations__.keys():
+            raise MemoryInputError(name, "is not a field that can be changed")
+        for _ in range(_ATTEMPTS):
+            current = await self._current(agent_id, memory_id)
+            if current is None:
+                break
+            changed = await self._changes.replace(
+                self.backend, agent_id, current.entry.id, lambda record: self._version(record, fields)
+            )
+            if changed is None:
+                if self._version(current, fields) is None:
+                    return current.entry
+                continue
+            entry = changed.after.entry
+            if entry.key is not None:
+                await asyncio.to_thread(
+                    self.ledger.keys.point,
+                    self.company,
+                    agent_id,
+                    namespace=entry.namespace,
+                    key=entry.key,
+                    memory_id=entry.id,
+                    sent_at=entry.updated_at or entry.created_at,
+                )
+            return entry
+        raise MemoryNotFoundError("memory_id: names no memory of this agent")
+
+    async def forget(
+        self,
+        agent_id: str,
+        memory_ids: str | Collection[str] | None = None,
+        *,
+        everything: bool = False,
+        **filters: Unpack[ListFields],
+    ) -> ForgetReceipt:
+        """Forget memories by their ids, or all that meet the filters, in one run that can be undone.
+
+        Raises MemoryInputError without ids, filters or ``everything``.
+        """
+        has_filter = any(value is not None and value != () for value in filters.values())
+        if (memory_ids is not None) + has_filter + everything != 1:
+            raise MemoryInputError("memory_ids", "give ids, or filters, or everything=True: one of them")
+        if memory_ids is not None:
+            wanted = [memory_ids] if isinstance(memory_ids, str) else list(memory_ids)
+            found = [await self._current(agent_id, each) for each in dict.fromkeys(wanted)]
+            going = [record.entry.id for record in found if record is not None]
+        else:
+            where = self._where(agent_id, **filters)
+            going = [record.entry.id async for page in scanned(self.backend, where) for record in page]
+        run_id, gone = await self._changes.delete_many(self.backend, agent_id, going)
+        return ForgetReceipt(run_id=run_id, forgotten=gone)
+
+    async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
+        """Return what became of a memory, oldest first, by the id of any of its versions.
+
+        Raises MemoryNotFoundError when the agent has and had no such memory.
+        """
+        require_agent_id(agent_id)
+        line = await asyncio.to_thread(self._line, agent_id, memory_id)
+        here = {each.entry.id: each for each in await self.backend.get_many(agent_id, models.memory_ids(line))}
+        if memory_id not in here and len(line) == 1:
+            moves = await asyncio.to_thread(self.ledger.lineage.moves, self.company, agent_id, line)
+            if not moves:
+                raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
+        return await asyncio.to_thread(self._events, agent_id, line, here)
+
+    @cached_property
+    def _changes(self) -> Deletion:
+        return Deletion.over(self.ledger, company=self.company, clock=self.clock)
+
+    @cached_property
+    def _ingestor(self) -> Ingestor:
+        memory = self.policy.memory
+        return Ingestor(
+            self.backend,
+            self.ledger,
+            company=self.company,
+            interval=memory.consolidation.interval,
+            level=memory.level,
+            guard=StoreGuard() if memory.retrieval.non_inferable_only else None,
+        )
+
+    def _where(self, agent_id: str, **filters: Any) -> Where:
+        for name in filters.keys() - ListFields.__annotations__.keys():
+            raise MemoryInputError(name, "is not a known filter")
+        given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
+        renamed = {"since": "created_since", "until": "created_before"}
+        with naming_fields():
+            return Where.model_validate(
+                {"agent_id": agent_id, **{renamed.get(name, name): value for name, value in given.items()}}
+            )
+
+    def _unexpired(self, record: MemoryRecord) -> MemoryEntry | None:
+        expires_at = record.entry.expires_at
+        return None if expires_at is not None and expires_at <= self.clock() else record.entry
+
+    async def _current(self, agent_id: str, memory_id: str) -> MemoryRecord | None:
+        """Return what is in the place of a memory: its newest version, or what repeats it word for word."""
+        require_agent_id(agent_id)
+        met: set[str] = set()
+        is_merged = False
+        while memory_id not in met and len(met) < _MAX_VERSIONS:
+            met.add(memory_id)
+            for record in await self.backend.get_many(agent_id, models.memory_ids([memory_id])):
+                # A summary that leaves something out is another memory.
+                return record if record.is_lossless or not is_merged else None
+            following = await asyncio.to_thread(self._successor, agent_id, memory_id)
+            if following is None:
+                return None
+            memory_id, reason = following
+            is_merged = is_merged or reason == "consolidated"
+        return None
+
+    def _successor(self, agent_id: str, memory_id: str) -> tuple[str, EntryReason] | None:
+        """Return what took a memory's place when it last went, and why; None when it went for good."""
+        moves = self.ledger.lineage.moves(self.company, agent_id, [memory_id]).get(memory_id, ())
+        if not moves or moves[-1].kind != "removed" or moves[-1].reason not in _REPLACING:
+            return None
+        for exchange in self.ledger.lineage.exchanges([moves[-1].booking_id]).values():
+            return (exchange.incoming[0], exchange.reason) if len(exchange.incoming) == 1 else None
+        return None
+
+    def _version_after(self, agent_id: str, memory_id: str) -> str | None:
+        following = self._successor(agent_id, memory_id)
+        return None if following is None or following[1] == "consolidated" else following[0]
+
+    def _predecessor(self, agent_id: str, memory_id: str) -> str | None:
+        moves = self.ledger.lineage.moves(self.company, agent_id, [memory_id]).get(memory_id, ())
+        came = [move.booking_id for move in moves if move.kind == "created" and move.reason == "updated"]
+        for exchange in self.ledger.lineage.exchanges(came[:1]).values():
+            return exchange.outgoing[0] if exchange.outgoing else None
+        return None
+
+    def _line(self, agent_id: str, memory_id: str) -> Versions:
+        """Return the versions of a memory, oldest first."""
+        line: Versions = (memory_id,)
+        before = self._predecessor(agent_id, memory_id)
+        while before is not None and before not in line and len(line) < _MAX_VERSIONS:
+            line = (before, *line)
+            before = self._predecessor(agent_id, before)
+        after = self._version_after(agent_id, memory_id)
+        while after is not None and after not in line and len(line) < _MAX_VERSIONS:
+            line = (*line, after)
+            after = self._version_after(agent_id, after)
+        return line
+
+    def _events(self, agent_id: str, line: Versions, here: Mapping[str, MemoryRecord]) -> tuple[MemoryVersion, ...]:
+        moves = self.ledger.lineage.moves(self.company, agent_id, line)
+        events: list[MemoryVersion] = []
+        for place, memory_id in enumerate(line):
+            record = here.get(memory_id) or self._journaled(memory_id, moves.get(memory_id, ()))
+            content = None if record is None else record.entry.content
+            came = next((move for move in moves.get(memory_id, ()) if move.reason == "updated"), None)
+            if place and came is not None:
+                update = MemoryVersion(
+                    event="UPDATE", memory_id=memory_id, content=content, at=came.at, run_id=came.run_id
+                )
+                events.append(update)
+            elif record is not None:
+                at = record.entry.created_at
+                events.append(MemoryVersion(event="ADD", memory_id=memory_id, content=content, at=at))
+        last = line[-1]
+        went = [move for move in moves.get(last, ()) if move.kind == "removed"]
+        if last not in here and went:
+            events.append(
+                MemoryVersion(event="DELETE", memory_id=last, content=None, at=went[-1].at, run_id=went[-1].run_id)
+            )
+        return tuple(events)
+
+    def _journaled(self, memory_id: str, moves: tuple[Move, ...]) -> MemoryRecord | None:
+        kept = [move.booking_id for move in moves if move.has_content]
+        return self.ledger.lineage.record(kept[-1], memory_id) if kept else None
+
+    def _version(self, record: MemoryRecord, fields: Mapping[str, Any]) -> MemoryRecord | None:
+        """Return the next version of a memory; None where the fields change nothing."""
+        old, now = record.entry, max(self.clock(), record.entry.created_at)
+        metadata = old.metadata.model_dump()
+        metadata |= {name: fields[name] for name in ("source", "confidence", "tags") if name in fields}
+        if "tags" in fields and old.metadata.tags:
+            # Those that memtend itself sets stay.
+            metadata["tags"] = (*fields["tags"], *(tag for tag in old.metadata.tags if tag in _OWN_TAGS))
+        with naming_fields():
+            wanted = MemoryStoreRequest.model_validate(
+                {
+                    "category": fields.get("category", old.category),
+                    "namespace": old.namespace,
+                    "content": fields.get("content", old.content),
+                    "metadata": metadata,
+                    "expires_at": fields.get("expires_at", old.expires_at),
+                    "attributes": fields.get("attributes", old.attributes),
+                }
+            )
+        if wanted.expires_at is not None and wanted.expires_at <= now and "expires_at" in fields:
+            raise MemoryInputError("expires_at", "lies before now")
+        same = all(
+            getattr(wanted, name) == getattr(old, name)
+            for name in ("category", "content", "metadata", "expires_at", "attributes")
+        )
+        if same:
+            return None
+        is_new_text = wanted.content != old.content
+        entry = old.model_copy(
+            update={
+                "id": ids.version_id(memory_id=old.id, at=now.isoformat(), content=wanted.content),
+                "category": wanted.category,
+                "content": wanted.content,
+                "metadata": wanted.metadata,
+                "expires_at": wanted.expires_at,
+                "created_at": now if is_new_text else old.created_at,
+                "updated_at": now,
+                "relevance_score": None,
+                "scores": None,
+                "attributes": wanted.attributes,
+            }
+        )
+        extra = {name: value for name, value in record.extra.items() if name != ATTRIBUTES_KEY}
+        if wanted.attributes:
+            extra[ATTRIBUTES_KEY] = dict(wanted.attributes)
+        return replace(record, entry=entry, vectors=None, extra=extra)
+
+
+#: Why something else is in a memory's place.
+_REPLACING = frozenset({"updated", "undone", "consolidated"})
+
+#: Tags that say what memtend knows of a memory: an update of the tags leaves them.
+_OWN_TAGS = frozenset({"keyed", "superseded", "self_edited"})

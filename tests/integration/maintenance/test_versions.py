@@ -1,0 +1,187 @@
+"""What is changed or forgotten one by one: journaled, explained, undone, and never lost by a crash."""
+
+from typing import Any
+
+import pytest
+from support.fault_injection import Crash, Faults
+from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
+
+from memcore.config.maintenance import ConsolidationConfig
+from memcore.config.policy import Policy
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.maintenance.provenance import trace_memory
+from memcore.memories import Memories
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.records import Where
+
+LOSSLESS = ConsolidationConfig()
+
+
+def memories_of(world: MaintenanceFixture, faults: Faults | None = None) -> Memories:
+    backend: Any = world.backend if faults is None else faults.backend(world.backend)
+    ledger: Any = world.ledger if faults is None else faults.ledger(world.ledger)
+    return Memories(backend, ledger, company=COMPANY, policy=Policy(), clock=world.clock)
+
+
+async def test_an_update_is_a_new_version_that_the_old_id_leads_to(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1)])
+    memories = memories_of(world)
+    old = await memories.get(AGENT, uid(1))
+    assert old is not None
+
+    new = await memories.update(AGENT, uid(1), content="a new text", attributes={"by": "ada", "tries": 2})
+
+    assert new.content == "a new text"
+    assert dict(new.attributes) == {"by": "ada", "tries": 2}
+    assert (new.category, new.namespace, new.metadata) == (old.category, old.namespace, old.metadata)
+    assert new.created_at == new.updated_at
+    assert new.created_at > old.created_at
+    assert await memories.get(AGENT, uid(1)) == await memories.get(AGENT, new.id)
+    assert set(await world.live()) == {new.id}
+    # The same again is no change, under either id.
+    assert (await memories.update(AGENT, uid(1), content="a new text")).id == new.id
+    kept = await memories.update(AGENT, uid(1), tags=["b"])
+    assert kept.created_at == new.created_at
+    events = await memories.history(AGENT, new.id)
+    assert [(each.event, each.content) for each in events] == [
+        ("ADD", old.content),
+        ("UPDATE", "a new text"),
+        ("UPDATE", "a new text"),
+    ]
+    explained = await trace_memory(
+        new.id, backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7, agent_id=AGENT
+    )
+    assert uid(1) in explained.memory.made_of
+    await world.check_balance()
+
+
+async def test_an_update_is_undone_by_its_run(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1)])
+    memories = memories_of(world)
+    before = await world.snapshot()
+    new = await memories.update(AGENT, uid(1), content="a mistake")
+    (run,) = [each for each in world.ledger.runs.list(COMPANY) if each.kind == "update"]
+    assert run.counts == {"updated": 1}
+
+    await world.undo(run.run_id)
+
+    assert await world.snapshot() == before
+    there = await memories.get(AGENT, new.id)
+    assert there is not None
+    assert there.id == uid(1)
+    again = await memories.update(AGENT, uid(1), content="a second try")
+    assert (await memories.get(AGENT, uid(1))) == again
+    await world.check_balance()
+
+
+async def test_what_is_forgotten_comes_back_with_one_undo(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store(memory(number) for number in range(1, 8))
+    memories = memories_of(world)
+    before = await world.snapshot()
+
+    receipt = await memories.forget(AGENT, [uid(1), uid(2), uid(99)])
+    assert set(receipt.forgotten) == {uid(1), uid(2)}
+    assert await memories.get(AGENT, uid(1)) is None
+    assert [each.event for each in await memories.history(AGENT, uid(1))] == ["ADD", "DELETE"]
+    assert receipt.run_id is not None
+    await world.undo(receipt.run_id)
+    assert await world.snapshot() == before
+    everything = await memories.forget(AGENT, everything=True)
+    assert len(everything.forgotten) == 7
+    assert await memories.count(AGENT) == 0
+    assert (await memories.forget(AGENT, everything=True)).run_id is None
+    await world.check_balance()
+
+
+async def test_it_is_forgotten_by_filter_and_never_by_accident(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.backend.connect()
+    memories = memories_of(world)
+    for place, city in enumerate(["Berlin", "Lisbon", "Berlin"]):
+        request = MemoryStoreRequest(
+            category=MemoryCategory.SEMANTIC,
+            content=f"note {place}",
+            namespace=f"n{place}",
+            attributes={"city": city, "at": {"floor": place}},
+        )
+        await memories.put(AGENT, request)
+    with pytest.raises(MemoryInputError, match="memory_ids"):
+        await memories.forget(AGENT)
+    with pytest.raises(MemoryInputError, match="memory_ids"):
+        await memories.forget(AGENT, [uid(1)], everything=True)
+    with pytest.raises(MemoryInputError, match="colour"):
+        await memories.forget(AGENT, colour="red")  # type: ignore[call-arg]
+    assert await memories.namespaces(AGENT) == ("n0", "n1", "n2")
+    found = await memories.list(AGENT, attributes={"city": "Berlin", "at.floor": 2})
+    assert [each.content for each in found.entries] == ["note 2"]
+    gone = await memories.forget(AGENT, attributes={"city": "Berlin"})
+    assert len(gone.forgotten) == 2
+    assert [each.content for each in (await memories.list(AGENT)).entries] == ["note 1"]
+
+
+async def test_a_foreign_id_changes_and_shows_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1)])
+    memories = memories_of(world)
+    new = await memories.update(AGENT, uid(1), content="new")
+    for memory_id in (uid(1), new.id, "no uuid", uid(5)):
+        assert await memories.get("mallory", memory_id) is None
+        assert (await memories.forget("mallory", memory_id)).forgotten == ()
+        with pytest.raises(MemoryNotFoundError):
+            await memories.update("mallory", memory_id, content="mine")
+        with pytest.raises(MemoryNotFoundError):
+            await memories.history("mallory", memory_id)
+    assert set(await world.live()) == {new.id}
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"content": " "}, "content"),
+        ({"content": "x" * 70_000}, "content"),
+        ({"confidence": 2}, "confidence"),
+        ({"category": "nonsense"}, "category"),
+        ({"attributes": {"a b": 1}}, "attributes"),
+        ({"attributes": {"a": "x" * 9_000}}, "attributes"),
+        ({"expires_at": "never"}, "expires_at"),
+        ({"owner": "me"}, "owner"),
+    ],
+)
+async def test_a_wrong_field_is_named_and_nothing_is_written(
+    make_maintenance_fixture: MakeMaintenanceFixture, fields: dict[str, Any], named: str
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1)])
+    with pytest.raises(MemoryInputError) as caught:
+        await memories_of(world).update(AGENT, uid(1), **fields)
+    assert named in caught.value.field
+    assert set(await world.live()) == {uid(1)}
+    assert world.ledger.runs.list(COMPANY) == ()
+
+
+async def test_a_crash_at_any_call_leaves_one_version(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    counted = Faults()
+    await world.store([memory(1)])
+    await memories_of(world, counted).update(AGENT, uid(1), content="trial")
+    assert len(counted.calls) >= 10, "the scenario has become too small to mean anything"
+    memories = memories_of(world)
+    for point, name in enumerate(counted.calls):
+        number = point + 2
+        await world.store([memory(number)])
+        with pytest.raises(Crash):
+            await memories_of(world, Faults(point)).update(AGENT, uid(number), content=f"text {point}")
+        assert await memories.get(AGENT, uid(number)) is not None, name
+        new = await memories.update(AGENT, uid(number), content=f"text {point}")
+        assert await memories.get(AGENT, uid(number)) == await memories.get(AGENT, new.id), name
+        page = await world.backend.scan(Where(agent_id=AGENT, ids=frozenset({uid(number)})))
+        assert page.records == (), name
+    await world.maintenance_run()
+    await world.check_balance()
