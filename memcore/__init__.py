@@ -206,6 +206,9 @@ if TYPE_CHECKING:
     from .procedural.records import ProceduralMemoryProposal as ProceduralMemoryProposal
     from .procedural.records import ProceduralMemoryScope as ProceduralMemoryScope
     from .records import MemoryRecord as MemoryRecord
+    from .remote.async_remote_memory import AsyncRemoteMemory as AsyncRemoteMemory
+    from .remote.problems import RemoteRefusedError as RemoteRefusedError
+    from .remote.remote_memory import RemoteMemory as RemoteMemory
     from .retrieval.context import BlockingContextInjection as BlockingContextInjection
     from .retrieval.context import ContextInjectionStrategy as ContextInjectionStrategy
     from .retrieval.filters import MemoryFilterStrategy as MemoryFilterStrategy

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
@@ -27,11 +28,14 @@ from memcore.memory.reader import (
     open_shared_backend,
     opening_memories,
 )
+from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.memory.tools import OpenModel, opening_model
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
+    import mem0
+
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
@@ -64,8 +68,9 @@ class AsyncMemory(AsyncKeptMemories):
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
+        open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
-        open_model: OpenModel | None = None,
+        open_model: "OpenModel | None" = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
@@ -74,6 +79,7 @@ class AsyncMemory(AsyncKeptMemories):
         self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories, open_model=open_model)
         self._conversation = conversation
         self._open_incognito = open_incognito
+        self._open_mem0 = open_mem0
 
     @classmethod
     def from_environment(cls, *, provider: "CompletionProvider | None" = None) -> Self:
@@ -93,6 +99,7 @@ class AsyncMemory(AsyncKeptMemories):
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
+            open_mem0=partial(open_configured_mem0, settings),
             open_memories=opening_memories(settings, policy),
             open_model=opening_model(settings, policy, provider=provider),
         )
@@ -136,7 +143,8 @@ class AsyncMemory(AsyncKeptMemories):
         strategy = (await self._reader.open()).strategy
         return await strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
 
-    async def tools(self, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
+    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
+        del agent_id
         return (await self._reader.open()).tools(writes=writes).definitions()
 
     async def call_tool(
@@ -173,6 +181,11 @@ class AsyncMemory(AsyncKeptMemories):
         from memcore.memory.incognito import AsyncIncognitoMemory  # noqa: PLC0415  # its libraries are an extra's
 
         return AsyncIncognitoMemory(blocking)
+
+    async def mem0(self, agent_id: str) -> "mem0.Memory":
+        """Return a mem0.Memory as Memory.mem0 does; its calls block."""
+        opener = required_opener(self._open_mem0)
+        return await asyncio.to_thread(opener, (await self._reader.open()).backend, agent_id)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)

@@ -40,6 +40,9 @@ _NOTE_SECONDS = 60.0
 #: Paths that need no key: they say nothing of any company.
 OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs", "/docs/oauth2-redirect"})
 
+#: Schemes of the Authorization header: mem0's clients say Token.
+_SCHEMES = frozenset({"bearer", "token"})
+
 #: The key id of the caller where no key is asked for.
 NO_KEY = "loopback"
 
@@ -121,7 +124,7 @@ class Callers:
     async def _with_key(self, keys: ApiKeys, authorization: str | None) -> Caller:
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        if scheme.lower() not in _SCHEMES or not token:
             raise MemoryUnauthorizedError("send the header Authorization: Bearer mt_...; see `memtend keys create`")
         name, now = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest(), self._monotonic()
         caller, until = self._believed.get(name, (None, 0.0))
@@ -170,7 +173,7 @@ class Authenticate:
         """Serve a request."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
-                scope["memtend.caller"] = await self._caller_of(Headers(scope=scope).get("authorization"))
+                scope["memtend.caller"] = await self._caller_of(_sent_key(Headers(scope=scope)))
             except MemoryError as error:
                 await problem_response(error)(scope, receive, send)
                 return
@@ -179,6 +182,12 @@ class Authenticate:
             await send({"type": "websocket.close", "code": 1008})
             return
         await self._app(scope, receive, send)
+
+
+def _sent_key(headers: Headers) -> str | None:
+    """Return the Authorization header, or the key of the header that clients of mem0's server send."""
+    key = headers.get("x-api-key")
+    return headers.get("authorization") or (None if key is None else f"Bearer {key}")
 
 
 async def current_caller(request: Request) -> Caller:

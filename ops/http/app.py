@@ -30,6 +30,7 @@ ROUTERS = (
     "usage",
     "dead_letters",
     "admin",
+    "mem0",
 )
 
 _REFERENCE = {"$ref": "#/components/schemas/Problem"}
