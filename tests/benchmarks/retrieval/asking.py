@@ -49,7 +49,7 @@ _COMMON = frozenset(
 )
 
 #: Returns the memories of an agent for a question, best first.
-Ask = Callable[[str, str], Awaitable[Sequence[ScoredMemory]]]
+Ask = Callable[[str, str], Awaitable[tuple[ScoredMemory, ...]]]
 
 
 class StubModel:
@@ -141,13 +141,13 @@ def _rankings(
         )
         routed = LLMHierarchicalRetriever(flat=pipeline, backend=backend, model=model, config=config, company=_COMPANY)
 
-        async def plain(agent_id: str, text: str) -> Sequence[ScoredMemory]:
+        async def plain(agent_id: str, text: str) -> tuple[ScoredMemory, ...]:
             return await pipeline.chosen(agent_id, text, limit=DEPTH)
 
-        async def asks(agent_id: str, text: str) -> Sequence[ScoredMemory]:
+        async def asks(agent_id: str, text: str) -> tuple[ScoredMemory, ...]:
             return await asking.search(agent_id, text, lambda query: plain(agent_id, query), limit=DEPTH)
 
-        async def routes(agent_id: str, text: str) -> Sequence[ScoredMemory]:
+        async def routes(agent_id: str, text: str) -> tuple[ScoredMemory, ...]:
             return await routed.retrieve(agent_id, text, limit=DEPTH)
 
         ways: dict[str, Ask] = {"plain search": plain, "Search-and-Ask": asks, "hierarchical": routes}
@@ -167,7 +167,7 @@ def _rankings(
     return found, stub.calls
 
 
-async def _done(ask: Ask, agent_id: str, text: str) -> Sequence[ScoredMemory]:
+async def _done(ask: Ask, agent_id: str, text: str) -> tuple[ScoredMemory, ...]:
     return await ask(agent_id, text)
 
 

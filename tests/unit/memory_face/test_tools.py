@@ -1,7 +1,6 @@
 """Tools through Memory and AsyncMemory: those of the policy's strategy, and a model on the agents' account."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -74,7 +73,7 @@ def settings(tmp_path: Path, ledger_template: Path) -> Settings:
 
 
 @pytest.fixture
-def backend() -> Iterator[WordBackend]:
+def backend() -> WordBackend:
     made = WordBackend(company=COMPANY, clock=lambda: NOW)
     asyncio.run(made.connect())
     for text in ("the disk is full", "the disk of the build host is full"):

@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from support.agent_tools import COMPANY, Changes, ListModel, WordBackend, strategy_parts
 from support.memories import NOW
 from support.scored_memories import entry, scored
@@ -13,7 +12,7 @@ from support.search_backends import PlainBackend, SharedStore
 
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import BudgetExceededError, MemoryConfigError, MemoryConnectionError
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.context import ContextInjectionStrategy
@@ -23,7 +22,7 @@ from memcore.retrieval.strategies.factory import create_agent_tools, create_inje
 from memcore.retrieval.strategies.tool_based import MAX_RESULTS, ToolBasedInjectionStrategy
 from memcore.retrieval.strategies.tools import RESULT_TOKENS, UNAVAILABLE
 
-CONFIG = MemoryRetrievalConfig(strategy="tool_based")
+CONFIG = MemoryRetrievalConfig(strategy=InjectionStrategy.TOOL_BASED)
 ASKING = CONFIG.model_copy(update={"query_reformulation_enabled": True})
 
 
@@ -412,8 +411,3 @@ async def test_doors_without_a_ledger_have_the_tools_that_read() -> None:
 
     assert [each.name for each in tools.definitions()] == ["search_memory", "recall_memory"]
     assert "the disk is full" in await tools.call("ada", "search_memory", {"query": "disk"})
-
-
-def test_arguments_have_forms_that_forbid_what_they_do_not_know() -> None:
-    with pytest.raises(ValidationError):
-        MemoryRetrievalConfig(strategy="context", query_reformulation_enabled=True)
