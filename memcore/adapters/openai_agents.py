@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memcore.adapters.protocol import MemoryLike, listed, requiring, write
+from memcore.adapters.protocol import MemoryLike, ToolMemory, listed, requiring, write
 from memcore.adapters.values import (
     MAX_VALUE_BYTES,
     NewId,
@@ -195,7 +195,7 @@ def _text_of(item: Any) -> str:
     return text_in(item) or "an item without a text"
 
 
-def memory_tools(memory: MemoryLike, *, agent_id: str) -> list[Tool]:
+def memory_tools(memory: ToolMemory, *, agent_id: str) -> list[Tool]:
     """Return the memory tools of an agent for ``Agent(tools=...)``.
 
     An argument that breaks a limit, and memory that cannot be reached, become an answer that the model reads; the run
@@ -216,7 +216,7 @@ def memory_tools(memory: MemoryLike, *, agent_id: str) -> list[Tool]:
 class _Call:
     """Answers the calls of one tool."""
 
-    def __init__(self, memory: MemoryLike, agent_id: str, name: str) -> None:
+    def __init__(self, memory: ToolMemory, agent_id: str, name: str) -> None:
         self._memory = memory
         self._agent_id = agent_id
         self._name = name

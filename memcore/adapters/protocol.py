@@ -1,6 +1,6 @@
 """What adapters need of a memory, and one sentence where a framework is missing."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,61 +44,59 @@ class ToolLike(Protocol):
 
 
 class MemoryLike(Protocol):
-    """The calls of ``Memory`` that adapters use; ``Memory`` says what each does and raises."""
+    """The calls of ``Memory`` that adapters use; ``Memory`` says what each takes, does and raises."""
 
-    def put(self, agent_id: str, content: str, **fields: Any) -> "MemoryEntry":
+    @property
+    def put(self) -> "Callable[..., MemoryEntry]":
         """Write a memory without the queue."""
         ...
 
-    def store_many(self, agent_id: str, memories: Iterable[Any], **fields: Any) -> object:
+    @property
+    def store_many(self) -> Callable[..., object]:
         """Store memories, with ``wait`` until they can be found."""
         ...
 
-    def search(self, agent_id: str, text: str | None = None, **filters: Any) -> "Sequence[MemoryEntry]":
+    @property
+    def search(self) -> "Callable[..., Sequence[MemoryEntry]]":
         """Find memories by meaning and by words, best first."""
         ...
 
-    def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> "MemoryEntry | None":
+    @property
+    def get_by_key(self) -> "Callable[..., MemoryEntry | None]":
         """Return the memory of a key."""
         ...
 
-    def list(
-        self,
-        agent_id: str,
-        *,
-        namespaces: Collection[str] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> PageLike:
+    @property
+    def list(self) -> Callable[..., PageLike]:
         """Return a page of memories, oldest first."""
         ...
 
-    def namespaces(self, agent_id: str) -> Sequence[str]:
+    @property
+    def namespaces(self) -> Callable[[str], Sequence[str]]:
         """Return the namespaces that have memories."""
         ...
 
-    def update(self, agent_id: str, memory_id: str, **fields: Any) -> "MemoryEntry":
+    @property
+    def update(self) -> "Callable[..., MemoryEntry]":
         """Change fields of a memory."""
         ...
 
-    def forget(
-        self,
-        agent_id: str,
-        memory_ids: str | Collection[str] | None = None,
-        *,
-        namespaces: Collection[str] | None = None,
-        keys: Collection[str] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> object:
+    @property
+    def forget(self) -> Callable[..., object]:
         """Take memories away; the run can be undone."""
         ...
 
-    def tools(self, agent_id: str) -> Sequence[ToolLike]:
+
+class ToolMemory(Protocol):
+    """The calls of ``Memory`` that give an agent its tools."""
+
+    @property
+    def tools(self) -> Callable[[str], Sequence[ToolLike]]:
         """Return the tools of an agent."""
         ...
 
-    def call_tool(self, agent_id: str, name: str, arguments: Mapping[str, Any]) -> str:
+    @property
+    def call_tool(self) -> Callable[[str, str, Mapping[str, Any]], str]:
         """Answer a call of a tool."""
         ...
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from memcore.adapters.protocol import MemoryLike, requiring
+from memcore.adapters.protocol import ToolMemory, requiring
 from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 
 with requiring("pydantic-ai-slim"):
@@ -34,7 +34,7 @@ class MemtendToolset(AbstractToolset[Any]):
     """
 
     def __init__(
-        self, memory: MemoryLike, *, agent_id: str, toolset_id: str | None = None, max_retries: int = 1
+        self, memory: ToolMemory, *, agent_id: str, toolset_id: str | None = None, max_retries: int = 1
     ) -> None:
         self._memory = memory
         self._agent_id = agent_id
