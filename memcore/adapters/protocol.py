@@ -117,8 +117,8 @@ def listed(
             return
 
 
-#: Most memories that are written one by one, some milliseconds each; the queue takes as long for hundreds.
-_ONE_BY_ONE = 16
+#: Most memories that are written one by one: the queue takes longer for one, and less for several.
+_ONE_BY_ONE = 2
 
 
 def write(memory: MemoryLike, agent_id: str, memories: Sequence[Mapping[str, Any]], **scope: Any) -> None:
