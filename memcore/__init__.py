@@ -206,6 +206,9 @@ if TYPE_CHECKING:
     from .procedural.records import ProceduralMemoryProposal as ProceduralMemoryProposal
     from .procedural.records import ProceduralMemoryScope as ProceduralMemoryScope
     from .records import MemoryRecord as MemoryRecord
+    from .remote.async_remote_memory import AsyncRemoteMemory as AsyncRemoteMemory
+    from .remote.problems import RemoteRefusedError as RemoteRefusedError
+    from .remote.remote_memory import RemoteMemory as RemoteMemory
     from .retrieval.context import BlockingContextInjection as BlockingContextInjection
     from .retrieval.context import ContextInjectionStrategy as ContextInjectionStrategy
     from .retrieval.filters import MemoryFilterStrategy as MemoryFilterStrategy
@@ -228,7 +231,7 @@ if TYPE_CHECKING:
     from .retrieval.usage import BufferedUseRecorder as BufferedUseRecorder
     from .retrieval.usage import QueryRecorder as QueryRecorder
     from .retrieval.usage import UseRecorder as UseRecorder
-    from .service import MemoryService as MemoryService
+    from .service.service import MemoryService as MemoryService
     from .skills.report import EvolverReport as EvolverReport
     from .untrusted_text import untrusted_content_directive as untrusted_content_directive
     from .untrusted_text import wrap_untrusted as wrap_untrusted

@@ -27,6 +27,7 @@
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from pydantic import ValidationError
@@ -109,13 +110,17 @@ class MemoryInputError(MemoryError):
     def of(cls, error: "ValidationError", *, prefix: str = "") -> Self:
         """Turn a pydantic error into one sentence about its first field, without the value that was given."""
         first = error.errors(include_url=False, include_input=False)[0]
+        return cls.of_details(first, place=[*([prefix] if prefix else []), *map(str, first["loc"])])
+
+    @classmethod
+    def of_details(cls, first: "ErrorDetails", *, place: "Sequence[str]") -> Self:
+        """Turn what pydantic says of one field into one sentence; ``place`` are the names that lead to the field."""
         problem = _in_words(first)
-        place = list(map(str, first["loc"]))
-        if not place and first["type"] == "value_error" and ": " in problem:
+        if not first["loc"] and first["type"] == "value_error" and ": " in problem:
             # A rule over several fields says itself which one breaks it.
             field, _, problem = problem.partition(": ")
-            place = [field]
-        return cls(".".join([prefix, *place] if prefix else place) or "input", problem)
+            place = [*place, field]
+        return cls(".".join(place) or "input", problem)
 
 
 def _in_words(error: "ErrorDetails") -> str:  # noqa: PLR0911  # a table of sentences

@@ -7,9 +7,8 @@ id leads to the version that is there now. What is forgotten is journaled too. B
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Unpack
 
 from memcore import ids
 from memcore.backends.deletion import Deletion
@@ -24,7 +23,7 @@ from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Move
 from memcore.models import memory as models
-from memcore.models.base import Frozen, naming_fields
+from memcore.models.base import naming_fields
 from memcore.models.memory import (
     MemoryCategory,
     MemoryEntry,
@@ -32,6 +31,7 @@ from memcore.models.memory import (
     refusal,
     require_agent_id,
 )
+from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.records import ATTRIBUTES_KEY, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
@@ -41,77 +41,8 @@ _ATTEMPTS = 3
 #: Most versions that are followed: a memory that was changed more often is found by its newest id alone.
 _MAX_VERSIONS = 10_000
 
-Event = Literal["ADD", "UPDATE", "DELETE"]
-
 #: The ids of a memory's versions, oldest first.
 Versions = tuple[str, ...]
-
-
-class ListFields(TypedDict, total=False):
-    """The filters of a list; all of them must hold.
-
-    Attributes:
-        namespaces: any of these namespaces.
-        categories: any of these categories.
-        tags: all of these tags.
-        keys: any of these keys.
-        attributes: values that attributes must have, by path.
-        since: created at this time or later.
-        until: created before this time.
-        session_id: stored in this session.
-    """
-
-    namespaces: Collection[str] | None
-    categories: Collection[str] | None
-    tags: Collection[str]
-    keys: Collection[str] | None
-    attributes: Mapping[str, Any] | None
-    since: datetime | None
-    until: datetime | None
-    session_id: str | None
-
-
-class UpdateFields(TypedDict, total=False):
-    """The fields of a memory that can be changed; what is left out stays as it is."""
-
-    content: str
-    category: str
-    tags: Collection[str]
-    source: str | None
-    confidence: float
-    attributes: Mapping[str, Any]
-    expires_at: datetime | None
-
-
-class MemoryPage(Frozen):
-    """Some memories of an agent, oldest first; ask again with ``cursor`` for the next ones, None behind the last."""
-
-    entries: tuple[MemoryEntry, ...]
-    cursor: str | None
-
-
-class ForgetReceipt(Frozen):
-    """What was forgotten, and the run that undoes it; None where there was nothing to forget."""
-
-    run_id: str | None
-    forgotten: tuple[str, ...]
-
-
-class MemoryVersion(Frozen):
-    """One event in the life of a memory.
-
-    Attributes:
-        memory_id: the version that came, or that went.
-        content: its text; None once the journal keeps it no more.
-        at: when.
-        run_id: the run that did it; None of an ADD.
-    """
-
-    event: Event
-    memory_id: str
-    content: str | None
-    at: datetime
-    run_id: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +62,7 @@ class Memories:
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return a memory, or the version that is in its place now; None when the agent has none.
 
-        A night may merge a memory with others that say the same: then what it became is returned.
+        A maintenance run may merge a memory with others that say the same: then what it became is returned.
         """
         found = await self._current(agent_id, memory_id)
         return None if found is None else self._unexpired(found)

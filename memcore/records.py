@@ -7,11 +7,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryInputError
-from memcore.models.attributes import NO_ATTRIBUTES, AttributeFilter, AttributeMap
+from memcore.models.attributes import AttributeFilter, AttributeMap, no_attributes
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import (
     KEYED_TAG,
@@ -249,7 +249,7 @@ class Where(Frozen):
     outside: Scope | None = None
     token: NotBlankStr | None = None
     keys: frozenset[NotBlankStr] | None = None
-    attributes: AttributeFilter = NO_ATTRIBUTES
+    attributes: AttributeFilter = Field(default_factory=no_attributes)
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

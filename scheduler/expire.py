@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from memcore.config.policy import Policy
 from memcore.jobs import Done, ExpirePayload, Outcome
+from memcore.ledger.access.idempotency import KEPT_FOR
 from memcore.ledger.ledger import Ledger
 from scheduler.sweep import shuffled
 from tasks.context import JobContext
@@ -39,6 +40,7 @@ def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetim
     ledger.conversation.age(company, before=now - timedelta(days=conversation.archive_days))
     ledger.crises.expire(company, before=now - timedelta(days=conversation.crisis_days))
     ledger.feedback.expire(company, before=now - timedelta(days=conversation.feedback_days))
+    ledger.idempotency.expire(company, before=now - KEPT_FOR)
     ledger.syntheses.forget(company)
     undoable = now - timedelta(days=consolidation.journal_days)
     ledger.answers.expire(company, before=undoable)

@@ -38,5 +38,7 @@ def set_up_logs(settings: Settings | None = None) -> None:
     logging.basicConfig(level="INFO" if settings is None else settings.log_level, handlers=[handler], force=True)
     # They log every request to the store and to models: a thousand lines for a thousand memories.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # At DEBUG it logs whole messages, and memories are in them.
+    logging.getLogger("mcp").setLevel(logging.INFO)
     # It names each of its plug-ins when it is imported, which is at its first use.
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from memcore.config.errors import key_names, validation_message
 from memcore.config.policy import Policy, log_once
-from memcore.config.retrieval import InjectionStrategy
 from memcore.config.settings import opened_regular
 from memcore.errors import MemoryConfigError
 
@@ -88,8 +87,7 @@ def load_policy(source: Path | str) -> Policy:
     A setting that is valid and has no effect is logged as a warning, once in a process.
 
     Raises:
-        MemoryConfigError: it cannot be read, is wrong, or asks for what this release lacks; the message names the
-            dotted key and the limit.
+        MemoryConfigError: it cannot be read or is wrong; the message names the dotted key and the limit.
     """
     return build_policy(read_document(source))
 
@@ -114,7 +112,6 @@ def build_policy(document: Mapping[str, Any], *, base: Policy | None = None) -> 
     except (TypeError, ValueError):
         # Explicit tags such as !!set or !!binary build what JSON has no word for.
         raise MemoryConfigError("policy: holds a value that is no text, number, list or mapping") from None
-    _refuse_absent(policy)
     for sentence in policy.warnings:
         log_once(sentence)
     return policy
@@ -126,18 +123,6 @@ def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
         if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
             merged[key] = _overlaid(below[key], above[key])
     return merged
-
-
-def _refuse_absent(policy: Policy) -> None:
-    # Here and not in the models: an engine may give a retriever or a re-ranker of its own in code.
-    for key, present, instead in (
-        ("strategy", InjectionStrategy.CONTEXT, "context is the only one there is"),
-        ("retriever", "flat", "flat is the only one there is"),
-        ("query_specific_rerank_enabled", False, "memories come in the order of their scores"),
-    ):
-        value = getattr(policy.memory.retrieval, key)
-        if value != present:
-            raise MemoryConfigError(f"memory.retrieval.{key}: {str(value).lower()} is not in this release; {instead}")
 
 
 def _read(path: Path) -> str:

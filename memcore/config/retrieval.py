@@ -4,7 +4,7 @@ import math
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_serializer, model_validator
 
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import MemoryCategory
@@ -48,12 +48,48 @@ class InjectionPoint(StrEnum):
 WEIGHT_SUM_TOLERANCE = 1e-6
 
 
+def _archivable(categories: frozenset[MemoryCategory]) -> frozenset[MemoryCategory]:
+    if not categories:
+        raise ValueError("must name at least one category")
+    if MemoryCategory.WORKING in categories:
+        raise ValueError("must not name working, whose memories end with their task")
+    return categories
+
+
+class SelfEditingMemoryConfig(Frozen):
+    """Bound the six tools of the self-editing strategy.
+
+    Attributes:
+        core_memory_token_budget: the tokens of core memory in every prompt.
+        core_memory_tag: the tag that makes a semantic memory a core memory.
+        allow_core_writes: whether the agent may write core memory.
+        core_max_entries: the most core memories.
+        archival_search_limit: the most results of an archival search.
+        archival_categories: the categories that the agent may write and search; never working.
+        write_auto_tag: whether its writes carry the tag ``self_edited``.
+    """
+
+    core_memory_token_budget: int = Field(default=1024, ge=256, le=8192)
+    core_memory_tag: NotBlankStr = "core"
+    allow_core_writes: bool = True
+    core_max_entries: int = Field(default=20, ge=1, le=200)
+    archival_search_limit: int = Field(default=10, ge=1, le=50)
+    archival_categories: Annotated[frozenset[MemoryCategory], AfterValidator(_archivable)] = frozenset(
+        {MemoryCategory.EPISODIC, MemoryCategory.SEMANTIC, MemoryCategory.PROCEDURAL, MemoryCategory.SOCIAL}
+    )
+    write_auto_tag: bool = True
+
+    @field_serializer("archival_categories", when_used="json")
+    def _in_one_order(self, categories: frozenset[MemoryCategory]) -> list[str]:
+        return sorted(categories)
+
+
 class MemoryRetrievalConfig(Frozen):
     """Configure how a query becomes the memories in a prompt.
 
     Attributes:
-        strategy: who asks for memories. ``context``: the engine, before each turn. ``tool_based`` and ``self_editing``
-            are refused, because this release does not contain them.
+        strategy: who asks for memories. ``context``: the engine, before each turn; ``tool_based``: the agent, with
+            tools to search; ``self_editing``: the agent, with tools to search and to write, and core memory.
         relevance_weight: the share of relevance in the combined score.
         recency_weight: the share of recency in the combined score; under ``linear`` and ``weighted`` both shares make
             1.0. Where one share is left out, it is what the other leaves.
@@ -90,17 +126,17 @@ class MemoryRetrievalConfig(Frozen):
             ``context``.
         diversity_lambda: the weight of relevance in that re-ranking; 1.0 is relevance alone, 0.0 is diversity alone.
         candidate_pool_multiplier: how many times max_memories are fetched for that re-ranking.
-        query_reformulation_enabled: whether a query is reformulated (Search-and-Ask); true is refused, because it needs
-            ``tool_based``.
-        max_reformulation_rounds: no effect; the most rounds of reformulation.
-        retriever: how the store is searched. ``hierarchical`` is refused in a file, because this release does not
-            contain it; an engine may pass a retriever of its own in code.
-        max_workers_per_query: no effect; the most workers of the hierarchical retriever for one query.
-        reflective_retry_enabled: no effect; whether the hierarchical retriever retries poor results.
-        max_retry_count: no effect; the most such retries.
-        query_specific_rerank_enabled: whether a language model re-ranks the results of each query; true is refused in a
-            file, because this release does not contain it. An engine may pass a re-ranker of its own in code.
-        rerank_cache_ttl_seconds: no effect; how long such a ranking is cached.
+        query_reformulation_enabled: whether a language model judges what a tool's search found, and has it search
+            again in other words (Search-and-Ask); only with strategy ``tool_based``.
+        max_reformulation_rounds: the most such further searches.
+        retriever: how the store is searched: ``flat``, or ``hierarchical``, where a language model says which kinds of
+            memory a question is about; only with strategy ``context``.
+        max_workers_per_query: the most kinds of memory that the hierarchical retriever searches for one query.
+        reflective_retry_enabled: whether the hierarchical retriever retries poor results.
+        max_retry_count: the most such retries.
+        query_specific_rerank_enabled: whether a language model re-ranks the results of each query.
+        rerank_cache_ttl_seconds: how long such a ranking is cached, for all processes.
+        self_editing: what the tools of strategy ``self_editing`` may do.
     """
 
     strategy: InjectionStrategy = InjectionStrategy.CONTEXT
@@ -137,6 +173,7 @@ class MemoryRetrievalConfig(Frozen):
     max_retry_count: int = Field(default=2, ge=0, le=5)
     query_specific_rerank_enabled: bool = False
     rerank_cache_ttl_seconds: int = Field(default=3600, ge=60, le=86_400)
+    self_editing: SelfEditingMemoryConfig = SelfEditingMemoryConfig()
 
     @model_validator(mode="after")
     def _weights_make_one(self) -> Self:
@@ -163,35 +200,3 @@ class MemoryRetrievalConfig(Frozen):
         if self.retriever == "hierarchical" and self.strategy is not InjectionStrategy.CONTEXT:
             raise ValueError(f"retriever hierarchical needs strategy context, and it is {self.strategy}")
         return self
-
-
-def _archivable(categories: frozenset[MemoryCategory]) -> frozenset[MemoryCategory]:
-    if not categories:
-        raise ValueError("must name at least one category")
-    if MemoryCategory.WORKING in categories:
-        raise ValueError("must not name working, whose memories end with their task")
-    return categories
-
-
-class SelfEditingMemoryConfig(Frozen):
-    """Bound the six tools of the self-editing strategy.
-
-    Attributes:
-        core_memory_token_budget: the tokens of core memory in every prompt.
-        core_memory_tag: the tag that makes a semantic memory a core memory.
-        allow_core_writes: whether the agent may write core memory.
-        core_max_entries: the most core memories.
-        archival_search_limit: the most results of an archival search.
-        archival_categories: the categories that the agent may write and search; never working.
-        write_auto_tag: whether its writes carry the tag ``self_edited``.
-    """
-
-    core_memory_token_budget: int = Field(default=1024, ge=256, le=8192)
-    core_memory_tag: NotBlankStr = "core"
-    allow_core_writes: bool = True
-    core_max_entries: int = Field(default=20, ge=1, le=200)
-    archival_search_limit: int = Field(default=10, ge=1, le=50)
-    archival_categories: Annotated[frozenset[MemoryCategory], AfterValidator(_archivable)] = frozenset(
-        {MemoryCategory.EPISODIC, MemoryCategory.SEMANTIC, MemoryCategory.PROCEDURAL, MemoryCategory.SOCIAL}
-    )
-    write_auto_tag: bool = True

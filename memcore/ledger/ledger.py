@@ -4,6 +4,8 @@ from typing import Self
 
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
+from memcore.ledger.access.idempotency import Idempotency
+from memcore.ledger.access.keys import ApiKeys
 from memcore.ledger.agents import Agents, Ticks
 from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
@@ -16,6 +18,7 @@ from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, MemoryKeys, Uses
+from memcore.ledger.learning.core_slots import CoreSlots
 from memcore.ledger.learning.experiences import Compressions, Experiences
 from memcore.ledger.learning.lessons import Lessons
 from memcore.ledger.learning.patterns import Patterns
@@ -61,6 +64,7 @@ class Ledger:
         self.lessons = Lessons(ledger, clock=clock)
         self.skills = Skills(ledger, clock=clock)
         self.skill_cycles = SkillCycles(ledger, clock=clock)
+        self.core_slots = CoreSlots(ledger, clock=clock)
         self.conversation = ConversationMemory(ledger, clock=clock)
         self.turns = Turns(ledger, clock=clock)
         self.sessions = Sessions(ledger, clock=clock)
@@ -76,6 +80,8 @@ class Ledger:
         self.finetune_runs = FineTuneRuns(ledger, clock=clock)
         self.checkpoints = Checkpoints(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
+        self.api_keys = ApiKeys(ledger, clock=clock)
+        self.idempotency = Idempotency(ledger, clock=clock)
         self.journal = Journal(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)

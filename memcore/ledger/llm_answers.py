@@ -33,6 +33,7 @@ class Answer(WorkRecord):
         run_id: for which run it was asked last.
         state: leased while somebody waits for the model; done with its answer; failed when it was asked in vain.
         text: the answer; it stays out of the repr, and so out of logs.
+        asked_at: when it was asked for last, or last used where its cache says so.
     """
 
     question_id: str
@@ -40,6 +41,7 @@ class Answer(WorkRecord):
     state: WorkState
     text: str | None = Field(default=None, repr=False)
     reason: str | None = None
+    asked_at: BoundedTime
 
 
 class Answers(Work[Answer]):
@@ -96,6 +98,16 @@ class Answers(Work[Answer]):
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete a company's answers to questions asked before a time and return how many."""
         return self._drop(answers.c.company == company, answers.c.asked_at < before)
+
+    def touch(self, company: str, question_id: str) -> None:
+        """Note that an answer was used now: ``trim`` keeps the last used ones."""
+        self._update(equals(answers, company=company, question_id=question_id), {"asked_at": self._clock()})
+
+    def trim(self, company: str, purpose: str, *, before: datetime, keep: int) -> int:
+        """Delete the answers to one purpose used before a time, and all but the last used; return how many."""
+        mine = equals(answers, company=company, purpose=purpose)
+        newest = select(answers.c.question_id).where(mine).order_by(answers.c.asked_at.desc(), answers.c.question_id)
+        return self._drop(mine, or_(answers.c.asked_at < before, answers.c.question_id.in_(newest.offset(keep))))
 
     def forget(self, company: str, run_id: str) -> None:
         """Delete the answers that a company's run asked for."""

@@ -215,6 +215,11 @@ recorded_queries = _table(
     Index("recorded_queries_oldest", "company", "asked_at"),
 )
 
+#: The places of core memory that each agent has taken; the row without a memory is a lock.
+core_slots = _table(
+    "core_slots", *_key("company", "agent_id", "memory_id"), Column("claimed_at", UtcDateTime, nullable=False)
+)
+
 #: What each agent's models used on a day (UTC), reserved before a call and settled after it: the budget's account.
 model_spending = _table(
     "model_spending",

@@ -21,7 +21,7 @@ from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore, total_use
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import PROTECTED_FROM_ENFORCEMENT, MemoryEntry
 from memcore.records import MemoryRecord, Where
 from memcore.retrieval.repetitions import Repetitions
 
@@ -173,10 +173,6 @@ class MemoryScorer:
         return worth
 
 
-#: Memories with these tags are removed last.
-PROTECTED_FROM_ENFORCEMENT = ("core", "pinned")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class EvictionCandidate:
     """A memory in the order of removal: unprotected first, then what another repeats, then by value, age and id.
@@ -191,11 +187,18 @@ class EvictionCandidate:
     id: str
 
     @classmethod
-    def of(cls, record: MemoryRecord, value: float, *, is_repeated: bool = False) -> Self:
-        """Return the candidate of a memory of this value."""
+    def of(
+        cls,
+        record: MemoryRecord,
+        value: float,
+        *,
+        is_repeated: bool = False,
+        kept_tags: Sequence[str] = PROTECTED_FROM_ENFORCEMENT,
+    ) -> Self:
+        """Return the candidate of a memory of this value; one with one of ``kept_tags`` is protected."""
         entry = record.entry
         return cls(
-            is_protected=not set(PROTECTED_FROM_ENFORCEMENT).isdisjoint(entry.metadata.tags),
+            is_protected=not set(kept_tags).isdisjoint(entry.metadata.tags),
             is_last_copy=not is_repeated,
             value=value,
             created_at=entry.created_at,
@@ -209,6 +212,7 @@ async def lowest(
     size: int,
     value: MemoryScorer,
     counts: Callable[[MemoryRecord], bool] = lambda _: True,
+    kept_tags: Sequence[str] = PROTECTED_FROM_ENFORCEMENT,
 ) -> tuple[EvictionCandidate, ...]:
     """Return the ``size`` memories to remove first; its memory grows with ``size``, not with the agent."""
     kept: list[EvictionCandidate] = []
@@ -216,7 +220,7 @@ async def lowest(
         counted = [record for record in page if counts(record)]
         worth = await value.values(counted)
         kept += [
-            EvictionCandidate.of(record, each, is_repeated=value.is_repeated(record))
+            EvictionCandidate.of(record, each, is_repeated=value.is_repeated(record), kept_tags=kept_tags)
             for record, each in zip(counted, worth, strict=True)
         ]
         if len(kept) > 2 * size:
@@ -246,11 +250,16 @@ async def apply_enforcement(store: JournaledStore, value: MemoryScorer, *, most:
     while (excess := await snapshot.backend.count_where(snapshot.free) - snapshot.terms.max_memories) > 0:
         if most is not None and (excess := min(excess, most - removed)) <= 0:
             break
-        found = await lowest(pages(snapshot.backend, snapshot.free), size=min(excess, ROUND_SIZE), value=value)
+        found = await lowest(
+            pages(snapshot.backend, snapshot.free),
+            size=min(excess, ROUND_SIZE),
+            value=value,
+            kept_tags=snapshot.kept_tags,
+        )
         taken = 0
         for is_protected in (False, True):
             # A memory that was pinned after it was chosen stays; the next round finds another.
-            where = Where(agent_id=snapshot.agent_id, without_tags=() if is_protected else PROTECTED_FROM_ENFORCEMENT)
+            where = Where(agent_id=snapshot.agent_id, without_tags=() if is_protected else snapshot.kept_tags)
             ids = [each.id for each in found if each.is_protected is is_protected]
             taken += await store.remove(where, ids, reason="enforced", archive_as=_as_it_is)
         if not taken:

@@ -37,6 +37,9 @@ from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
 
+#: The gate compares two searches of one kind, many times: a model would cost much and answer each time differently.
+_WITHOUT_MODEL = {"retriever": "flat", "query_specific_rerank_enabled": False}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFigures:
@@ -97,7 +100,8 @@ class Gate:
         has_archive = archive_index_of(snapshot.backend) is not None
         # Nor is anything held back: a drawn question may have little evidence, and a group would stay by chance.
         least = {"min_evidence": 0.0, "min_relevance": 0.0}
-        self._retrieval = retrieval.model_copy(update={"zoom": retrieval.zoom and has_archive, **least})
+        changed = {"zoom": retrieval.zoom and has_archive, **least, **_WITHOUT_MODEL}
+        self._retrieval = retrieval.model_copy(update=changed)
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._recorded: dict[str, list[tuple[int, int, str]]] = {}
         self._shadow: ShadowMemories | None = None

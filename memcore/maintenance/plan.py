@@ -258,6 +258,7 @@ async def _enforcement(
         size=max(0, min(excess - summaries, MAX_EXAMPLES)),
         value=value,
         counts=lambda record: record.entry.id not in gone and snapshot.survives_retention(record),
+        kept_tags=snapshot.kept_tags,
     )
     return PlannedStep(step=RunStep.ENFORCEMENT, removed=excess, examples=tuple(each.id for each in first))
 
@@ -359,6 +360,7 @@ async def _evicted(
         size=excess,
         value=value,
         counts=lambda record: record.entry.id not in gone and snapshot.survives_retention(record),
+        kept_tags=snapshot.kept_tags,
     )
     return [each.id for each in found]
 

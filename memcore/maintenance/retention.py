@@ -14,7 +14,6 @@ from memcore.config.maintenance import PruningConfig
 from memcore.errors import LeaseLostError, MaintenancePausedError
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.runs import EndKind
-from memcore.maintenance.enforcement import PROTECTED_FROM_ENFORCEMENT
 from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.rules import MOMENT, AgentSnapshot, end_filter, find_ended_scopes
@@ -171,7 +170,7 @@ def _prunable(snapshot: AgentSnapshot) -> Where:
         agent_id=snapshot.agent_id,
         categories=frozenset({MemoryCategory.PROCEDURAL}),
         lessons=True,
-        without_tags=PROTECTED_FROM_ENFORCEMENT,
+        without_tags=snapshot.kept_tags,
         without_ids=snapshot.protected_by_undo,
     )
 

@@ -29,8 +29,10 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind
 from memcore.models.memory import (
     CONSOLIDATED_TAG,
+    CORE_TAG,
     FALLBACK_TAG,
     PROTECTED_FROM_CONSOLIDATION,
+    PROTECTED_FROM_ENFORCEMENT,
     MemoryCategory,
     MemoryEntry,
     MemoryLevel,
@@ -170,6 +172,7 @@ class AgentSnapshot:
         now: one moment for the whole attempt: nothing becomes too old between two steps.
         protected_by_undo: ids that an undo has just brought back; no step touches them.
         ended_scopes: sessions and projects that have ended; a plan counts their memories, and pruned ones, as gone.
+        core_tag: the tag of core memories, by the policy.
     """
 
     company: str
@@ -183,6 +186,17 @@ class AgentSnapshot:
     pruning: PruningConfig | None = None
     ended_scopes: EndedScopes = EndedScopes()
     pruned: frozenset[str] = frozenset()
+    core_tag: str = CORE_TAG
+
+    @cached_property
+    def unmerged_tags(self) -> tuple[str, ...]:
+        """The tags of memories that consolidation leaves as they are."""
+        return tuple(dict.fromkeys((*PROTECTED_FROM_CONSOLIDATION, self.core_tag)))
+
+    @cached_property
+    def kept_tags(self) -> tuple[str, ...]:
+        """The tags of memories that a limit removes last, and pruning never."""
+        return tuple(dict.fromkeys((*PROTECTED_FROM_ENFORCEMENT, self.core_tag)))
 
     @cached_property
     def free(self) -> Where:
@@ -254,7 +268,7 @@ class AgentSnapshot:
         return Where(
             agent_id=self.agent_id,
             categories=frozenset({category}),
-            without_tags=PROTECTED_FROM_CONSOLIDATION,
+            without_tags=self.unmerged_tags,
             created_before=newest,
             created_since=oldest,
             without_ids=self.protected_by_undo,
@@ -269,7 +283,7 @@ class AgentSnapshot:
         where = self.mergeable(category)
         if where is None or self.policy.strategy not in ASKING_STRATEGIES:
             return None
-        kept = tuple(tag for tag in PROTECTED_FROM_CONSOLIDATION if tag != CONSOLIDATED_TAG)
+        kept = tuple(tag for tag in self.unmerged_tags if tag != CONSOLIDATED_TAG)
         return where.model_copy(update={"tags": (CONSOLIDATED_TAG, FALLBACK_TAG), "without_tags": kept})
 
     async def count_mergeable(self) -> int:

@@ -452,6 +452,7 @@ class MaintenanceService:
             now=self.clock(),
             protected_by_undo=self.ledger.journal.protected_by_undo(self.company, agent_id),
             pruning=self.pruning,
+            core_tag=self.retrieval.self_editing.core_memory_tag,
         )
 
 

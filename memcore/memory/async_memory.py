@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
@@ -27,15 +28,20 @@ from memcore.memory.reader import (
     open_shared_backend,
     opening_memories,
 )
+from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
+    import mem0
+
+    from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.remote import AsyncRemoteMemory
 
 
 class AsyncMemory(AsyncKeptMemories):
@@ -59,6 +65,7 @@ class AsyncMemory(AsyncKeptMemories):
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
+        open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
     ) -> None:
         self._client = client
@@ -68,6 +75,7 @@ class AsyncMemory(AsyncKeptMemories):
         self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories)
         self._conversation = conversation
         self._open_incognito = open_incognito
+        self._open_mem0 = open_mem0
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -85,13 +93,25 @@ class AsyncMemory(AsyncKeptMemories):
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
+            open_mem0=partial(open_configured_mem0, settings),
             open_memories=opening_memories(settings, policy),
         )
+
+    @staticmethod
+    def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "AsyncRemoteMemory":
+        """Return the memory behind `memtend serve`; see Memory.connect."""
+        from memcore.remote import AsyncRemoteMemory  # noqa: PLC0415  # see Memory.connect
+
+        return AsyncRemoteMemory.connect(url, key=key, timeout_seconds=timeout_seconds)
 
     @property
     def client(self) -> AsyncMemoryClient:
         """The client beneath, for every other job."""
         return self._client
+
+    async def backend(self) -> "MemoryBackend":
+        """Return the connected backend beneath, which ``close`` disconnects; raises as ``search``."""
+        return (await self._reader.open()).backend
 
     store = awaited(Memory.store)
     store_many = awaited(Memory.store_many)
@@ -145,6 +165,11 @@ class AsyncMemory(AsyncKeptMemories):
         from memcore.memory.incognito import AsyncIncognitoMemory  # noqa: PLC0415  # its libraries are an extra's
 
         return AsyncIncognitoMemory(blocking)
+
+    async def mem0(self, agent_id: str) -> "mem0.Memory":
+        """Return a mem0.Memory as Memory.mem0 does; its calls block."""
+        opener = required_opener(self._open_mem0)
+        return await asyncio.to_thread(opener, (await self._reader.open()).backend, agent_id)
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)

@@ -9,8 +9,8 @@ from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
 if TYPE_CHECKING:
-    from memcore.memories import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
     from memcore.memory.reader import Opened
+    from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 
 Result = TypeVar("Result")
 

@@ -1,10 +1,12 @@
 """``Memory``: store, find and prepare the memories of agents, in any thread."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
@@ -51,16 +53,20 @@ from memcore.memory.reader import (
     open_shared_backend,
     opening_memories,
 )
+from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
 if TYPE_CHECKING:
+    import mem0
+
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
     from memcore.memory.incognito import IncognitoMemory
     from memcore.models.execution import ChatMessage
+    from memcore.remote import RemoteMemory
 
 
 Result = TypeVar("Result")
@@ -91,6 +97,7 @@ class Memory(KeptMemories):
         policy: says how memories are prepared for a prompt.
         conversation: reads what is remembered of people; closed with this object. None where nobody asks for it.
         open_incognito: makes the memory of conversations that nothing holds but this process.
+        open_mem0: opens a mem0.Memory on a backend, for an agent.
         open_memories: opens what lists, changes and forgets single memories. None where nobody asks for it.
     """
 
@@ -102,6 +109,7 @@ class Memory(KeptMemories):
         policy: "Policy",
         conversation: ConversationReader | None = None,
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
+        open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
     ) -> None:
         self._client = client
@@ -110,6 +118,7 @@ class Memory(KeptMemories):
         self._policy = policy
         self._conversation = conversation
         self._open_incognito = open_incognito
+        self._open_mem0 = open_mem0
         self._reading: _Reading | None = None
         self._changed = threading.Condition()
 
@@ -136,8 +145,20 @@ class Memory(KeptMemories):
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),
+            open_mem0=partial(open_configured_mem0, settings),
             open_memories=opening_memories(settings, policy),
         )
+
+    @staticmethod
+    def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "RemoteMemory":
+        """Return the memory behind `memtend serve`, with the same calls; this process needs its key and nothing else.
+
+        ``timeout_seconds`` is that of one answer; nothing is connected yet. Raises MemoryInputError for what is no
+        address.
+        """
+        from memcore.remote import RemoteMemory  # noqa: PLC0415  # engines in process do without httpx
+
+        return RemoteMemory.connect(url, key=key, timeout_seconds=timeout_seconds)
 
     @property
     def client(self) -> MemoryClient:
@@ -375,6 +396,22 @@ class Memory(KeptMemories):
         if self._open_incognito is None:
             raise MemoryConfigError("conversation: this memory was made without settings: make it with from_settings")
         return self._open_incognito()
+
+    def mem0(self, agent_id: str) -> "mem0.Memory":
+        """Return a mem0.Memory over this agent's memories: same collection, same history, same embedder.
+
+        Close it after use. It adds with ``infer=False`` alone; it refuses ``reset``; its telemetry is off. Open it anew
+        after a reindex.
+
+        Raises:
+            MemoryInputError: nothing can be stored under this agent id.
+            MemoryConfigError: the extra ``memtend[mem0]`` is missing, the history is not SQLite, or mem0 was imported
+                with its telemetry on.
+            MemoryConnectionError: the store cannot be reached.
+        """
+        opener = required_opener(self._open_mem0)
+        # In a thread: the first import takes seconds.
+        return self._read(lambda opened: asyncio.to_thread(opener, opened.backend, agent_id))
 
     def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """Wait until jobs have ended, and return what became of them: look at ``state`` and ``reason``.

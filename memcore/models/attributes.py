@@ -98,4 +98,9 @@ AttributeFilter = Annotated[
     PlainSerializer(dict, return_type=dict[str, Any]),
 ]
 
-NO_ATTRIBUTES = AttributeMap({})
+_NONE = AttributeMap({})
+
+
+def no_attributes() -> AttributeMap:
+    """Return the attributes of a memory that has none; a function, because a schema cannot write the mapping down."""
+    return _NONE

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from memcore.errors import MemoryInputError
-from memcore.models.attributes import NO_ATTRIBUTES, AttributeFilter, Attributes, canonical_json
+from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
 
 #: The tag of every tier 1 experience.
@@ -55,6 +55,9 @@ CONSOLIDATED_TAG = "consolidated"
 #: Tag of a memory that a newer one has replaced.
 SUPERSEDED_TAG = "superseded"
 
+#: Tag of core memories; a policy's own (memory.retrieval.self_editing.core_memory_tag) is protected beside it.
+CORE_TAG = "core"
+
 #: Most memories that one memory may replace.
 MAX_SUPERSEDED = 16
 
@@ -66,8 +69,11 @@ KEYED_TAG = "keyed"
 #: core and pinned ones were chosen by someone; a keyed one is asked for by its key.
 PROTECTED_FROM_CONSOLIDATION = (
     *("distillation", COMPRESSED_TAG, CONSOLIDATED_TAG, SUPERSEDED_TAG),
-    *("core", "pinned", KEYED_TAG),
+    *(CORE_TAG, "pinned", KEYED_TAG),
 )
+
+#: Tags of memories that a limit removes last, and pruning never.
+PROTECTED_FROM_ENFORCEMENT = (CORE_TAG, "pinned")
 
 #: Longest agent id, namespace, source or tag, in characters; they are index keys, not prose.
 MAX_KEY_CHARS = 256
@@ -278,7 +284,7 @@ class MemoryStoreRequest(Grown):
     valid_until: BoundedTime | None = None
     supersedes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
     key: Key | None = None
-    attributes: Attributes = NO_ATTRIBUTES
+    attributes: Attributes = Field(default_factory=no_attributes)
 
     @field_validator("supersedes")
     @classmethod
@@ -358,7 +364,7 @@ class MemoryEntry(Frozen):
     superseded_by: str | None = Field(default=None, exclude=True)
     superseded_at: BoundedTime | None = Field(default=None, exclude=True)
     key: str | None = Field(default=None, exclude=True)
-    attributes: Mapping[str, Any] = Field(default=NO_ATTRIBUTES, exclude=True)
+    attributes: Mapping[str, Any] = Field(default_factory=no_attributes, exclude=True)
     session_id: str | None = Field(default=None, exclude=True)
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
@@ -420,7 +426,7 @@ class MemoryQuery(Frozen):
     since: BoundedTime | None = None
     until: BoundedTime | None = None
     as_of: BoundedTime | None = None
-    attributes: AttributeFilter = NO_ATTRIBUTES
+    attributes: AttributeFilter = Field(default_factory=no_attributes)
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

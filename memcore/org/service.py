@@ -142,17 +142,18 @@ class LedgerOrgMemory:
         await self._follow(line.fact_id)
         return line.fact_id
 
-    async def retract(self, fact_id: str, *, author: OrgFactAuthor) -> bool:
+    async def retract(self, fact_id: str, *, author: OrgFactAuthor, reason: str | None = None) -> bool:
         """Take a fact back; False when none stands under this id.
 
-        Write access to its category is enough, whoever wrote it. Raises OrgMemoryAccessDeniedError.
+        Write access to its category is enough, whoever wrote it; the audit keeps the reason of a person. Raises
+        OrgMemoryAccessDeniedError.
         """
         head = await self._do(lambda: self._facts.head(self._company, fact_id))
         if head is None:
             return False
         # A fact keeps its category, so nobody can change it between the check and the retraction.
         await self._admit(head.category, author, action="org.retract", fact_id=fact_id)
-        line = await self._do(lambda: self._facts.retract(self._company, fact_id, author=author))
+        line = await self._do(lambda: self._facts.retract(self._company, fact_id, author=author, reason=reason))
         if line is None:
             return False
         self._log_operation(line, author)

@@ -32,13 +32,16 @@ def format_memory_context_with_directive(
     return format_fitting([memories[place] for place in places], injection_point=injection_point)
 
 
-def format_fitting(memories: Sequence[ScoredMemory], *, injection_point: InjectionPoint) -> tuple[ChatMessage, ...]:
-    """Return the messages for memories that fit, without checking their length again."""
+def format_fitting(
+    memories: Sequence[ScoredMemory], *, injection_point: InjectionPoint, has_ids: bool = False
+) -> tuple[ChatMessage, ...]:
+    """Return the messages for memories that fit, without checking their length again; ``has_ids`` as memory_block."""
     if not memories:
         return ()
+    blocks = (memory_block(memory, has_id=has_ids) for memory in memories)
     return (
         ChatMessage(role=MessageRole.SYSTEM, content=MEMORY_DIRECTIVE),
-        ChatMessage(role=MessageRole(injection_point), content=BETWEEN_MEMORIES.join(map(memory_block, memories))),
+        ChatMessage(role=MessageRole(injection_point), content=BETWEEN_MEMORIES.join(blocks)),
     )
 
 
@@ -58,8 +61,8 @@ def fit(texts: Sequence[str], *, estimator: TokenEstimator, token_budget: int) -
     return places
 
 
-def memory_block(memory: ScoredMemory) -> str:
-    """Return a memory in its fence."""
+def memory_block(memory: ScoredMemory, *, has_id: bool = False) -> str:
+    """Return a memory in its fence; ``has_id`` names the agent's own by their ids, which tools take."""
     kind: str = category_in(memory.entry.namespace) if memory.is_fact else memory.entry.category
     origin = "organisation" if memory.is_fact else "shared" if memory.is_shared else "own"
     attributes = {origin: f"{kind} {memory.shown_score:.2f}", "date": memory.entry.days}
@@ -74,6 +77,8 @@ def memory_block(memory: ScoredMemory) -> str:
         attributes["archived"] = memory.entry.id[:SHORT_ID_CHARS]
     elif memory.is_part:
         attributes["part"] = memory.entry.id
+    elif has_id and not memory.is_shared:
+        attributes["id"] = memory.entry.id
     if memory.is_shared:
         writer = "a person" if memory.author is None or memory.author.name is None else memory.author.name
         attributes["by"] = writer if memory.publisher is None else memory.publisher

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import Field
 
@@ -21,11 +21,33 @@ from memcore.models.organization import OrgFactAuthor
 
 
 class ToolDefinition(Frozen):
-    """A tool that an agent may call; ``description`` tells the model when, ``parameters`` is a JSON schema."""
+    """A tool that an agent may call; ``description`` tells the model when, ``parameters`` is a JSON schema.
+
+    Attributes:
+        read_only: whether it changes no memory.
+        destructive: whether it takes a memory away or changes one, rather than adding one.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     description: NotBlankStr
     parameters: dict[str, Any]
+    read_only: bool = False
+    destructive: bool = False
+
+    def as_openai(self) -> dict[str, Any]:
+        """Return it as a function of OpenAI's chat API, for ``tools=[...]``."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+    def as_mcp(self) -> dict[str, Any]:
+        """Return it as a tool of the Model Context Protocol, with its hints."""
+        hints = {"readOnlyHint": self.read_only, "destructiveHint": self.destructive, "openWorldHint": False}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.parameters,
+            "annotations": hints,
+        }
 
 
 @runtime_checkable
@@ -101,6 +123,19 @@ class QuerySpecificReranker(Protocol):
     async def rerank(self, query_text: str, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the same memories in a new order; anything else, and any error, keeps the old one."""
         ...
+
+
+@runtime_checkable
+class PerAgentReranker(Protocol):
+    """A re-ranker that asks a model on an agent's account: ``of`` returns it for one agent."""
+
+    def of(self, agent_id: str) -> QuerySpecificReranker:
+        """Return the re-ranker whose questions this agent pays for."""
+        ...
+
+
+#: A re-ranker, or what makes one for each agent.
+Reranker: TypeAlias = QuerySpecificReranker | PerAgentReranker
 
 
 def reordered(given: Sequence[ScoredMemory], reranked: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
@@ -233,7 +268,7 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
     Python's own MemoryError and RecursionError, also in an exception group, are raised: no result should hide that the
     process is out of memory.
     """
-    fatal = _fatal_in(error)
+    fatal = fatal_in(error)
     if fatal is not None:
         raise fatal
     facts = {"source": str(source), "agent_id": agent_id, "error": type(error).__name__}
@@ -242,9 +277,10 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
         failed.append(source)
 
 
-def _fatal_in(error: BaseException) -> BaseException | None:
+def fatal_in(error: BaseException) -> BaseException | None:
+    """Return Python's own MemoryError or RecursionError, also out of an exception group; None for any other error."""
     if isinstance(error, builtins.MemoryError | RecursionError):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next((fatal for each in error.exceptions if (fatal := _fatal_in(each)) is not None), None)
+        return next((fatal for each in error.exceptions if (fatal := fatal_in(each)) is not None), None)
     return None

@@ -10,10 +10,13 @@ from memcore.operational import report_error
 #: The commands of each module. Only the requested one is imported: all together take a second.
 MODULES = {
     "running.processes": ("up", "worker", "beat"),
+    "running.serve": ("serve",),
+    "running.keys": ("keys",),
     "running.databases": ("migrate", "vectors"),
     "running.status": ("status", "pause", "resume", "config"),
     "running.companies": ("companies",),
     "running.doctor": ("doctor",),
+    "running.mcp": ("mcp",),
     "memory.memories": ("store", "search"),
     "maintenance.maintain": ("maintain", "end"),
     "memory.transfer": ("import", "export"),

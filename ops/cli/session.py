@@ -107,11 +107,16 @@ class Command:
     @contextmanager
     def service(self) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
         """Yield the stack's memory service, and the runner for its coroutines."""
-        # It imports the store's client, which takes half a second, and few commands need it.
+        # It takes a tenth of a second to import, and the shell waits for ``--help`` too.
         from memcore.service import create_memory_service  # noqa: PLC0415  # see above
 
         with self.ledger() as ledger, asyncio.Runner() as runner:
-            yield create_memory_service(self.settings, self.policy, ledger, self), runner
+            # The policy when a call needs it: a broken file must not keep anybody from pausing maintenance.
+            service = create_memory_service(self.settings, lambda: self.policy, ledger, self, company=self.company)
+            try:
+                yield service, runner
+            finally:
+                runner.run(service.close())
 
 
 @dataclass(frozen=True)

@@ -8,26 +8,27 @@ from pathlib import Path
 
 from benchmarks.meter import Measurement, measured
 from benchmarks.texts import Texts
-from support import stock_mem0 as sdk
+from support.stock_mem0 import close_mem0
 
 from memcore.embedding.protocol import Embedder
+from memcore.memory.stock_mem0 import EMBEDDER_SLOT, MODEL_SLOT, import_mem0, our_classes
 
 
 class StockMem0:
     """A mem0.Memory as its manual builds it; only the embedder and the folders are ours."""
 
     def __init__(self, folder: Path, embedder: Embedder, texts: Texts) -> None:
-        memory_class = sdk._import_mem0(folder)
+        memory_class = import_mem0(folder)
         config = {
-            "embedder": {"provider": sdk._EMBEDDER_SLOT, "config": {"model_kwargs": {"embedder": embedder}}},
-            "llm": {"provider": sdk._LLM_SLOT, "config": {}},
+            "embedder": {"provider": EMBEDDER_SLOT, "config": {"model_kwargs": {"embedder": embedder}}},
+            "llm": {"provider": MODEL_SLOT, "config": {}},
             "vector_store": {
                 "provider": "qdrant",
                 "config": {"path": str(folder / "qdrant"), "embedding_model_dims": embedder.dims},
             },
             "history_db_path": str(folder / "history.db"),
         }
-        with sdk._our_classes():
+        with our_classes():
             self._memory = memory_class.from_config(config)
         self._texts = texts
         self._turn = 0
@@ -48,7 +49,7 @@ class StockMem0:
 
     def close(self) -> None:
         """Close both databases."""
-        sdk.close_mem0(self._memory)
+        close_mem0(self._memory)
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def shown(default: Any) -> str:
         return f"`[{', '.join(str(each) for each in default)}]`"
     if hasattr(default, "items"):
         return "`{}`" if not default else "see [Write rules](#write-rules)"
-    return f"`{json.dumps(default)}`"
+    return f"`{json.dumps(sorted(default) if isinstance(default, frozenset) else default)}`"
 
 
 PAGE = Page(name="configuration.md", generate=reference)

@@ -34,6 +34,7 @@ ADDED = {
     "memory.retrieval.passages": "parts of several long memories answer more questions than one of them as a whole",
     "memory.retrieval.record_queries": "what agents ask for is what a summary must not lose; a person's words are kept",
     "memory.retrieval.query_days": "a person's words must not be kept for ever",
+    "memory.retrieval.self_editing": "the reference has this model, but no key for it",
     "memory.consolidation.strategy": "the reference chooses the strategy in code, not in a file",
     "memory.consolidation.apply": "a person may want to see what a summary replaces before it does",
     "memory.consolidation.categories": (

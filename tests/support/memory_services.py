@@ -6,11 +6,14 @@ from pathlib import Path
 
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.errors import MemoryBackendUnsupportedError
 from memcore.finetune.deployment import CheckpointDeployment
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.service import MemoryService
+from memcore.service.resources import ServiceResources
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY
 
@@ -50,12 +53,12 @@ def memory_service(
     deployment: CheckpointDeployment | None = None,
 ) -> MemoryService:
     resources = TestResources(backend, deployment)
-    return MemoryService(
-        ledger,
+    settings = Settings(
         company=company,
-        dispatcher=dispatcher,
-        open_backend=resources.backend,
-        open_deployment=resources.deployment,
-        runs=folder / "runs",
-        clock=clock,
+        home=folder,
+        broker_url="redis://127.0.0.1:1/0",
+        database_url="sqlite:///never-opened.db",
+        qdrant_url="http://127.0.0.1:1",
     )
+    shared = ServiceResources(settings, Policy(), ledger, dispatcher, open_backend=resources.backend, clock=clock)
+    return MemoryService(shared, open_deployment=resources.deployment)

@@ -58,6 +58,7 @@ class ListenAddresses(Frozen):
     broker_port: int
     store_port: int
     flower_port: int
+    serve_port: int
     broker_password: str = Field(repr=False)
     store_key: str = Field(repr=False)
     flower_password: str = Field(repr=False)
@@ -87,15 +88,17 @@ def reserve_addresses(home: Path) -> ListenAddresses:
     try:
         with opened_regular(kept) as file:
             addresses = ListenAddresses.model_validate_json(file.read())
-        if all(map(_is_free, (addresses.broker_port, addresses.store_port, addresses.flower_port))):
+        ports = (addresses.broker_port, addresses.store_port, addresses.flower_port, addresses.serve_port)
+        if all(map(_is_free, ports)):
             return addresses
     except (OSError, ValueError, MemoryConfigError):
         pass  # the first start, or a file from another version: new addresses are as good
-    broker, store, flower = _free_ports(3)
+    broker, store, flower, serve = _free_ports(4)
     addresses = ListenAddresses(
         broker_port=broker,
         store_port=store,
         flower_port=flower,
+        serve_port=serve,
         broker_password=secrets.token_hex(_PASSWORD_BYTES),
         store_key=secrets.token_hex(_PASSWORD_BYTES),
         flower_password=secrets.token_hex(_PASSWORD_BYTES),

@@ -217,6 +217,16 @@ def flower(addresses: ListenAddresses) -> ServiceSpec:
     )
 
 
+def serve(addresses: ListenAddresses) -> ServiceSpec:
+    """Return the HTTP door, on loopback."""
+    return ServiceSpec(
+        name="serve",
+        argv=(*program_argv("ops.http.serve"), f"--port={addresses.serve_port}"),
+        is_ready=http_answers(addresses.serve_port, "/health"),
+        is_beside=True,
+    )
+
+
 def with_external_stores(settings: Settings, storage: MemoryStorageConfig, environ: Mapping[str, str]) -> Settings:
     """Return the stack's settings with the stores that ``memory.storage`` puts outside it.
 

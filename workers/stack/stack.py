@@ -10,15 +10,16 @@ from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Setting
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.ledger.migrate import migrate_installation
 from workers.stack.home import create_folders, reserve_addresses
-from workers.stack.services import flower, infrastructure, with_external_stores, worker_parts
+from workers.stack.services import flower, infrastructure, serve, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A started stack: its settings for clients, its supervisor to watch and stop it."""
+    """A started stack: its settings for clients, the HTTP door's address, its supervisor to watch and stop it."""
 
     settings: Settings
+    serve_url: str
     supervisor: Supervisor
     lock: int
 
@@ -59,10 +60,11 @@ def start_stack(
     migrate_installation(settings)
     settings.save_stack()
     first = infrastructure(home, addresses, with_store=storage.vector_store == "qdrant")
-    parts = (*first, *worker_parts(home, also=also), flower(addresses))
+    parts = (*first, *worker_parts(home, also=also), flower(addresses), serve(addresses))
     supervisor = Supervisor(home, parts, _parts_env(home, environ))
     prepare(supervisor)
-    stack = Stack(settings=settings, supervisor=supervisor, lock=lock)
+    serve_url = f"http://127.0.0.1:{addresses.serve_port}"
+    stack = Stack(settings=settings, serve_url=serve_url, supervisor=supervisor, lock=lock)
     try:
         supervisor.start()
     except BaseException:

@@ -14,7 +14,7 @@ from memcore import errors
 from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import RankedLists, default_dense_weight
-from memcore.backends.mem0.collection import PlanOf, ServingCollection, StoreConnections
+from memcore.backends.mem0.collection import ActiveCollection, PlanOf, ServingCollection, StoreConnections
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.search import Reader, SearchPlan
@@ -135,6 +135,11 @@ class Mem0Backend(RecordBackend):
     def facts(self) -> FactStore | None:
         """The store of organisation facts; None before connect or without a ledger."""
         return None if self._opened is None else self._opened.facts
+
+    @property
+    def serving(self) -> ActiveCollection:
+        """The collection that serves now, with its embedder. Raises MemoryConnectionError before connect."""
+        return self._connected().serving.reading()
 
     @property
     def vector_space(self) -> str | None:

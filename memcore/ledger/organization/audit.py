@@ -109,6 +109,10 @@ def _literally(value: object) -> object:
     return value
 
 
+#: True, and nothing like it.
+Confirmed = Annotated[Literal[True], BeforeValidator(_literally)]
+
+
 class Confirmation(ValidatedModel):
     """A person's confirmation of an action that cannot simply be undone: ``confirm`` is True, and nothing like it.
 
@@ -116,7 +120,7 @@ class Confirmation(ValidatedModel):
     """
 
     actor: Name
-    confirm: Annotated[Literal[True], BeforeValidator(_literally)]
+    confirm: Confirmed
     reason: Reason
 
     def note(self, action: str, subject: str) -> AuditNote:

@@ -128,7 +128,9 @@ class OrgLog(Repository):
             add_new(connection, org_terms, terms)
             return _append(connection, "PUBLISH", {**fact, **head}, author=author)
 
-    def retract(self, company: str, fact_id: str, *, author: OrgFactAuthor) -> OperationLogEntry | None:
+    def retract(
+        self, company: str, fact_id: str, *, author: OrgFactAuthor, reason: str | None = None
+    ) -> OperationLogEntry | None:
         """Take back a fact and return the line; None, and nothing is written, when there is none that stands."""
         with self._database.write() as connection:
             # Clocks of machines differ: without this a version could be older than the one that it follows.
@@ -144,7 +146,7 @@ class OrgLog(Repository):
                 return None
             connection.execute(delete(org_terms).where(equals(org_terms, company=company, fact_id=fact_id)))
             line = {"company": company, "fact_id": fact_id, "author": _author_row(author), "body": None}
-            return _append(connection, "RETRACT", {**line, **head}, author=author)
+            return _append(connection, "RETRACT", {**line, **head}, author=author, reason=reason)
 
     def deny(self, company: str, action: str, *, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
         """Note in the audit that an author was refused; the reason is the rule, without the text of the fact."""
@@ -327,7 +329,12 @@ class OrgLog(Repository):
 
 
 def _append(
-    connection: Connection, operation: str, fact: Mapping[str, Any], *, author: OrgFactAuthor
+    connection: Connection,
+    operation: str,
+    fact: Mapping[str, Any],
+    *,
+    author: OrgFactAuthor,
+    reason: str | None = None,
 ) -> OperationLogEntry:
     kept = ("company", "fact_id", "version", "category", "author", "body")
     line = {name: fact[name] for name in kept}
@@ -339,7 +346,7 @@ def _append(
     if author.is_human:
         action = "org.write" if operation == "PUBLISH" else "org.retract"
         done = audit.AuditVerdict.DONE
-        note = audit.AuditNote(actor=_actor(author), action=action, subject=fact_id, verdict=done)
+        note = audit.AuditNote(actor=_actor(author), action=action, subject=fact_id, verdict=done, reason=reason)
         audit.append(connection, company, note, at=at)
     return _operation(line)
 

@@ -13,7 +13,7 @@ from memcore.maintenance.consolidation.strategy import SummaryGroup
 from memcore.maintenance.removals import JournaledStore, PlannedRemoval, carry_uses
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
-from memcore.models.memory import CONSOLIDATED_TAG, PROTECTED_FROM_CONSOLIDATION, BoundedTime
+from memcore.models.memory import CONSOLIDATED_TAG, BoundedTime
 from memcore.records import MemoryRecord, Where
 
 #: Why an approved group is left as it is: what a person was shown is not what would be replaced.
@@ -100,7 +100,7 @@ async def _adopted(store: JournaledStore, group: ConsolidationGroup) -> bool:
     taken = {CONSOLIDATED_TAG} if len(group.source_ids) == 1 else set()
     where = Where(
         agent_id=snapshot.agent_id,
-        without_tags=tuple(tag for tag in PROTECTED_FROM_CONSOLIDATION if tag not in taken),
+        without_tags=tuple(tag for tag in snapshot.unmerged_tags if tag not in taken),
         without_ids=snapshot.protected_by_undo,
     )
     mode = group.mode or ArchivalMode.EXTRACTIVE

@@ -101,7 +101,7 @@ def plan(command: JsonCommand, asked: _PlanOptions) -> None:
     """Check whether a run can work on this machine; start nothing."""
     wanted = asked.plan()
     with command.service() as (service, runner):
-        found = runner.run(service.run_preflight(wanted))
+        found = runner.run(service.finetune.run_preflight(wanted))
     if command.as_json:
         show_json({**found.model_dump(mode="json"), "can_proceed": found.can_proceed})
         return
@@ -128,8 +128,8 @@ def start(
     wanted = asked.plan()
     with command.service() as (service, runner):
         if preflight:
-            _require(runner.run(service.run_preflight(wanted)))
-        run = runner.run(service.start_fine_tune(wanted))
+            _require(runner.run(service.finetune.run_preflight(wanted)))
+        run = runner.run(service.finetune.start_fine_tune(wanted))
     _show_run(command, run, is_watched=is_watched)
 
 
@@ -157,8 +157,8 @@ def watch(command: JsonCommand, run_id: _AnyRunId = None) -> None:
 def cancel(command: JsonCommand, person: _Person) -> None:
     """End the active run; its worker stops the stage within seconds, and what is finished stays for a resume."""
     with command.service() as (service, runner):
-        run_id = runner.run(service.cancel_fine_tune(person.confirmation()))
-        run = None if run_id is None else runner.run(service.get_run(run_id))
+        run_id = runner.run(service.finetune.cancel_fine_tune(person.confirmation()))
+        run = None if run_id is None else runner.run(service.finetune.get_run(run_id))
     command.show_facts({"run_id": None} if run is None else run_facts(run))
 
 
@@ -166,7 +166,7 @@ def cancel(command: JsonCommand, person: _Person) -> None:
 def resume(command: JsonCommand, run_id: _RunId, is_watched: _Watch = False) -> None:
     """Resume a failed or cancelled run after its last finished stage."""
     with command.service() as (service, runner):
-        run = runner.run(service.resume_fine_tune(run_id))
+        run = runner.run(service.finetune.resume_fine_tune(run_id))
     _show_run(command, run, is_watched=is_watched)
 
 
@@ -178,7 +178,7 @@ def runs(
 ) -> None:
     """Show the runs, newest first."""
     with command.service() as (service, runner):
-        found, total = runner.run(service.list_runs(limit=limit, offset=offset))
+        found, total = runner.run(service.finetune.list_runs(limit=limit, offset=offset))
     rows = [run_facts(run) for run in found]
     if command.as_json:
         show_json({"runs": rows, "total": total})
@@ -206,7 +206,7 @@ def deploy(
 ) -> None:
     """Fill a new collection with a checkpoint's vectors, then switch to it; reads and writes continue meanwhile."""
     with command.service() as (service, runner):
-        runner.run(service.deploy_checkpoint(checkpoint_id, person.confirmation(), is_forced=force))
+        runner.run(service.finetune.deploy_checkpoint(checkpoint_id, person.confirmation(), is_forced=force))
     _show_switch(command, wait=wait)
 
 
@@ -221,7 +221,7 @@ def rollback(
 ) -> None:
     """Bring the collection that served before up to date, and let it serve again."""
     with command.service() as (service, runner):
-        runner.run(service.rollback_checkpoint(checkpoint_id, person.confirmation()))
+        runner.run(service.finetune.rollback_checkpoint(checkpoint_id, person.confirmation()))
     _show_switch(command, wait=wait)
 
 
@@ -235,9 +235,9 @@ def delete(
     """Delete a checkpoint and its folder, unless it serves, is being filled, or is kept."""
     with command.service() as (service, runner):
         if not yes:
-            found = runner.run(service.get_checkpoint(checkpoint_id))
+            found = runner.run(service.finetune.get_checkpoint(checkpoint_id))
             raise MemoryInputError("yes", f"would delete {found.size_bytes} bytes at {found.model_path}; say --yes")
-        gone = runner.run(service.delete_checkpoint(checkpoint_id, person.confirmation()))
+        gone = runner.run(service.finetune.delete_checkpoint(checkpoint_id, person.confirmation()))
     command.show_facts(_checkpoint_facts(gone, None))
 
 
@@ -259,10 +259,10 @@ def _require(found: PreflightResult) -> None:
 
 def _found(command: JsonCommand, run_id: str | None) -> FineTuneRun | None:
     with command.service() as (service, runner):
-        known = runner.run(service.get_fine_tune_status(run_id))
+        known = runner.run(service.finetune.get_fine_tune_status(run_id))
         if known.run_id is not None:
-            return runner.run(service.get_run(known.run_id))
-        newest, _ = runner.run(service.list_runs(limit=1, offset=0))
+            return runner.run(service.finetune.get_run(known.run_id))
+        newest, _ = runner.run(service.finetune.list_runs(limit=1, offset=0))
         return next(iter(newest), None)
 
 

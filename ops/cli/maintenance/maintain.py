@@ -6,7 +6,6 @@ import typer
 
 from memcore.ledger.runs import RunStep
 from memcore.ledger.work_items import WorkState
-from memcore.maintenance.service import MaintenanceService
 from ops.cli.console import say, show_json, warn
 from ops.cli.maintenance.runs import is_paused, show_ended
 from ops.cli.session import Commands, JsonCommand
@@ -33,9 +32,10 @@ def maintain(
     if dry_run:
         _show_plan(command, agent_id, allow_large=allow_large)
         return
-    with command.client() as client:
-        receipt = client.maintain_now(agent_id, allow_large=allow_large)
-        run = show_ended(command, client, receipt.job_id, wait=wait and not is_paused(command, agent_id))
+    with command.service() as (service, runner):
+        receipt = runner.run(service.runs.maintain(agent_id, allow_large=allow_large))
+        waits = wait and not is_paused(command, agent_id)
+        run = show_ended(command, service.client.blocking, receipt.job_id, wait=waits)
     if run is not None and run.state is WorkState.HELD:
         warn(f"held: {run.reason}")
         see, decide = ("--dry-run", "release")
@@ -47,13 +47,8 @@ def maintain(
 
 
 def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> None:
-    settings = command.settings
-    with command.ledger() as ledger, command.backend() as (backend, runner):
-        has_model = settings.llm_url is not None
-        service = MaintenanceService.configured(settings, command.policy, backend, ledger, has_model=has_model)
-        plan = runner.run(service.plan(agent_id))
-    if allow_large:
-        plan = plan.model_copy(update={"is_held": False})
+    with command.service() as (service, runner):
+        plan = runner.run(service.runs.plan(agent_id, allow_large=allow_large))
     if command.as_json:
         reported = {name: getattr(plan, name) for name in ("removed", "pruned", "archived", "questions", "tokens")}
         reported["reason"] = plan.reason if plan.is_held else None
@@ -94,7 +89,7 @@ def end(
     With a session end those of an agent of level session, with a project those of level session or project, and with
     any of them the working memories made in it.
     """
-    with command.client() as client:
-        ask = {"session": client.end_session, "project": client.end_project, "task": client.end_task}[what]
-        receipt = ask(agent_id, ended_id)
-        show_ended(command, client, receipt.job_id, wait=wait and not is_paused(command, agent_id))
+    with command.service() as (service, runner):
+        receipt = runner.run(service.runs.end(what, agent_id, ended_id))
+        waits = wait and not is_paused(command, agent_id)
+        show_ended(command, service.client.blocking, receipt.job_id, wait=waits)

@@ -3,18 +3,17 @@
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from memcore.client.client import MemoryClient
-from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger.consolidation_groups import GroupState
-from memcore.ledger.organization import audit
-from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
+from memcore.errors import MemoryInputError
+from memcore.ledger.consolidation_groups import ConsolidationGroup
+from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkState
-from memcore.maintenance.consolidation.proposals import ShownGroup, shown_groups
-from memcore.maintenance.undo import plan_undo
+from memcore.maintenance.consolidation.proposals import ShownGroup
+from memcore.service.runs import Release, found_run, planned_removals
 from ops.cli.console import cell, say, show_json, warn
 from ops.cli.session import Command, Commands, JsonCommand, await_run
 
@@ -33,8 +32,8 @@ def list_runs(
     limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show runs, newest first."""
-    with command.ledger() as ledger:
-        found = ledger.runs.list(command.company, agent_id=agent, state=state, limit=limit)
+    with command.service() as (service, runner):
+        found = runner.run(service.runs.list(agent_id=agent, state=state, limit=limit))
     columns = ("run_id", "agent_id", "kind", "origin", "state", "planned_at", "finished_at", "counts")
     command.show_rows(found, *columns)
 
@@ -42,22 +41,11 @@ def list_runs(
 @app.command("show")
 def show(command: JsonCommand, run_id: RunArgument) -> None:
     """Show one run: its state, its counts, and the ids that it moved."""
-    with command.ledger() as ledger:
-        facts = dict(_found(ledger.runs.get(command.company, run_id)))
-        facts["undoable"] = ledger.journal.undoable(run_id)
-        facts["archived"] = ledger.archive.archived_by(run_id)
-        moved = ledger.lineage.of_run(run_id)
-    journal_entries: list[dict[str, Any]] = [
-        {
-            "seq": journal_entry.seq,
-            "reason": str(journal_entry.reason),
-            "state": "prepared" if journal_entry.is_open else "done",
-            "removed": journal_entry.outgoing,
-            "added": journal_entry.incoming,
-        }
-        for journal_entry in moved
-    ]
-    made = {new: each.outgoing for each in moved if each.reason == "consolidated" for new in each.incoming}
+    with command.service() as (service, runner):
+        detail = runner.run(service.runs.detail(run_id))
+    facts = {**dict(detail.run), "undoable": detail.undoable, "archived": detail.archived}
+    journal_entries: list[dict[str, Any]] = [dict(each) for each in detail.entries]
+    made = detail.summaries
     if command.as_json:
         show_json({**facts, "bookings": journal_entries, "summaries": made})
         return
@@ -83,10 +71,9 @@ def undo(
     if dry_run:
         _show_undo_plan(command, run_id)
         return
-    with command.ledger() as ledger:
-        agent_id = _found(ledger.runs.get(command.company, run_id)).agent_id
-    with command.client() as client:
-        show_ended(command, client, client.undo(agent_id, run_id).job_id, wait=wait)
+    with command.service() as (service, runner):
+        undo_id = runner.run(service.runs.undo(run_id)).job_id
+        show_ended(command, service.client.blocking, undo_id, wait=wait)
 
 
 @app.command("release")
@@ -100,37 +87,24 @@ def release(
     """Approve what a held run's plan showed, or all of them; a run whose plan has grown since is held again."""
     if (run_id is not None) == every:
         raise MemoryInputError("run_id", "name the run, or say --all")
-    with command.ledger() as ledger:
+    with command.service() as (service, runner):
+        rows: Sequence[Release]
         if run_id is not None:
-            held: Sequence[Run] = [_found(ledger.runs.get(command.company, run_id))]
+            rows = [runner.run(service.runs.release(run_id, by=by))]
         else:
-            every_held = ledger.runs.list(command.company, state=WorkState.HELD, limit=None)
-            # What a run proposes is decided by a person who has looked at it.
-            held = [run for run in every_held if run.step is not RunStep.ADOPTION]
+            held = runner.run(service.runs.held())
             if not yes and held:
                 _ask(command, held)
-        rows, items = [], []
-        for run in held:
-            note = audit.done_by(by, "runs.release", run.run_id)
-            try:
-                items.append(ledger.runs.approve_held(command.company, run.run_id, note=note))
-                rows.append({**_shown(run), "released": True, "reason": None})
-            except MemoryInputError as error:
-                # Its agent is at work, or somebody has decided about it meanwhile: the others are released.
-                if not every:
-                    raise
-                rows.append({**_shown(run), "released": False, "reason": str(error)})
-    command.dispatch(items)
+            rows = runner.run(service.runs.release_all(held, by=by))
     command.show_rows(rows, "run_id", "agent_id", "consolidated", "enforced", "released", "reason")
 
 
 @app.command("diff")
 def diff(command: JsonCommand, run_id: RunArgument) -> None:
     """Show the groups that a run proposes or the gate refused: memories, proposed summary, the gate's figures."""
-    with command.ledger() as ledger:
-        run = _found(ledger.runs.get(command.company, run_id))
-        with command.backend() as (backend, runner):
-            groups = runner.run(shown_groups(ledger, backend, run))
+    with command.service() as (service, runner):
+        run = runner.run(service.runs.get(run_id))
+        groups = runner.run(service.runs.groups(run_id))
     if command.as_json:
         named = {name: getattr(run, name) for name in ("run_id", "agent_id", "state", "reason")}
         show_json({**named, "groups": [group.model_dump(mode="json") for group in groups]})
@@ -168,7 +142,8 @@ def _show_text(sign: str, memory_id: str | None, text: str | None, at: datetime 
 @app.command("adopt")
 def adopt(command: JsonCommand, run_id: RunArgument, group: Groups = None, by: By = None) -> None:
     """Adopt groups that a held run proposes: a worker replaces their memories, if they are still as shown."""
-    _decide(command, run_id, group, by, GroupState.APPROVED)
+    with command.service() as (service, runner):
+        _show_decided(command, runner.run(service.runs.adopt(run_id, places=group, by=by)))
 
 
 @app.command("dismiss")
@@ -177,53 +152,30 @@ def dismiss(command: JsonCommand, run_id: RunArgument, group: Groups = None, by:
 
     The same memories are not proposed again while a dismissed group is kept, for consolidation.journal_days.
     """
-    if group:
-        _decide(command, run_id, group, by, GroupState.DISMISSED)
-        return
-    with command.ledger() as ledger:
-        run = _found(ledger.runs.get(command.company, run_id))
-        note = audit.done_by(by, "runs.dismiss", run.run_id)
-        run = ledger.runs.dismiss(command.company, run_id, by=note.actor, note=note)
+    with command.service() as (service, runner):
+        if group:
+            _show_decided(command, runner.run(service.runs.dismiss_groups(run_id, places=group, by=by)))
+            return
+        run = runner.run(service.runs.dismiss(run_id, by=by))
     command.show_facts({"run_id": run.run_id, "agent_id": run.agent_id, "state": str(run.state), "reason": run.reason})
 
 
-def _decide(
-    command: JsonCommand,
-    run_id: str,
-    places: list[int] | None,
-    by: str | None,
-    state: Literal[GroupState.APPROVED, GroupState.DISMISSED],
-) -> None:
-    with command.ledger() as ledger:
-        run = _found(ledger.runs.get(command.company, run_id))
-        action = "runs.adopt" if state is GroupState.APPROVED else "runs.dismiss"
-        note = audit.done_by(by, action, run.run_id)
-        item = ledger.runs.decide_groups(
-            command.company, run_id, state, by=note.actor, places=places or None, note=note
-        )
-        groups = ledger.consolidation_groups.of_run(command.company, run_id)
-    command.dispatch([item])
+def _show_decided(command: JsonCommand, groups: Sequence[ConsolidationGroup]) -> None:
     rows = [{"group": each.place, "state": str(each.state), "memories": len(each.source_ids)} for each in groups]
     command.show_rows(rows, "group", "state", "memories")
 
 
 def _ask(command: JsonCommand, held: Sequence[Run]) -> None:
     if not command.as_json:
-        command.show_rows(map(_shown, held), "run_id", "agent_id", "consolidated", "enforced")
+        command.show_rows(map(planned_removals, held), "run_id", "agent_id", "consolidated", "enforced")
     if command.as_json or not sys.stdin.isatty():
         raise MemoryInputError("yes", f"would release {len(held)} runs; say --yes")
     typer.confirm(f"Release {len(held)} runs?", abort=True, err=True)
 
 
-def _shown(run: Run) -> dict[str, Any]:
-    """Return what a held run's plan said; without figures where an earlier release held it."""
-    consolidated, enforced = (run.counts.get(name) for name in (PLANNED_MERGED, PLANNED_ENFORCED))
-    return {"run_id": run.run_id, "agent_id": run.agent_id, "consolidated": consolidated, "enforced": enforced}
-
-
 def _show_undo_plan(command: JsonCommand, run_id: str) -> None:
-    with command.ledger() as ledger, command.backend() as (backend, runner):
-        plan = runner.run(plan_undo(run_id, backend=backend, ledger=ledger, company=command.company))
+    with command.service() as (service, runner):
+        plan = runner.run(service.runs.plan_undo(run_id))
     if command.as_json:
         show_json(plan.model_dump(mode="json"))
         return
@@ -238,9 +190,8 @@ def _show_undo_plan(command: JsonCommand, run_id: str) -> None:
 
 def is_paused(command: Command, agent_id: str) -> bool:
     """Return whether an agent's runs wait for somebody to resume maintenance, after saying so."""
-    with command.ledger() as ledger:
-        agent = ledger.agents.get(command.company, agent_id)
-        if not (ledger.companies.paused(command.company) or (agent and agent.paused)):
+    with command.service() as (service, runner):
+        if not runner.run(service.agents.is_paused(agent_id)):
             return False
     warn("maintenance is paused: the run waits until it is resumed")
     return True
@@ -253,12 +204,6 @@ def show_ended(command: JsonCommand, client: MemoryClient, run_id: str, *, wait:
         return None
     await_run(client, run_id)
     with command.ledger() as ledger:
-        run = _found(ledger.runs.get(command.company, run_id))
+        run = found_run(ledger.runs.get(command.company, run_id))
     command.show_facts(dict(run))
-    return run
-
-
-def _found(run: Run | None) -> Run:
-    if run is None:
-        raise MemoryNotFoundError("run_id: names no run; see `memtend runs list`")
     return run

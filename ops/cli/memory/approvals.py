@@ -1,16 +1,12 @@
 """``memtend approvals``: list, show and decide the proposals that wait for a person."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from memcore import ids
-from memcore.approvals import ApprovalService, diff_of, shared_proposal, superseded_by_id, visible
-from memcore.errors import MemoryNotFoundError
-from memcore.models.approval import Approval, ApprovalRisk, ApprovalState, Decision
-from memcore.skills.publication import SkillApprovals
+from memcore.approvals import diff_of
+from memcore.models.approval import ApprovalRisk, ApprovalState, Decision
+from memcore.service.approvals import approval_facts
 from ops.cli.console import draw, plain, show_json
 from ops.cli.memory.memories import CategoryOption, Tags, standard_input, store_request
 from ops.cli.session import Commands, JsonCommand
@@ -43,14 +39,11 @@ def propose(
     """Propose a text as shared knowledge of all agents; it is published once a person approves it."""
     content = standard_input() if text == "-" else text
     request = store_request(content, category=category, namespace=namespace, tags=tag)
-    with command.ledger() as ledger:
-        old = [superseded_by_id(ledger.shared_log, command.company, each) for each in dict.fromkeys(supersedes or ())]
-        proposal = shared_proposal(
-            request, title=title or "A text for all agents", proposed_by=by, risk=risk, supersedes=old
+    with command.service() as (service, runner):
+        approval = runner.run(
+            service.approvals.propose(request, by=by, title=title, risk=risk, supersedes=supersedes or ())
         )
-        service = SkillApprovals.configured(command.settings, command.policy, ledger)
-        approval = asyncio.run(service.propose(ids.new_id(), proposal))
-    command.show_facts(_facts(approval))
+    command.show_facts(approval_facts(approval))
 
 
 @app.command("list")
@@ -60,26 +53,24 @@ def list_approvals(
     limit: Annotated[int, typer.Option(min=1, max=100, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show the proposals that wait for a person, and those that were decided, newest first."""
-    with command.ledger() as ledger:
-        found = ledger.approvals.page(command.company, state=state, limit=limit)
+    with command.service() as (service, runner):
+        found = runner.run(service.approvals.list(state=state, limit=limit))
     columns = ("id", "state", "risk", "action", "title", "created_at", "expires_at", "decided_by")
-    command.show_rows(map(_facts, found), *columns)
+    command.show_rows(map(approval_facts, found), *columns)
 
 
 @app.command("show")
 def show(command: JsonCommand, approval_id: ApprovalArgument) -> None:
     """Show one approval: who proposed and decided, its figures, and what it changes, sentence by sentence."""
-    with command.ledger() as ledger:
-        approval = ledger.approvals.get(command.company, approval_id)
-    if approval is None:
-        raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
+    with command.service() as (service, runner):
+        approval = runner.run(service.approvals.get(approval_id))
     diff = diff_of(approval)
     if command.as_json:
         proposal = approval.proposal
         superseded = [each.model_dump(mode="json") for each in proposal.supersedes]
-        show_json({**_facts(approval), "content": proposal.content, "supersedes": superseded, "diff": diff})
+        show_json({**approval_facts(approval), "content": proposal.content, "supersedes": superseded, "diff": diff})
         return
-    command.show_facts(_facts(approval))
+    command.show_facts(approval_facts(approval))
     styled = (plain(line, next((_STYLES[each] for each in _STYLES if line.startswith(each)), "")) for line in diff)
     draw(plain(""), *styled, soft_wrap=True)
 
@@ -87,45 +78,25 @@ def show(command: JsonCommand, approval_id: ApprovalArgument) -> None:
 @app.command("approve")
 def approve(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Approve a proposal and carry it out; if somebody decided before, name them and exit 1."""
-    _execute(command, lambda service: service.approve(approval_id, Decision(by=by, reason=reason)))
+    word = Decision(by=by, reason=reason)
+    with command.service() as (service, runner):
+        approval = runner.run(service.approvals.approve(approval_id, word))
+    command.show_facts(approval_facts(approval))
 
 
 @app.command("reject")
 def reject(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Reject a proposal; nothing is published."""
     word = Decision(by=by, reason=reason)
-    with command.ledger() as ledger:
-        service = SkillApprovals.configured(command.settings, command.policy, ledger)
-        approval = asyncio.run(service.reject(approval_id, word))
-    command.show_facts(_facts(approval))
+    with command.service() as (service, runner):
+        approval = runner.run(service.approvals.reject(approval_id, word))
+    command.show_facts(approval_facts(approval))
 
 
 @app.command("undo")
 def undo(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Undo an approval: remove what it published, and restore what it superseded."""
     word = Decision(by=by, reason=reason)
-    _execute(command, lambda service: service.undo(approval_id, word))
-
-
-def _facts(approval: Approval) -> dict[str, Any]:
-    """Return what may be printed of an approval without being asked for: everything but its texts."""
-    proposal = approval.proposal
-    return {
-        "id": approval.approval_id,
-        "state": str(approval.state),
-        "needs": approval.needs and str(approval.needs),
-        "risk": str(proposal.risk),
-        "action": proposal.action,
-        "title": visible(proposal.title),
-        "proposed_by": visible(proposal.proposed_by),
-        "supersedes": [each.id for each in proposal.supersedes],
-        "figures": proposal.figures,
-        **approval.model_dump(exclude={"approval_id", "proposal", "state", "needs"}),
-    }
-
-
-def _execute(command: JsonCommand, deed: Callable[[ApprovalService], Coroutine[Any, Any, Approval]]) -> None:
-    with command.ledger() as ledger, command.backend() as (backend, runner):
-        service = SkillApprovals.configured(command.settings, command.policy, ledger, backend=backend)
-        approval = runner.run(deed(service))
-    command.show_facts(_facts(approval))
+    with command.service() as (service, runner):
+        approval = runner.run(service.approvals.undo(approval_id, word))
+    command.show_facts(approval_facts(approval))

@@ -8,15 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from memcore.backends.protocol import BatchBackend, scanned
-from memcore.backends.succession import reinstate, supersede
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
-from memcore.ledger.organization.audit import done_by
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
-from memcore.records import MemoryRecord, Where
-from memcore.retrieval.conflicts import Conflict, conflicts
+from memcore.retrieval.conflicts import Conflict
 from ops.cli.session import Commands, JsonCommand, await_stored
 
 app = Commands()
@@ -118,8 +114,8 @@ def search(
     if as_of is not None:
         with naming_fields():
             query = MemoryQuery.model_validate({**dict(query), "as_of": moment("as_of", as_of)})
-    with command.backend() as (backend, runner):
-        found = runner.run(backend.retrieve(agent_id, query))
+    with command.service() as (service, runner):
+        found = runner.run(service.memories.search(agent_id, query))
     command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")
 
 
@@ -130,14 +126,10 @@ def show_conflicts(
     limit: Limit = 20,
 ) -> None:
     """List pairs of memories that may contradict one another; `supersede` decides which holds."""
-    with command.backend() as (backend, runner):
-        found = conflicts(runner.run(_everything(backend, agent_id)))[:limit]
+    with command.service() as (service, runner):
+        found = runner.run(service.memories.conflicts(agent_id, limit=limit))
     columns = ("older", "newer", "older_text", "newer_text")
     command.show_rows((_pair(command, each) for each in found), *columns)
-
-
-async def _everything(backend: BatchBackend, agent_id: str) -> list[MemoryRecord]:
-    return [record async for page in scanned(backend, Where(agent_id=agent_id)) for record in page]
 
 
 def _pair(command: JsonCommand, pair: Conflict) -> Mapping[str, Any]:
@@ -159,14 +151,8 @@ def supersede_memory(
     by: By = None,
 ) -> None:
     """Let one memory replace another: that stays, ranks behind it, and says so."""
-    with command.ledger() as ledger, command.backend() as (backend, runner):
-        found = {each.entry.id: each for each in runner.run(backend.get_many(agent_id, [old_id, new_id]))}
-        for field, memory_id in (("old_id", old_id), ("new_id", new_id)):
-            if memory_id not in found:
-                raise MemoryInputError(field, "is no memory of this agent")
-        runner.run(supersede(backend, found[old_id], found[new_id]))
-        # After it: a command that died before may be given again, and changes nothing twice.
-        ledger.audit.note(command.company, done_by(by, "memory.supersede", old_id, reason=f"by {new_id}"))
+    with command.service() as (service, runner):
+        runner.run(service.memories.supersede(agent_id, old_id, new_id, by=by))
     command.show_facts({"superseded": old_id, "by": new_id})
 
 
@@ -178,14 +164,9 @@ def reinstate_memory(
     by: By = None,
 ) -> None:
     """Take back that a memory was superseded."""
-    with command.ledger() as ledger, command.backend() as (backend, runner):
-        for record in runner.run(backend.get_many(agent_id, [memory_id])):
-            if runner.run(reinstate(backend, record)):
-                reason = f"from {record.entry.superseded_by}"
-                ledger.audit.note(command.company, done_by(by, "memory.reinstate", memory_id, reason=reason))
-                command.show_facts({"reinstated": memory_id, "from": record.entry.superseded_by})
-                return
-    raise MemoryInputError("memory_id", "is no memory of this agent that was superseded")
+    with command.service() as (service, runner):
+        successor = runner.run(service.memories.reinstate(agent_id, memory_id, by=by))
+    command.show_facts({"reinstated": memory_id, "from": successor})
 
 
 def store_request(

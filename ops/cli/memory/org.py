@@ -1,26 +1,21 @@
 """``memtend org``: the organisation's facts, written by people, and their log."""
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryInputError
 from memcore.ledger.organization.facts import MAX_PAGE
 from memcore.models.base import naming_fields
 from memcore.models.organization import (
     OperationLogEntry,
-    OperationLogSnapshot,
-    OrgFact,
     OrgFactAuthor,
     OrgFactCategory,
     OrgFactWriteRequest,
     OrgMemoryQuery,
 )
-from memcore.org.service import LedgerOrgMemory
+from memcore.service.org import fact_facts, line_facts, state_facts
 from ops.cli.console import warn
 from ops.cli.memory.memories import MinEvidence, Tags, moment, short
 from ops.cli.session import Commands, JsonCommand
@@ -47,15 +42,14 @@ def list_facts(
 ) -> None:
     """Show the facts that are valid now, or were at a time, newest first; those of the policy file come last."""
     categories, then = _categories(category), _moment("at", at)
-    with _memory(command) as (memory, runner):
+    with command.service() as (service, runner):
+        org = service.org
         if then is None:
-            found = runner.run(memory.newest(categories=categories, limit=limit, offset=offset))
-            rows = [_facts(fact) for fact in found]
+            facts = runner.run(org.list(categories=categories, limit=limit, offset=offset))
+            rows = [fact_facts(fact) for fact in facts]
         else:
-            stood = [each for each in runner.run(memory.snapshot_at(then)) if each.retracted_at is None]
-            stood.sort(key=lambda each: each.created_at, reverse=True)
-            wanted = [each for each in stood if categories is None or each.category in categories]
-            rows = [_state(each) for each in wanted[offset : offset + limit]]
+            stood = runner.run(org.list_at(then, categories=categories, limit=limit, offset=offset))
+            rows = [state_facts(each) for each in stood]
     command.show_rows((short(command, row) for row in rows), *_COLUMNS)
 
 
@@ -70,21 +64,21 @@ def search(
     """Search facts by meaning and words, best first, with those of the policy file, as an agent would."""
     with naming_fields():
         query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit, min_evidence=min_evidence)
-    with _memory(command, by_meaning=True) as (memory, runner):
-        rows = [_facts(fact) for fact in runner.run(memory.query(query))]
+    with command.service() as (service, runner):
+        found = runner.run(service.org.search(query))
+    if found.words_alone is not None:
+        warn(f"memtend: found by words alone: {found.words_alone}")
+    rows = [fact_facts(fact) for fact in found.facts]
     command.show_rows((short(command, row) for row in rows), *_COLUMNS)
 
 
 @app.command("show")
 def show(command: JsonCommand, fact_id: FactArgument) -> None:
     """Show one fact whole, also one that was retracted, with each line of its log."""
-    with command.ledger() as ledger:
-        state = ledger.org.head(command.company, fact_id)
-        if state is None:
-            raise _unknown(fact_id)
-        lines = ledger.org.operations(command.company, fact_id)
-    log = [_line(line) if command.as_json else _sentence(line) for line in lines]
-    command.show_facts({**_state(state), "log": log})
+    with command.service() as (service, runner):
+        detail = runner.run(service.org.get(fact_id))
+    log = [line_facts(line) if command.as_json else _sentence(line) for line in detail.log]
+    command.show_facts({**state_facts(detail.state), "log": log})
 
 
 @app.command("write")
@@ -100,8 +94,8 @@ def write(
     with naming_fields():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
         author = OrgFactAuthor(is_human=True, name=by)
-    with _memory(command) as (memory, runner):
-        written = runner.run(memory.write(request, author=author, fact_id=fact_id))
+    with command.service() as (service, runner):
+        written = runner.run(service.org.write(request, author=author, fact_id=fact_id))
     command.show_facts({"id": written})
 
 
@@ -110,9 +104,8 @@ def retract(command: JsonCommand, fact_id: FactArgument, by: ByOption) -> None:
     """Retract a fact; the log keeps it."""
     with naming_fields():
         author = OrgFactAuthor(is_human=True, name=by)
-    with _memory(command) as (memory, runner):
-        if not runner.run(memory.retract(fact_id, author=author)):
-            raise _unknown(fact_id)
+    with command.service() as (service, runner):
+        runner.run(service.org.retract(fact_id, author=author))
     command.show_facts({"retracted": fact_id})
 
 
@@ -125,32 +118,10 @@ def log(
 ) -> None:
     """Show who published and retracted what, the newest lines first."""
     until = _moment("at", at)
-    with command.ledger() as ledger:
-        lines = ledger.org.newest(command.company, fact_id=fact_id, until=until, limit=limit)
-    rows = (short(command, _line(line)) for line in lines)
+    with command.service() as (service, runner):
+        lines = runner.run(service.org.log(fact_id=fact_id, until=until, limit=limit))
+    rows = (short(command, line_facts(line)) for line in lines)
     command.show_rows(rows, "timestamp", "operation", "version", "author", "category", "text", "id")
-
-
-@contextmanager
-def _memory(command: JsonCommand, *, by_meaning: bool = False) -> Iterator[tuple[LedgerOrgMemory, asyncio.Runner]]:
-    policy = command.policy
-    with command.ledger() as ledger, ExitStack() as opened:
-        backend, runner = None, None
-        if by_meaning:
-            try:
-                backend, runner = opened.enter_context(command.backend())
-            except MemoryConnectionError as error:
-                warn(f"memtend: found by words alone: {error}")
-        runner = runner or opened.enter_context(asyncio.Runner())
-        memory = LedgerOrgMemory(
-            ledger.org,
-            policy.org_memory,
-            company=command.company,
-            backend=backend,
-            min_evidence=policy.memory.retrieval.min_evidence,
-        )
-        runner.run(memory.connect())
-        yield memory, runner
 
 
 def _categories(names: list[str] | None) -> frozenset[OrgFactCategory] | None:
@@ -167,50 +138,6 @@ def _moment(field: str, text: str | None) -> datetime | None:
     return at
 
 
-def _facts(fact: OrgFact) -> dict[str, Any]:
-    return {
-        "id": fact.id,
-        "category": str(fact.category),
-        "created_at": fact.created_at,
-        "author": fact.author.model_dump(mode="json", exclude_defaults=True),
-        "tags": fact.tags,
-        "text": fact.content,
-    }
-
-
-def _state(state: OperationLogSnapshot) -> dict[str, Any]:
-    return {
-        "id": state.fact_id,
-        "category": str(state.category),
-        "version": state.version,
-        "created_at": state.created_at,
-        "retracted_at": state.retracted_at,
-        "tags": state.tags,
-        "text": state.content,
-    }
-
-
-def _line(line: OperationLogEntry) -> dict[str, Any]:
-    return {
-        "operation_id": line.operation_id,
-        "id": line.fact_id,
-        "version": line.version,
-        "operation": line.operation_type.lower(),
-        "timestamp": line.timestamp,
-        "author": line.author_name or line.author_agent_id,
-        "is_human": line.author_is_human,
-        "seniority": line.author_seniority,
-        "autonomy_level": line.author_autonomy_level,
-        "category": line.category,
-        "tags": line.tags,
-        "text": line.content,
-    }
-
-
 def _sentence(line: OperationLogEntry) -> str:
     who = line.author_name or line.author_agent_id or "somebody"
     return f"{line.version} {line.operation_type.lower()} by {who} at {line.timestamp:%Y-%m-%d %H:%M:%S}"
-
-
-def _unknown(fact_id: str) -> MemoryNotFoundError:
-    return MemoryNotFoundError(f"fact_id: {fact_id!r} names no fact that stands; see `memtend org list`")

@@ -1,17 +1,13 @@
 """``memtend shared``: knowledge that agents publish for all agents, and its log."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from memcore.errors import MemoryCapabilityError, MemoryNotFoundError
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryQuery
 from ops.cli.memory.memories import CategoryOption, Limit, MinEvidence, Source, Tags, entry_facts, short, store_request
 from ops.cli.session import Commands, JsonCommand
-
-if TYPE_CHECKING:
-    from memcore.backends.protocol import MemoryBackend, SharedKnowledgeStore
 
 app = Commands("shared", "Shared knowledge: publish, search, retract, list.")
 
@@ -28,8 +24,8 @@ def publish(
 ) -> None:
     """Publish a text for all agents; when the command ends, searches find it."""
     request = store_request(content, category=category, namespace=namespace, source=source, tags=tag)
-    with command.backend() as (backend, runner):
-        memory_id = runner.run(_shared(backend).publish(agent_id, request))
+    with command.service() as (service, runner):
+        memory_id = runner.run(service.memories.publish(agent_id, request))
     command.show_facts({"id": memory_id})
 
 
@@ -45,8 +41,8 @@ def search(
     """Search what agents published, by meaning and by words, and show who published it."""
     with naming_fields():
         query = MemoryQuery(text=text, limit=limit, min_evidence=min_evidence)
-    with command.backend() as (backend, runner):
-        found = runner.run(_shared(backend).search_shared(query, exclude_agent=exclude_agent, version=version))
+    with command.service() as (service, runner):
+        found = runner.run(service.memories.search_shared(query, exclude_agent=exclude_agent, version=version))
     rows = (short(command, {"agent_id": entry.agent_id, **entry_facts(entry)}) for entry in found)
     command.show_rows(rows, "score", "created_at", "agent_id", "text", "id")
 
@@ -58,10 +54,8 @@ def retract(
     memory_id: Annotated[str, typer.Argument(help="The id that `shared search` shows.")],
 ) -> None:
     """Retract what this agent published; the log and searches of older versions keep it."""
-    with command.backend() as (backend, runner):
-        is_retracted = runner.run(_shared(backend).retract(agent_id, memory_id))
-    if not is_retracted:
-        raise MemoryNotFoundError(f"{agent_id} has published nothing under {memory_id}, or retracted it before")
+    with command.service() as (service, runner):
+        runner.run(service.memories.retract(agent_id, memory_id))
     command.show_facts({"retracted": memory_id})
 
 
@@ -72,8 +66,8 @@ def list_log(
     limit: Annotated[int, typer.Option(min=1, max=256, help="Most lines.")] = 100,
 ) -> None:
     """Show the log: every publication and every retraction, in order, each with its version."""
-    with command.ledger() as ledger:
-        lines = ledger.shared_log.lines(command.company, after=after, limit=limit)
+    with command.service() as (service, runner):
+        lines = runner.run(service.memories.shared_log(after=after, limit=limit))
     rows = (
         {
             "version": line.version,
@@ -86,11 +80,3 @@ def list_log(
         for line in lines
     )
     command.show_rows((short(command, row) for row in rows), "version", "kind", "at", "agent_id", "id", "text")
-
-
-def _shared(backend: "MemoryBackend") -> "SharedKnowledgeStore":
-    from memcore.backends.protocol import SharedKnowledgeStore  # noqa: PLC0415  # the listing needs no backend
-
-    if not isinstance(backend, SharedKnowledgeStore):
-        raise MemoryCapabilityError(f"the backend {backend.backend_name} shares nothing")
-    return backend

@@ -8,14 +8,12 @@ import typer
 
 from memcore.approvals import visible
 from memcore.config.settings import Settings
-from memcore.errors import MemoryNotFoundError
 from memcore.ledger.agents import LENGTHS
 from memcore.ledger.learning.skill_cycles import MAX_PAGE, Cycle
 from memcore.ledger.learning.skills import MAX_PAGE as MOST_SKILLS
-from memcore.ledger.learning.skills import Applications, Skill, SkillState
-from memcore.ledger.ledger import Ledger
-from memcore.models.approval import Approval
-from memcore.procedural.records import DisclosureTier, LessonText, disclosed
+from memcore.ledger.learning.skills import SkillState
+from memcore.procedural.records import DisclosureTier, disclosed
+from memcore.service.skills import SkillInfo
 from ops.cli.console import CheckResult, say, show_json, warn
 from ops.cli.session import Commands, JsonCommand, await_run, ledger_of, policy_of
 
@@ -32,12 +30,9 @@ def list_skills(
     limit: Annotated[int, typer.Option(min=1, max=MOST_SKILLS, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show the organisation's skills, newest first: state, who approved each, and how often it helped."""
-    company = command.company
-    with command.ledger() as ledger:
-        found = ledger.skills.page(company, state=state, limit=limit)
-        counts = ledger.skills.applications(company, [each.skill_id for each in found])
-        approvals = {each.skill_id: ledger.approvals.get(company, each.approval_id) for each in found}
-    rows = (_skill_row(command, each, counts.get(each.skill_id), approvals[each.skill_id]) for each in found)
+    with command.service() as (service, runner):
+        found = runner.run(service.skills.list(state=state, limit=limit))
+    rows = (_skill_row(command, each) for each in found)
     columns = ("state", "discovery", "confidence", "applications", "successes", "last_applied_at", "approved_by", "id")
     command.show_rows(rows, *columns)
 
@@ -48,21 +43,10 @@ def show_skill(
     skill_id: Annotated[str, typer.Argument(help="The skill's id, or any id under which it was published.")],
 ) -> None:
     """Show one skill whole: its text in three tiers, its origin, and what replaced it."""
-    company = command.company
-    with command.ledger() as ledger:
-        lines = ledger.shared_log.history(company, skill_id)
-        skill = ledger.skills.get(company, lines[0].memory_id if lines else skill_id)
-        if skill is None:
-            raise MemoryNotFoundError(f"skill_id: {skill_id!r} is no skill; see `memtend skills list`")
-        counts = ledger.skills.applications(company, [skill.skill_id]).get(skill.skill_id)
-        approval = ledger.approvals.get(company, skill.approval_id)
-        facts = {
-            **_skill_row(command, skill, counts, approval),
-            # The one under which agents find it.
-            "memory_id": lines[-1].memory_id if lines and lines[-1].kind == "publish" else None,
-            "supersedes": _supersedes(ledger, company, approval),
-        }
-    lesson = LessonText.model_validate_json(skill.text)
+    with command.service() as (service, runner):
+        detail = runner.run(service.skills.get(skill_id))
+    facts = {**_skill_row(command, detail.skill), "memory_id": detail.memory_id, "supersedes": detail.supersedes}
+    lesson = detail.lesson
     if command.as_json:
         show_json({**facts, "lesson": lesson.model_dump(mode="json")})
         return
@@ -73,36 +57,10 @@ def show_skill(
             say(f"\n[{tier}]\n{visible(text)}")
 
 
-def _skill_row(
-    command: JsonCommand, skill: Skill, counts: Applications | None, approval: Approval | None
-) -> dict[str, Any]:
-    lesson = LessonText.model_validate_json(skill.text)
-    details: dict[str, Any] = approval.proposal.details if approval else {}
-    return {
-        "id": skill.skill_id,
-        "state": str(skill.state),
-        # JSON has no terminal to obey.
-        "discovery": lesson.discovery if command.as_json else visible(lesson.discovery),
-        "confidence": skill.confidence,
-        "tags": lesson.tags,
-        "applications": counts.applications if counts else 0,
-        "successes": counts.successes if counts else 0,
-        "last_applied_at": counts.last_applied_at if counts else None,
-        "approved_by": approval.decided_by and visible(approval.decided_by) if approval else None,
-        "approval_id": skill.approval_id,
-        "pattern_id": skill.pattern_id,
-        "cycle_id": details.get("cycle_id"),
-        "figures": approval.proposal.figures if approval else {},
-        "superseded_by": skill.superseded_by,
-        "published_at": skill.published_at,
-        "changed_at": skill.changed_at,
-    }
-
-
-def _supersedes(ledger: Ledger, company: str, approval: Approval | None) -> list[str]:
-    old = (each.id for each in approval.proposal.supersedes) if approval else ()
-    lines = ((memory_id, ledger.shared_log.history(company, memory_id)) for memory_id in old)
-    return [known[0].memory_id if known else memory_id for memory_id, known in lines]
+def _skill_row(command: JsonCommand, skill: SkillInfo) -> dict[str, Any]:
+    # JSON has no terminal to obey.
+    discovery = skill.discovery if command.as_json else visible(skill.discovery)
+    return {**dict(skill), "state": str(skill.state), "discovery": discovery}
 
 
 @app.command("evolve")
@@ -112,17 +70,13 @@ def evolve(
 ) -> None:
     """Run the skill evolver now; its proposals wait for a person: see `memtend approvals list`."""
     wait = not _is_held_up(command) and wait
-    with command.client() as client:
-        cycle_id = client.evolve_now().job_id
-        if wait:
-            await_run(client, cycle_id)
-    if not wait:
-        command.show_facts({"cycle_id": cycle_id})
-        return
-    with command.ledger() as ledger:
-        cycle = ledger.skill_cycles.get(command.company, cycle_id)
-    if cycle is None:
-        raise MemoryNotFoundError("cycle_id: names no cycle; see `memtend skills cycles`")
+    with command.service() as (service, runner):
+        cycle_id = runner.run(service.skills.evolve()).job_id
+        if not wait:
+            command.show_facts({"cycle_id": cycle_id})
+            return
+        await_run(service.client.blocking, cycle_id)
+        cycle = runner.run(service.skills.cycle(cycle_id))
     if command.as_json:
         show_json(cycle.model_dump(mode="json"))
         return
@@ -137,8 +91,8 @@ def cycles(
     limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show the evolver's cycles, newest first: time, window, results, and what a person must check."""
-    with command.ledger() as ledger:
-        found = ledger.skill_cycles.page(command.company, limit=limit)
+    with command.service() as (service, runner):
+        found = runner.run(service.skills.cycles(limit=limit))
     if command.as_json:
         show_json([each.model_dump(mode="json") for each in found])
         return
@@ -174,8 +128,8 @@ def _is_held_up(command: JsonCommand) -> bool:
     """Return whether a cycle waits for somebody to resume maintenance; say so, and say what makes it empty."""
     if not command.policy.memory.procedural.evolver.enabled:
         warn("the evolver is off, so the cycle finds nothing: set memory.procedural.evolver.enabled")
-    with command.ledger() as ledger:
-        is_paused = ledger.companies.paused(command.company)
+    with command.service() as (service, runner):
+        is_paused = runner.run(service.runs.is_paused())
     if is_paused:
         warn("maintenance is paused: the cycle waits until it is resumed")
     return is_paused

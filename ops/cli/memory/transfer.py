@@ -3,20 +3,25 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import ValidationError
 from rich.progress import Progress
 
-from memcore.client.envelopes import ImportRecord
+from memcore.client.client import MemoryClient
+from memcore.client.envelopes import ImportRecord, portions
+from memcore.client.results import JobState
 from memcore.clock import utc_now
-from memcore.errors import MemoryInputError
+from memcore.errors import MemoryInputError, MemoryStoreError
+from memcore.importers.importing import Import
 from memcore.models.base import escaped_json
 from memcore.records import MemoryRecord, Where
-from ops.cli.session import Command, Commands, JsonCommand, await_stored
+from ops.cli.console import warn
+from ops.cli.session import STORE_SECONDS, Command, Commands, JsonCommand, await_stored
 
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
@@ -33,11 +38,35 @@ _SCOPE = ("session_id", "project_id", "task_id")
 LINES_PER_ROUND = 2_048
 
 
+#: Bytes of text sent before their jobs are awaited, whatever the number of lines.
+BYTES_PER_ROUND = 8 * 2**20
+
+
 @app.command("import")
 def import_memories(
-    command: JsonCommand, file: Annotated[Path, typer.Argument(help="JSON lines; - reads standard input.")]
+    command: JsonCommand,
+    file: Annotated[Path, typer.Argument(help="The file or folder; - reads memtend's own lines from standard input.")],
+    source: Annotated[
+        Literal["mem0", "langgraph", "letta", "zep", "jsonl"] | None,
+        typer.Option("--from", help="The system that it comes from; what cannot be stored is left out and listed."),
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="With --from: the agent that gets all memories.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: only show what would be stored.")] = False,
+    refused: Annotated[
+        Path | None, typer.Option(help="With --from: where to list what is refused; else FILE.refused.")
+    ] = None,
 ) -> None:
-    """Store every line of a JSONL file through the queue; all lines are checked before the first is sent."""
+    """Store memories through the queue. Without --from, all lines are checked before the first is sent."""
+    if source is not None:
+        _import_from(command, source, file, agent=agent, dry_run=dry_run, refused=refused)
+        return
+    for name, is_given in (("agent", agent is not None), ("dry_run", dry_run), ("refused", refused is not None)):
+        if is_given:
+            raise MemoryInputError(name, "needs --from; memtend's own lines are --from jsonl")
+    _import_lines(command, file)
+
+
+def _import_lines(command: JsonCommand, file: Path) -> None:
     records = list(parse(_lines(file), now=utc_now()))
     sent, ids = 0, set[str]()
     is_silent = command.as_json or not sys.stderr.isatty()
@@ -51,6 +80,84 @@ def import_memories(
             sent += len(part)
             progress.update(bar, completed=sent)
     command.show_facts({"lines": sent, "memories": len(ids)})
+
+
+def _import_from(
+    command: JsonCommand, source: str, file: Path, *, agent: str | None, dry_run: bool, refused: Path | None
+) -> None:
+    """Store what a file of another system holds, and say what became of every record; exit code 1 if not all is in."""
+    if str(file) == "-":
+        raise MemoryInputError("file", "must be a file or a folder; standard input is read without --from")
+    listed = refused or file.with_name(f"{file.absolute().name}.refused")
+    is_silent = command.as_json or not sys.stderr.isatty()
+    sent, given_up = 0, dict[str, int]()
+    with (
+        closing(_Listing(listed)) as listing,
+        closing(Import(source=source, path=file, now=utc_now(), agent=agent, on_refused=listing)) as work,
+        Progress(disable=is_silent) as progress,
+    ):
+        bar = progress.add_task("reading" if dry_run else "importing", total=None)
+        rounds = portions(work.records(), size=_bytes, most=LINES_PER_ROUND, most_size=BYTES_PER_ROUND)
+        if dry_run:
+            for part in rounds:
+                progress.update(bar, advance=len(part))
+        else:
+            with command.client() as client:
+                for part in rounds:
+                    sent += _send(client, part, given_up)
+                    progress.update(bar, completed=sent)
+        report = work.report
+    refusals = sum(report.refused.values())
+    facts = report.model_dump() | {
+        "sent": sent,
+        "given_up": given_up,
+        "refused_list": str(listed) if refusals else None,
+    }
+    command.show_facts(facts if command.as_json else {name: value for name, value in facts.items() if value})
+    if given_up:
+        warn("memtend: workers gave some jobs up; they are kept: see `memtend dead list`")
+    if refusals:
+        warn(f"memtend: {refusals} of {report.read} records were refused: see {listed}")
+    if refusals or given_up:
+        raise typer.Exit(1)
+
+
+def _bytes(record: ImportRecord) -> int:
+    return len(record.content.encode())
+
+
+def _send(client: MemoryClient, part: list[ImportRecord], given_up: dict[str, int]) -> int:
+    """Send memories, and wait for them; count jobs that were given up, by their reason. Return how many were sent."""
+    receipt = client.import_many(part)
+    try:
+        for status in client.wait(receipt.job_ids, timeout_seconds=STORE_SECONDS):
+            if status.state in {JobState.DEAD, JobState.SKIPPED}:
+                reason = status.reason or str(status.state)
+                given_up[reason] = given_up.get(reason, 0) + 1
+    except TimeoutError as error:
+        raise MemoryStoreError(f"{error}; import the file again when they are: nothing is stored twice") from None
+    return len(part)
+
+
+class _Listing:
+    """Writes the number of each refused record and why, a line each; makes no file for none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+
+    def __call__(self, number: int, sentence: str) -> None:
+        try:
+            if self._file is None:
+                self._file = self._path.open("w", encoding="utf-8")
+            self._file.write(f"{number}\t{sentence}\n")
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise MemoryInputError("refused", f"cannot be written ({why}): name another file") from None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 @app.command("export")
@@ -107,6 +214,8 @@ def line(record: MemoryRecord) -> str:
         "created_at": entry.created_at.isoformat(),
         **{name: at.isoformat() for name in _VALIDITY if (at := getattr(entry, name)) is not None},
         **({"supersedes": list(record.supersedes)} if record.supersedes else {}),
+        **({"key": entry.key} if entry.key is not None else {}),
+        **({"attributes": dict(entry.attributes)} if entry.attributes else {}),
         **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
     }
     return escaped_json(json.dumps(fields, ensure_ascii=False)) + "\n"

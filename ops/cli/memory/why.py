@@ -19,7 +19,6 @@ from memcore.maintenance.provenance import (
     MemoryState,
     MemoryTrace,
     TextLocation,
-    trace_memory,
 )
 from memcore.models.conversation import EVICTION, Arc, Fact, FactState, Owner, ProfileRule
 from ops.cli.console import draw, plain, show_json
@@ -51,24 +50,13 @@ def why(
     text: Annotated[bool, typer.Option("--text", help="Print full texts too, as far as they are kept.")] = False,
 ) -> None:
     """Explain why a memory exists or is gone: what runs did to it, its originals and summaries, at any depth."""
-    with command.ledger() as ledger:
-        found = ledger.conversation.find(command.company, memory_id)
-    kept = [(owner, each) for owner, each in found if agent is None or owner.agent_id == agent]
-    if kept:
-        _explain(command, kept, text=text)
-        return
-    with command.ledger() as ledger, command.backend() as (backend, runner):
-        memory_history = runner.run(
-            trace_memory(
-                memory_id,
-                backend=backend,
-                ledger=ledger,
-                company=command.company,
-                journal_days=command.policy.memory.consolidation.journal_days,
-                agent_id=agent,
-                with_text=text,
-            )
-        )
+    with command.service() as (service, runner):
+        found = runner.run(service.conversation.explained(memory_id))
+        kept = [(owner, each) for owner, each in found if agent is None or owner.agent_id == agent]
+        if kept:
+            _explain(command, kept, text=text)
+            return
+        memory_history = runner.run(service.memories.why(memory_id, agent_id=agent, with_text=text))
     if command.as_json:
         reported = {"originals": memory_history.originals(), "summaries": memory_history.summaries()}
         show_json({**memory_history.model_dump(mode="json"), **reported})

@@ -1,17 +1,13 @@
 """``memtend dead``: dead letters, the jobs that were given up, kept until a person replays or deletes them."""
 
 import json
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
-from memcore.clock import utc_now
-from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.jobs import StorePayload, declared_payloads, job_owner
-from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
-from memcore.ledger.ledger import Ledger
+from memcore.errors import MemoryInputError
+from memcore.ledger.dead_letters import DeadLetter
+from memcore.service.dead_letters import held_by
 from ops.cli.console import say
 from ops.cli.session import Commands, JsonCommand
 
@@ -19,17 +15,14 @@ app = Commands("dead", "Dead letters: list, show, replay, purge.")
 
 JobsArgument = Annotated[list[str] | None, typer.Argument(help="The jobs' ids.", metavar="[JOB_IDS]...")]
 
-#: Longest age that `--older-than` may name, in days (a century): more overflows a date.
-MOST_DAYS = 36_500
-
 
 @app.command("list")
 def list_letters(
     command: JsonCommand, limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20
 ) -> None:
     """Show the dead letters, newest first, and why each job was given up."""
-    with command.ledger() as ledger:
-        found = ledger.dead_letters.list(command.company, limit=limit)
+    with command.service() as (service, runner):
+        found = runner.run(service.dead_letters.list(limit=limit))
     command.show_rows(map(facts_of, found), "job_id", "job", "queue", "attempts", "died_at", "reason")
 
 
@@ -40,9 +33,9 @@ def show(
     content: Annotated[bool, typer.Option("--content", help="Show the payload too, memories and all.")] = False,
 ) -> None:
     """Show one dead letter: why the job was given up, and whose memories it holds; --content shows their text."""
-    with command.ledger() as ledger:
-        letter = _found(ledger, command.company, job_id)
-    facts = {**facts_of(letter), **_holds(letter)}
+    with command.service() as (service, runner):
+        letter = runner.run(service.dead_letters.get(job_id))
+    facts = {**facts_of(letter), **held_by(letter)}
     if content:
         facts["payload"] = _readable(letter.payload) if command.as_json else letter.payload
     command.show_facts(facts)
@@ -58,39 +51,10 @@ def replay(
 
     A message that could not be read, or whose text is not kept, cannot be sent again; --all leaves it where it is.
     """
-    # Whoever speaks to the broker loads Celery, and no other of these commands does.
-    from memcore.client.envelopes import OutgoingJob  # noqa: PLC0415  # see above
-    from memcore.client.publisher import JobResults  # noqa: PLC0415  # see above
-
-    settings, company = command.settings, command.company
-    with command.ledger() as ledger:
-        if bool(job_ids) == every:
-            raise MemoryInputError("job_ids", "name the jobs, or say --all")
-        wanted = ledger.dead_letters.ids(company) if every else tuple(dict.fromkeys(job_ids or ()))
-        if not every:
-            for job_id in wanted:
-                if (why := _refusal(_found(ledger, company, job_id))) is not None:
-                    raise MemoryInputError("job_ids", f"{job_id} {why}, and cannot be sent again")
-        sender, sent = JobResults(settings.broker_url, settings.result_url), 0
-        try:
-            for job_id in wanted:
-                letter = ledger.dead_letters.get(job_id)
-                # Another person may have replayed or deleted it just now.
-                if letter is not None and _refusal(letter) is None:
-                    # Its outcome says that it died, and an outcome that is final is never written over.
-                    sender.forget(job_id)
-                    job = OutgoingJob(
-                        job_id=job_id,
-                        queue=letter.queue,
-                        payload=letter.payload,
-                        summary="replayed",
-                        owner=job_owner(letter.company),
-                    )
-                    sender.publish(letter.job, [job], track=True)
-                    ledger.dead_letters.remove(letter)
-                    sent += 1
-        finally:
-            sender.close()
+    if bool(job_ids) == every:
+        raise MemoryInputError("job_ids", "name the jobs, or say --all")
+    with command.service() as (service, runner):
+        sent = runner.run(service.dead_letters.replay(None if every else job_ids))
     command.show_facts({"replayed": sent})
 
 
@@ -102,23 +66,16 @@ def purge(
     yes: Annotated[bool, typer.Option("--yes", help="Delete them; without this option they are only counted.")] = False,
 ) -> None:
     """Delete dead letters for good, with the memories in them."""
-    company = command.company
     if bool(job_ids) == (older_than is not None):
         raise MemoryInputError("job_ids", "name the jobs, or say --older-than DAYS")
-    if older_than is not None and not 0 <= older_than <= MOST_DAYS:
-        raise MemoryInputError("older_than", f"must be from 0 to {MOST_DAYS} days")
-    with command.ledger() as ledger:
-        letters = ledger.dead_letters
-        if older_than is not None:
-            before = utc_now() - timedelta(days=older_than)
-            count = letters.older(company, before=before)
-            gone = letters.purge_older(company, before=before) if yes else 0
-        else:
-            wanted = [_found(ledger, company, job_id).job_id for job_id in dict.fromkeys(job_ids or ())]
-            count = len(wanted)
-            gone = letters.purge(company, wanted) if yes else 0
-    if not yes:
-        raise MemoryInputError("yes", f"would drop {count} for good; say --yes")
+    with command.service() as (service, runner):
+        letters = service.dead_letters
+        if not yes:
+            count = runner.run(
+                letters.count_named(job_ids or ()) if older_than is None else letters.count_older(older_than)
+            )
+            raise MemoryInputError("yes", f"would drop {count} for good; say --yes")
+        gone = runner.run(letters.delete(job_ids or ()) if older_than is None else letters.delete_older(older_than))
     if command.as_json:
         command.show_facts({"purged": gone})
     else:
@@ -130,35 +87,8 @@ def facts_of(letter: DeadLetter) -> dict[str, Any]:
     return {**letter.model_dump(exclude={"payload"}), "payload_bytes": len(letter.payload.encode())}
 
 
-def _refusal(letter: DeadLetter) -> str | None:
-    """Return why a letter's job cannot be sent again; None where it can."""
-    if letter.job == UNREADABLE:
-        return "could not be read"
-    if any(payload.task == letter.job and payload.unkept for payload in declared_payloads()):
-        return "keeps nothing of what was said"
-    return None
-
-
-def _holds(letter: DeadLetter) -> dict[str, Any]:
-    if letter.job == UNREADABLE:
-        message = json.loads(letter.payload)
-        return {"message_bytes": message["bytes"], "message_sha256": message["sha256"]}
-    try:
-        items = StorePayload.model_validate_json(letter.payload).items
-    except ValidationError:
-        return {"agents": [], "memory_ids": []}
-    return {"agents": sorted({item.agent_id for item in items}), "memory_ids": [item.id for item in items]}
-
-
 def _readable(payload: str) -> Any:
     try:
         return json.loads(payload)
     except ValueError:
         return payload
-
-
-def _found(ledger: Ledger, company: str, job_id: str) -> DeadLetter:
-    letter = ledger.dead_letters.get(job_id)
-    if letter is None or letter.company != company:
-        raise MemoryNotFoundError(f"job_id: {job_id!r} names no dead letter; see `memtend dead list`")
-    return letter

@@ -34,7 +34,7 @@ def up(
         list[str] | None, typer.Option("--with", help=f"Start this worker too: {', '.join(ON_DEMAND)}.")
     ] = None,
 ) -> None:
-    """Start the embedded stack (broker, store, workers, beat, Flower) and keep it running until Ctrl-C."""
+    """Start the embedded stack (broker, store, workers, beat, Flower, HTTP) and keep it running until Ctrl-C."""
     wrong = sorted(set(also or ()) - set(ON_DEMAND))
     if wrong:
         raise MemoryInputError("with", f"{wrong[0]!r} is not one of {', '.join(ON_DEMAND)}")
@@ -57,6 +57,7 @@ def _run(path: Path, also: Sequence[str]) -> None:
         # The address can be clicked on; a password in it would stay in the terminal, in its log and in the browser.
         user = f"user {url.username}, password: flower_password in {addresses}"
         _say(f"Flower: http://{url.hostname}:{url.port}/ ({user})")
+        _say(f"HTTP: {stack.serve_url}/docs (make a key with `memtend keys create`)")
         stack.supervisor.watch()
     finally:
         _say("stopping ...")

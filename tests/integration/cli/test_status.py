@@ -8,7 +8,7 @@ from support.running_stack import StackAddress, wait_until
 
 from memcore.jobs import Queue
 
-PARTS = ["broker", "store-server", "worker-store", "worker-night", "worker-llm", "beat", "flower"]
+PARTS = ["broker", "store-server", "worker-store", "worker-night", "worker-llm", "beat", "flower", "serve"]
 
 
 def test_status_names_every_part_and_queue(memtend: CommandLine) -> None:

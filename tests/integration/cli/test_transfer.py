@@ -40,6 +40,14 @@ def test_what_goes_in_comes_out_the_same(memtend: CommandLine, tmp_path: Path) -
     assert list(tmp_path.glob(".*")) == []
 
 
+def test_keys_and_attributes_come_out_as_they_went_in(memtend: CommandLine) -> None:
+    agent = new_agent()
+    line = {**lines_of(agent)[0], "key": "card/1", "attributes": {"origin": {"channel": "chat"}, "n": [1, None]}}
+    memtend.ok("import", "-", stdin=json.dumps(line).encode())
+    found = json.loads(memtend.ok("export", "--agent", agent).out)
+    assert (found["key"], found["attributes"]) == ("card/1", {"origin": {"channel": "chat"}, "n": [1, None]})
+
+
 def test_an_export_can_be_brought_in_again_and_changes_nothing(memtend: CommandLine) -> None:
     agent = new_agent()
     memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines_of(agent))).encode())

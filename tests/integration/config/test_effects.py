@@ -16,6 +16,7 @@ from support import config_effects_learning as effects_of_learning
 from support import config_effects_maintenance as effects_of_maintenance
 from support import config_effects_retrieval as effects_of_retrieval
 from support import config_effects_settings as effects_of_settings
+from support import config_effects_tools as effects_of_tools
 from support.config_effects import Effect, Place, policy_of, read
 from support.config_effects_settings import Change
 from support.ledger_records import copied_urls
@@ -24,12 +25,12 @@ from support.repository import ROOT
 
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.errors import MemoryConfigError
 from memcore.models.base import Frozen
 
 #: How the keys of a policy show.
 EFFECTS: dict[str, Effect] = {
     **effects_of_retrieval.EFFECTS,
+    **effects_of_tools.EFFECTS,
     **effects_of_maintenance.EFFECTS,
     **effects_of_learning.EFFECTS,
     **effects_of_conversation.EFFECTS,
@@ -41,21 +42,8 @@ CHANGES: dict[str, Change] = effects_of_settings.CHANGES
 #: Keys that change nothing, with a value to which somebody might set them: loading it gives a warning that names them.
 INERT: dict[str, object] = {
     "memory.storage.data_dir": "/data/memory",
-    "memory.retrieval.max_workers_per_query": 3,
-    "memory.retrieval.reflective_retry_enabled": False,
-    "memory.retrieval.max_retry_count": 1,
-    "memory.retrieval.rerank_cache_ttl_seconds": 60,
-    "memory.retrieval.max_reformulation_rounds": 1,
     "memory.consolidation.archival.enabled": False,
     "memory.embedder.fine_tune.training_data_dir": "documents",
-}
-
-#: Keys that ask for what this release lacks: loading the value is refused by their names.
-REFUSED: dict[str, object] = {
-    "memory.retrieval.strategy": "tool_based",
-    "memory.retrieval.retriever": "hierarchical",
-    "memory.retrieval.query_specific_rerank_enabled": True,
-    "memory.retrieval.query_reformulation_enabled": True,
 }
 
 #: Keys whose effect a test shows that needs more than fits here: it must mention the key.
@@ -106,7 +94,7 @@ def _has_one_value(annotation: object) -> bool:
 
 def test_every_key_is_proved_or_known_to_change_nothing() -> None:
     keys = {key for key, annotation in walk(Policy) if not _has_one_value(annotation)}
-    tables = (EFFECTS, INERT, REFUSED, SHOWN_ELSEWHERE)
+    tables = (EFFECTS, INERT, SHOWN_ELSEWHERE)
     reported = [key for table in tables for key in table]
     assert sorted(reported) == sorted(keys), "see the top of tests/support/config_effects.py"
     assert sorted(CHANGES) == sorted(Settings.model_fields), "see the top of tests/support/config_effects_settings.py"
@@ -185,13 +173,6 @@ def test_setting_a_key_without_effect_gives_a_warning_that_names_it(key: str) ->
     page = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
     (row,) = [line for line in page.splitlines() if line.startswith(f"| `{key}` |")]
     assert "**No effect**" in row
-
-
-@pytest.mark.parametrize("key", REFUSED)
-def test_asking_for_what_is_not_there_is_refused_by_name(key: str) -> None:
-    with pytest.raises(MemoryConfigError) as caught:
-        policy_of({key: REFUSED[key]})
-    assert key.removeprefix("memory.retrieval.") in str(caught.value)
 
 
 @pytest.mark.parametrize("key", SHOWN_ELSEWHERE)

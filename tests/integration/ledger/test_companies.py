@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
+from support import company_access_calls as access_calls
 from support import company_conversation_calls as conversation_calls
 from support import company_finetune_calls as finetuning_calls
 from support import company_reindex_calls as reindexing_calls
@@ -189,6 +190,7 @@ def _asked(ledger: Ledger, company: str) -> Answer | None:
 #: What a company does; each takes the company, and aims at ids of the first one's where it takes ids.
 WRITES: dict[str, Call] = {
     **{name: call for part in KINDS for name, call in _leases(part).items()},
+    **access_calls.WRITES,
     **conversation_calls.WRITES,
     "agents.register": lambda ledger, _, c: ledger.agents.register(c, [AGENT, "bob"], interval=DAILY),
     "agents.put": lambda ledger, _, c: ledger.agents.put(
@@ -430,6 +432,7 @@ VIEWS: dict[str, Call] = {
     "skills.page": lambda ledger, _, c: ledger.skills.page(c),
     "skills.stream": lambda ledger, _, c: list(ledger.skills.stream(c)),
     **reindexing_calls.VIEWS,
+    **access_calls.VIEWS,
     **conversation_calls.VIEWS,
     **finetuning_calls.VIEWS,
     "recorded_queries.of": lambda ledger, _, c: ledger.recorded_queries.of(c, AGENT, since=FIRST),

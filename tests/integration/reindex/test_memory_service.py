@@ -47,28 +47,32 @@ async def test_a_checkpoint_is_deployed_seen_gone_back_from_and_deleted(
     checkpoint = registered(world.ledger, world.company, tmp_path / "runs")
     key = checkpoint.checkpoint_id
     await backend.store_many([record(new_agent(), "the queue is full")])
-    before = await service.get_active_embedder()
+    before = await service.finetune.get_active_embedder()
     assert (before.model, before.checkpoint_id) == ("even", None)
     with pytest.raises(CheckpointRollbackUnavailableError):
-        await service.rollback_checkpoint(key, WORD)
-    for ask in (service.deploy_checkpoint, service.rollback_checkpoint, service.delete_checkpoint):
+        await service.finetune.rollback_checkpoint(key, WORD)
+    for ask in (
+        service.finetune.deploy_checkpoint,
+        service.finetune.rollback_checkpoint,
+        service.finetune.delete_checkpoint,
+    ):
         with pytest.raises(CheckpointNotFoundError):
             await ask("another", WORD)
     assert dispatcher.items == []
 
-    pointer = await service.deploy_checkpoint(key, WORD)
+    pointer = await service.finetune.deploy_checkpoint(key, WORD)
     assert pointer.target is not None
     assert [company for company, _ in dispatcher.dispatched_for(ReindexPayload)] == [world.company]
     await world.finish()
-    active = await service.get_active_embedder()
+    active = await service.finetune.get_active_embedder()
     assert (active.checkpoint_id, active.dims) == (key, DIMS)
 
     dispatcher.error = MemoryConnectionError("the broker is away")
-    await service.rollback_checkpoint(None, WORD)
+    await service.finetune.rollback_checkpoint(None, WORD)
     await world.finish()
-    back = await service.get_active_embedder()
+    back = await service.finetune.get_active_embedder()
     assert back == before, "what served before serves again; nothing else was switched off"
-    assert (await service.list_checkpoints(limit=1, offset=0))[1] == 1
+    assert (await service.finetune.list_checkpoints(limit=1, offset=0))[1] == 1
 
     lines = world.ledger.audit.page(world.company)
     noted = [(line.actor, line.action, line.subject, line.reason) for line in reversed(lines)]
@@ -82,8 +86,8 @@ async def test_one_that_the_gate_rejected_takes_a_word_more(
 ) -> None:
     rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=Verdict.REJECTED).checkpoint_id
     with pytest.raises(CheckpointConflictError, match="the gate rejected"):
-        await service.deploy_checkpoint(rejected, WORD)
-    await service.deploy_checkpoint(rejected, WORD, is_forced=True)
+        await service.finetune.deploy_checkpoint(rejected, WORD)
+    await service.finetune.deploy_checkpoint(rejected, WORD, is_forced=True)
     (line,) = world.ledger.audit.page(world.company)
     assert (line.action, line.subject) == ("finetune.deploy_forced", rejected)
 
@@ -92,9 +96,9 @@ async def test_a_checkpoint_that_nothing_uses_is_deleted_and_that_is_noted(
     service: MemoryService, world: ReindexWorld, tmp_path: Path
 ) -> None:
     checkpoint = registered(world.ledger, world.company, tmp_path / "runs")
-    assert await service.delete_checkpoint(checkpoint.checkpoint_id, WORD) == checkpoint
+    assert await service.finetune.delete_checkpoint(checkpoint.checkpoint_id, WORD) == checkpoint
     assert not is_there(checkpoint)
     with pytest.raises(CheckpointNotFoundError):
-        await service.get_checkpoint(checkpoint.checkpoint_id)
+        await service.finetune.get_checkpoint(checkpoint.checkpoint_id)
     (line,) = world.ledger.audit.page(world.company)
     assert (line.actor, line.subject, line.reason) == ("person:grace", checkpoint.checkpoint_id, WORD.reason)

@@ -97,6 +97,13 @@ memory.retrieval.zoom True
 memory.retrieval.passages True
 memory.retrieval.record_queries False
 memory.retrieval.query_days 30
+memory.retrieval.self_editing.core_memory_token_budget 1024
+memory.retrieval.self_editing.core_memory_tag core
+memory.retrieval.self_editing.allow_core_writes True
+memory.retrieval.self_editing.core_max_entries 20
+memory.retrieval.self_editing.archival_search_limit 10
+memory.retrieval.self_editing.archival_categories ['episodic', 'procedural', 'semantic', 'social']
+memory.retrieval.self_editing.write_auto_tag True
 memory.consolidation.strategy dedupe
 memory.consolidation.condense.keep_share 0.5
 memory.consolidation.condense.target_tokens 800

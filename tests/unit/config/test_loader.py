@@ -125,32 +125,3 @@ def test_where_no_file_is_named_holds_what_memtend_up_writes(tmp_path: Path) -> 
 
 def test_a_file_that_names_no_level_keeps_memories_as_no_file_does() -> None:
     assert load_policy("memory: {consolidation: {strategy: simple}}").memory.level is MemoryLevel.PERSISTENT
-
-
-@pytest.mark.parametrize(
-    ("retrieval", "sentence"),
-    [
-        (
-            "strategy: tool_based",
-            "strategy: tool_based is not in this release; context is the only one there is",
-        ),
-        (
-            "strategy: self_editing",
-            "strategy: self_editing is not in this release; context is the only one there is",
-        ),
-        (
-            "retriever: hierarchical",
-            "retriever: hierarchical is not in this release; flat is the only one there is",
-        ),
-        (
-            "query_specific_rerank_enabled: true",
-            "query_specific_rerank_enabled: true is not in this release; memories come in the order of their scores",
-        ),
-        (
-            "strategy: tool_based, query_reformulation_enabled: true",
-            "strategy: tool_based is not in this release; context is the only one there is",
-        ),
-    ],
-)
-def test_what_this_release_lacks_is_refused_at_load(retrieval: str, sentence: str) -> None:
-    assert refused(f"memory: {{retrieval: {{{retrieval}}}}}") == f"memory.retrieval.{sentence}"

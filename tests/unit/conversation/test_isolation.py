@@ -33,7 +33,7 @@ from memcore.models.conversation import (
     SemanticCandidate,
     SessionFeedbackRecord,
 )
-from ops.cli.memory.conversation import exported
+from memcore.service.conversation import exported
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -439,3 +439,27 @@ def calls_of(face: type) -> set[tuple[str, tuple[object, ...]]]:
         for name, method in methods
         if not name.startswith("_") and name != "finished"
     }
+
+
+def test_given_a_memory_without_settings_when_mem0_is_asked_for_then_it_says_what_to_do(given: Installation) -> None:
+    with pytest.raises(MemoryConfigError, match="from_settings"):
+        given.memory().mem0("oncall")
+    with pytest.raises(MemoryConfigError, match="from_settings"):
+        asyncio.run(given.async_memory().mem0("oncall"))
+
+
+def test_given_settings_when_mem0_is_asked_for_then_it_opens_over_the_backend_that_is_read(given: Installation) -> None:
+    asked: list[tuple[object, str]] = []
+
+    def opener(backend: object, agent_id: str) -> str:
+        asked.append((backend, agent_id))
+        return "a mem0.Memory"
+
+    blocking, awaited = given.memory(), given.async_memory()
+    blocking._open_mem0 = awaited._open_mem0 = opener
+
+    assert blocking.mem0("oncall") == "a mem0.Memory"
+    assert asyncio.run(awaited.mem0("deploys")) == "a mem0.Memory"
+    assert asked == [(given.store, "oncall"), (given.store, "deploys")]
+    assert given.store.is_connected
+    blocking.close()

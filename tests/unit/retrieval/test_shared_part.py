@@ -180,9 +180,9 @@ def test_what_others_publish_changes_neither_score_nor_order_of_ones_own(
         beside = RankedLists(
             dense=near(*own), sparse=hits(*own), shared_dense=near(*shared), shared_sparse=_loud(shared, 99)
         )
-        found = strategy._fused_apart("of 2026?", beside, dense_weight=0.4)
+        found = strategy._pipeline._fused_apart("of 2026?", beside, dense_weight=0.4)
         mine = tuple(each for each in found if not each.is_shared)
-        assert mine == strategy._fused_apart("of 2026?", alone, dense_weight=0.4)
+        assert mine == strategy._pipeline._fused_apart("of 2026?", alone, dense_weight=0.4)
 
 
 def _fact(number: int, author: OrgFactAuthor) -> ScoredMemory:
@@ -201,10 +201,13 @@ def test_the_limit_is_for_agents_whatever_they_write_and_not_for_people() -> Non
     of_bob = [_fact(10 + number, _BOB) for number in range(6)]
     published = scored("p", 0.8, is_shared=True)
     published = published.model_copy(update={"entry": published.entry.model_copy(update={"agent_id": "bob"})})
-    pooled = strategy._pooled((*of_bob, *of_people, published))
+    pooled = strategy._pipeline._pooled((*of_bob, *of_people, published), pool=_DEFAULTS.max_memories)
     # Five facts at most, and what an agent wrote beyond its limit takes no place of them.
     assert pooled == (*of_bob[:3], *of_people[:2])
-    assert strategy._pooled((*of_people, published)) == (*of_people[:5], published)
+    assert strategy._pipeline._pooled((*of_people, published), pool=_DEFAULTS.max_memories) == (
+        *of_people[:5],
+        published,
+    )
 
 
 class _Policies:
@@ -233,7 +236,7 @@ class _Policies:
 async def test_policies_that_agents_wrote_lead_within_the_shared_part() -> None:
     own = tuple(entry(f"own{i:02}", f"own {i}", relevance=0.9) for i in range(20))
     strategy = ContextInjectionStrategy(backend=PlainBackend(own), config=_LINEAR, clock=lambda: NOW)
-    strategy._organisation = Organisation(_Policies(30), clock=lambda: NOW)  # type: ignore[arg-type]  # a test's part
+    strategy._pipeline._organisation = Organisation(_Policies(30), clock=lambda: NOW)  # type: ignore[arg-type]  # a test's part
     messages = await strategy.prepare_messages("ada", "what of 2026?", 10_000)
     origins = re.findall(r"<memory-entry (\w+)=", messages[-1].content)
     assert origins == ["organisation"] * 6 + ["own"] * 14

@@ -43,7 +43,7 @@ def test_a_policy_that_a_person_wrote_is_kept(home: Path) -> None:
 
 def test_doors_are_kept_while_their_ports_are_free(home: Path) -> None:
     first = reserve_addresses(home)
-    assert len({first.broker_port, first.store_port, first.flower_port}) == 3
+    assert len({first.broker_port, first.store_port, first.flower_port, first.serve_port}) == 4
     assert len({first.broker_password, first.store_key, first.flower_password}) == 3
     assert reserve_addresses(home) == first
     assert mode(home / "run" / "doors.json") == 0o600

@@ -1,0 +1,1 @@
+"""Ledger tables of the HTTP door: keys of callers, and requests that may come again."""

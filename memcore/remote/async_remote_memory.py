@@ -1,0 +1,284 @@
+"""``AsyncRemoteMemory``: RemoteMemory for engines that run an event loop."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn, Self, Unpack
+
+from memcore.client.results import (
+    AppliedReceipt,
+    DistillReceipt,
+    JobReceipt,
+    JobStatus,
+    PendingJobs,
+    StoreReceipt,
+    TurnReceipt,
+)
+from memcore.errors import (
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
+from memcore.jobs import ApplicationOutcome
+from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
+from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
+from memcore.models.conversation import LayerCounts, MemoryMode
+from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.memory import MemoryEntry, MemoryStoreRequest
+from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
+from memcore.remote import calls
+from memcore.remote.calls import LoadedTurn
+from memcore.remote.connection import AsyncConnection
+from memcore.remote.remote_memory import Sent, not_remote, report_lost, require_done, require_entry
+from memcore.remote.requests import TIMEOUT_SECONDS, Address, Call, Result
+
+
+class AsyncRemoteMemory:
+    """Store, find and prepare the memories of agents through a server, from coroutines of one event loop.
+
+    ::
+
+        async with AsyncMemory.connect("http://127.0.0.1:8321", key="mt_...") as memory:
+            await memory.store("oncall", "The payment queue pages at 500 messages.")
+            found = await memory.search("oncall", "when does payments page?", limit=3)
+
+    Every method does what that of RemoteMemory does.
+    """
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        *,
+        new_key: Callable[[], str] = calls.new_key,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._new_key = new_key
+        self._monotonic = monotonic
+
+    @classmethod
+    def connect(cls, url: str, *, key: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> Self:
+        """Return the memory behind a server; see RemoteMemory.connect."""
+        return cls(AsyncConnection(Address(url=url, key=key, timeout_seconds=timeout_seconds)))
+
+    @property
+    def client(self) -> NoReturn:
+        """Raise MemoryCapabilityError: there is no client beneath."""
+        raise not_remote("client")
+
+    async def store(
+        self, agent_id: str, content: str, *, wait: bool = False, **fields: Unpack[StoreFields]
+    ) -> StoreReceipt:
+        """See Memory.store."""
+        receipt = await self._send(calls.store(agent_id, content, fields, key=self._new_key()))
+        return await self._awaited(receipt) if wait else receipt
+
+    async def store_many(
+        self,
+        agent_id: str,
+        memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]],
+        *,
+        wait: bool = False,
+        **fields: Unpack[StoreFields],
+    ) -> StoreReceipt:
+        """See Memory.store_many."""
+        requests = calls.store_many(agent_id, memories, fields, key=self._new_key())
+        receipt = calls.joined([await self._send(each) for each in requests])
+        return await self._awaited(receipt) if wait else receipt
+
+    async def search(
+        self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
+    ) -> tuple[MemoryEntry, ...]:
+        """See Memory.search."""
+        return await self._send(calls.search(agent_id, text, filters))
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """See Memory.get."""
+        call = calls.get(agent_id, memory_id)
+        return None if call is None else await self._send(call)
+
+    async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
+        """See Memory.get_by_key."""
+        page = await self.list(agent_id, keys=[key], namespaces=[namespace])
+        return page.entries[-1] if page.entries else None
+
+    async def list(
+        self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
+    ) -> MemoryPage:
+        """See Memory.list."""
+        return await self._send(calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters))
+
+    async def namespaces(self, agent_id: str) -> tuple[str, ...]:
+        """See Memory.namespaces."""
+        return await self._send(calls.namespaces(agent_id))
+
+    async def count(self, agent_id: str, *, category: str | None = None) -> int:
+        """See Memory.count."""
+        return await self._send(calls.count(agent_id, category=category))
+
+    async def put(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> MemoryEntry:
+        """Store a memory, wait until it can be found, and return it as it is found from here on."""
+        receipt = await self.store(agent_id, content, wait=True, **fields)
+        return require_entry(await self.get(agent_id, receipt.memory_ids[0]))
+
+    async def update(self, agent_id: str, memory_id: str, **fields: Unpack[UpdateFields]) -> MemoryEntry:
+        """See Memory.update."""
+        return await self._send(calls.update(agent_id, memory_id, fields))
+
+    async def forget(
+        self,
+        agent_id: str,
+        memory_ids: str | Collection[str] | None = None,
+        *,
+        everything: bool = False,
+        **filters: Unpack[ListFields],
+    ) -> ForgetReceipt:
+        """See Memory.forget."""
+        return await self._send(calls.forget(agent_id, memory_ids, everything=everything, filters=filters))
+
+    async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
+        """See Memory.history."""
+        return await self._send(calls.history(agent_id, memory_id))
+
+    async def prepare(
+        self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
+    ) -> tuple[ChatMessage, ...]:
+        """See Memory.prepare."""
+        return await self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
+
+    async def load_turn(
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        token_budget: int = TOKEN_BUDGET,
+        is_first_turn: bool | None = None,
+    ) -> LoadedTurn:
+        """Return what Memory.load_turn does, as ``messages()`` for a prompt, without the facts one by one."""
+        call = calls.load_turn(
+            agent_id,
+            text,
+            user_id=user_id,
+            session_id=session_id,
+            token_budget=token_budget,
+            is_first_turn=is_first_turn,
+        )
+        return await self._send(call)
+
+    async def set_recall(
+        self, agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None
+    ) -> None:
+        """See Memory.set_recall."""
+        await self._send(calls.set_recall(agent_id, is_on=is_on, user_id=user_id, session_id=session_id))
+
+    async def conversation_status(
+        self, agent_id: str, *, user_id: str | None = None, session_id: str | None = None
+    ) -> LayerCounts:
+        """See Memory.conversation_status."""
+        return await self._send(calls.conversation_status(agent_id, user_id=user_id, session_id=session_id))
+
+    async def distill(
+        self,
+        agent_id: str,
+        trace: ExecutionTrace | Mapping[str, Any],
+        *,
+        session_id: str | None = None,
+        project_id: str | None = None,
+    ) -> DistillReceipt | None:
+        """See Memory.distill."""
+        scope = {"session_id": session_id, "project_id": project_id}
+        call = calls.distill(agent_id, trace, scope=scope, key=self._new_key())
+        return await self._unless_lost(call, "trace", agent_id)
+
+    async def applied(
+        self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
+    ) -> AppliedReceipt | None:
+        """Raise MemoryCapabilityError: HTTP takes no reports of skills."""
+        raise not_remote("applied")
+
+    async def extract_turn(
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        user_text: str,
+        assistant_text: str = "",
+        user_id: str | None = None,
+        turn: str | None = None,
+        at: datetime | None = None,
+    ) -> TurnReceipt | None:
+        """See Memory.extract_turn."""
+        fields = {
+            "session_id": session_id,
+            "user_text": user_text,
+            "assistant_text": assistant_text,
+            "user_id": user_id,
+            "turn": turn,
+            "at": at,
+        }
+        call = calls.extract_turn(agent_id, fields, key=self._new_key())
+        return await self._unless_lost(call, "turn", agent_id)
+
+    async def end_conversation(
+        self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
+    ) -> JobReceipt | None:
+        """See Memory.end_conversation."""
+        call = calls.end_conversation(agent_id, session_id=session_id, user_id=user_id, at=at, key=self._new_key())
+        return await self._unless_lost(call, "end", agent_id)
+
+    async def add(
+        self,
+        messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        agent_id: str,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        timeout_seconds: float = WAIT_SECONDS,
+    ) -> NoReturn:
+        """Raise MemoryCapabilityError: HTTP does not say what became of messages."""
+        raise not_remote("add")
+
+    async def in_mode(self, mode: MemoryMode | str) -> Self:
+        """Return this object for ``local`` and ``synced``. Raises MemoryCapabilityError for ``incognito``."""
+        if checked_mode(mode) is MemoryMode.INCOGNITO:
+            raise not_remote("incognito")
+        return self
+
+    async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
+        """See Memory.wait; what is waited for are receipts of this object, or the ids of operations."""
+        pending = PendingJobs(job_ids_of(jobs), timeout_seconds=timeout_seconds, clock=self._monotonic)
+        ended = list[JobStatus]()
+        while pending.waiting:
+            statuses = [await self._send(calls.operation(each)) for each in pending.waiting]
+            ended += pending.mark_finished([each for each in statuses if each.is_finished])
+            if pending.waiting:
+                await self._connection.sleep(pending.poll_delay())
+        return tuple(ended)
+
+    async def close(self) -> None:
+        """Close the connections; a call opens them again."""
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    async def _send(self, call: Call[Result]) -> Result:
+        return await self._connection.send(call)
+
+    async def _unless_lost(self, call: Call[Result], what: Sent, agent_id: str) -> Result | None:
+        """Return what was sent; None, with a warning, when it could not be: no task of an engine fails for it."""
+        try:
+            return await self._send(call)
+        except MemoryInputError:
+            raise
+        except MemoryError as error:
+            report_lost(what, error, agent_id)
+            return None
+
+    async def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
+        require_done(await self.wait(receipt))
+        return receipt

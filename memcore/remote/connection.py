@@ -1,0 +1,116 @@
+"""Connections to ``memtend serve``: one that blocks, and one for an event loop; requests are sent until one counts."""
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import httpx
+
+from memcore.remote.requests import Address, Attempts, Call, result_of
+
+Result = TypeVar("Result")
+
+#: Waits for some seconds.
+Sleep = Callable[[float], None]
+AsyncSleep = Callable[[float], Coroutine[Any, Any, None]]
+
+
+class Connection:
+    """Sends requests, and waits for their answers. Thread-safe; it opens with the first request.
+
+    Args:
+        address: the server.
+        transport: carries requests instead of sockets.
+        sleep, dice: the pauses between attempts.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Sleep = time.sleep,
+        dice: random.Random | None = None,
+    ) -> None:
+        self.address = address
+        self._transport = transport
+        self.sleep = sleep
+        self._dice = dice or random.Random()  # noqa: S311  # it spreads pauses
+        self._client: httpx.Client | None = None
+        self._changing = threading.Lock()
+
+    def send(self, call: Call[Result]) -> Result:
+        """Return the result of a request; raises the error that its answer stands for, or MemoryConnectionError."""
+        attempts = Attempts(call, self.address, dice=self._dice)
+        client = self._opened()
+        while True:
+            try:
+                response = client.request(
+                    call.method, call.path, json=call.body, params=call.params, headers=call.headers
+                )
+            except httpx.HTTPError as error:
+                pause: float | None = attempts.after_error(error)
+            else:
+                pause = attempts.after(response)
+                if pause is None:
+                    return result_of(call, response)
+            self.sleep(pause or 0.0)
+
+    def close(self) -> None:
+        """Close the connections; a request after it opens them again."""
+        with self._changing:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _opened(self) -> httpx.Client:
+        with self._changing:
+            if self._client is None:
+                self._client = httpx.Client(**self.address.options(), transport=self._transport)
+            return self._client
+
+
+class AsyncConnection:
+    """The same for coroutines of one event loop."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: AsyncSleep = asyncio.sleep,
+        dice: random.Random | None = None,
+    ) -> None:
+        self.address = address
+        self._transport = transport
+        self.sleep = sleep
+        self._dice = dice or random.Random()  # noqa: S311  # see Connection
+        self._client: httpx.AsyncClient | None = None
+
+    async def send(self, call: Call[Result]) -> Result:
+        """Return the result of a request; raises as Connection.send."""
+        attempts = Attempts(call, self.address, dice=self._dice)
+        if self._client is None:
+            self._client = httpx.AsyncClient(**self.address.options(), transport=self._transport)
+        client = self._client
+        while True:
+            try:
+                response = await client.request(
+                    call.method, call.path, json=call.body, params=call.params, headers=call.headers
+                )
+            except httpx.HTTPError as error:
+                pause: float | None = attempts.after_error(error)
+            else:
+                pause = attempts.after(response)
+                if pause is None:
+                    return result_of(call, response)
+            await self.sleep(pause or 0.0)
+
+    async def close(self) -> None:
+        """Close the connections; a request after it opens them again."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()

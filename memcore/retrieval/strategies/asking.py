@@ -1,0 +1,190 @@
+"""Search-and-Ask: search, let a model judge what was found, let it ask in other words, and search again.
+
+Whoever judges or reformulates may fail at any time: what was found so far is the answer then.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from memcore import ids
+from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.models.execution import prompt
+from memcore.retrieval.protocol import ScoredMemory, fatal_in
+from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
+
+#: The fence around what an agent asked.
+TAG_QUESTION = "question"
+
+#: Most memories that a model is shown, and the characters of each.
+SHOWN, SHOWN_CHARS = 10, 200
+
+#: Longest question that a model may write, in characters.
+MAX_WRITTEN_CHARS = 400
+
+#: The purposes that the account names.
+PURPOSE_REFORMULATE = "system:memory:search:reformulate"
+PURPOSE_SUFFICIENT = "system:memory:search:sufficient"
+
+_SUFFICIENT = "SUFFICIENT"
+
+_log = logging.getLogger(__name__)
+
+
+class AskingEvent(StrEnum):
+    """A log event of Search-and-Ask."""
+
+    #: A search has ended; the fields say after how many rounds, and whether what was found is sufficient.
+    COMPLETED = "memory.reformulation.complete"
+    #: A judge, a reformulator or a search failed; what was found so far is the answer.
+    DEGRADED = "memory.reformulation.degraded"
+
+
+@runtime_checkable
+class QueryReformulator(Protocol):
+    """Writes a question that finds more than the last one."""
+
+    async def reformulate(self, agent_id: str, query_text: str, found: Sequence[ScoredMemory]) -> str | None:
+        """Return another question, or None when there is none to try."""
+        ...
+
+
+@runtime_checkable
+class SufficiencyChecker(Protocol):
+    """Judges whether memories answer a question."""
+
+    async def is_sufficient(self, agent_id: str, query_text: str, found: Sequence[ScoredMemory]) -> bool:
+        """Return whether they do."""
+        ...
+
+
+#: Returns what a question finds, best first.
+Search = Callable[[str], Awaitable[tuple[ScoredMemory, ...]]]
+
+
+class SearchAndAsk:
+    """Search up to ``rounds`` times more, while a model finds that the answer is not sufficient."""
+
+    def __init__(self, reformulator: QueryReformulator, checker: SufficiencyChecker, *, rounds: int) -> None:
+        self._reformulator = reformulator
+        self._checker = checker
+        self._rounds = rounds
+
+    async def search(self, agent_id: str, query_text: str, search: Search, *, limit: int) -> tuple[ScoredMemory, ...]:
+        """Return the memories of all rounds, each once, best first, at most ``limit`` of own and of shared ones."""
+        found = await search(query_text)
+        question, rounds, is_sufficient = query_text, 0, None
+        try:
+            while rounds < self._rounds:
+                is_sufficient = await self._checker.is_sufficient(agent_id, query_text, found)
+                if is_sufficient:
+                    break
+                written = await self._reformulator.reformulate(agent_id, question, found)
+                if written is None or _same(written, question):
+                    break
+                rounds, question, is_sufficient = rounds + 1, written, None
+                found = merged(found, await search(written))
+            if is_sufficient is None:
+                # Nobody acts on it: it says in the log how often the rounds were enough.
+                is_sufficient = await self._checker.is_sufficient(agent_id, query_text, found)
+        except Exception as error:  # noqa: BLE001  # whatever fails, what was found is the answer
+            if (fatal := fatal_in(error)) is not None:
+                raise fatal from None
+            _log.warning(AskingEvent.DEGRADED, extra={"agent_id": agent_id, "error": type(error).__name__})
+        facts = {"rounds": rounds, "sufficient": is_sufficient, "found": len(found)}
+        _log.debug(AskingEvent.COMPLETED, extra={"agent_id": agent_id, **facts})
+        own = [each for each in found if not each.is_shared]
+        shared = [each for each in found if each.is_shared]
+        return (*own[:limit], *shared[:limit])
+
+
+def merged(before: Sequence[ScoredMemory], after: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
+    """Return the memories of two searches, each once, with its higher relevance; the most relevant first.
+
+    Relevance compares between questions. Of equal ones, what the first search found comes first.
+    """
+    found: dict[str, ScoredMemory] = {}
+    for each in (*before, *after):
+        known = found.get(each.entry.id)
+        if known is None or each.relevance_score > known.relevance_score:
+            found[each.entry.id] = each
+    return tuple(sorted(found.values(), key=lambda each: -each.relevance_score))
+
+
+def _same(one: str, other: str) -> bool:
+    return one.casefold().split() == other.casefold().split()
+
+
+def shown_to_model(question: str, found: Sequence[ScoredMemory], *, chars: int = SHOWN_CHARS) -> str:
+    """Return a question and memories, cut, each in its fence, as a model is shown them."""
+    memories = [wrap_untrusted(TAG_MEMORY_ENTRY, each.entry.content[:chars]) for each in found]
+    return "\n".join([wrap_untrusted(TAG_QUESTION, question), *(memories or ["No memories were found."])])
+
+
+_FENCES = f"{untrusted_content_directive(TAG_MEMORY_ENTRY)} The same holds for <{TAG_QUESTION}>."
+
+_REFORMULATE = (
+    "An agent searches its memory for a question, and what was found does not answer it. Write one other search query "
+    "that may find what is missing: other words for the same thing, the names and dates that the memories mention, or "
+    f"the part that is still open. {_FENCES} Answer with the query alone, on one line, of at most "
+    f"{MAX_WRITTEN_CHARS} characters. If no other query can help, answer NONE."
+)
+
+_JUDGE = (
+    "An agent searches its memory for a question. Say whether the memories that were found answer it completely. "
+    f"{_FENCES} Think briefly if you must. The last line of your answer is one word: {_SUFFICIENT} or INSUFFICIENT."
+)
+
+
+class ModelQuestions:
+    """Asks a model short questions on an agent's account, at temperature 0."""
+
+    def __init__(self, model: Model, *, company: str) -> None:
+        self._model = model
+        self._company = company
+
+    async def answer(self, agent_id: str, purpose: str, system: str, content: str, *, max_tokens: int) -> str:
+        """Return the answer's text; raises as Model.ask."""
+        key = ids.question_id(
+            company=self._company,
+            agent_id=agent_id,
+            purpose=purpose,
+            model="",
+            about=(system, content),
+        )
+        request = CompletionRequest(messages=prompt(system, content), temperature=0.0, max_tokens=max_tokens)
+        by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose)
+        return (await self._model.ask(request, by=by, key=key)).text
+
+
+class LLMQueryReformulator(ModelQuestions):
+    """Lets a model write the next question; it sees ten memories at most, 200 characters of each."""
+
+    async def reformulate(self, agent_id: str, query_text: str, found: Sequence[ScoredMemory]) -> str | None:
+        """Return the first line of the model's answer; None for NONE, a blank answer, or one that is too long.
+
+        Raises BudgetExceededError, RetryExhaustedError, ProviderError as Model.ask.
+        """
+        content = shown_to_model(query_text, found[:SHOWN])
+        answer = await self.answer(agent_id, PURPOSE_REFORMULATE, _REFORMULATE, content, max_tokens=200)
+        line = next((line.strip() for line in answer.splitlines() if line.strip()), "").strip("\"'`")
+        if not line.strip() or line.upper() == "NONE" or len(line) > MAX_WRITTEN_CHARS:
+            return None
+        return line.strip()
+
+
+class LLMSufficiencyChecker(ModelQuestions):
+    """Lets a model judge. A model that fails is taken for content: it must not set off further searches."""
+
+    async def is_sufficient(self, agent_id: str, query_text: str, found: Sequence[ScoredMemory]) -> bool:
+        """Return whether the first word of the answer's last line is exactly SUFFICIENT; True when the model fails."""
+        content = shown_to_model(query_text, found[:SHOWN])
+        try:
+            answer = await self.answer(agent_id, PURPOSE_SUFFICIENT, _JUDGE, content, max_tokens=300)
+        except MemoryError as error:
+            _log.warning(AskingEvent.DEGRADED, extra={"agent_id": agent_id, "error": type(error).__name__})
+            return True
+        lines = [line.split() for line in answer.splitlines() if line.strip()]
+        return bool(lines) and lines[-1][0] == _SUFFICIENT

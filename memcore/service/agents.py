@@ -1,0 +1,171 @@
+"""Agents: who is known, their settings, the pause of their maintenance, their lessons and recorded questions."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.jobs import RecordedQuery
+from memcore.ledger.agents import Agent, AgentSpec
+from memcore.ledger.learning.lessons import MAX_PAGE as MOST_LESSONS
+from memcore.ledger.learning.lessons import Lesson
+from memcore.ledger.learning.skills import Applications
+from memcore.models.base import Frozen, naming_fields
+from memcore.models.memory import BoundedTime
+from memcore.service.resources import ServiceResources
+
+#: Most agents of a page.
+MAX_PAGE = 1_000
+
+#: What people see of a lesson that nobody has drawn.
+WAITING = "waiting"
+
+
+class LessonInfo(Frozen):
+    """A lesson of a task: neither its text, which is the memory's, nor its worker's lease.
+
+    Attributes:
+        outcome: one word, such as ``stored`` or ``low_confidence``, and ``waiting`` while nothing is decided.
+        memory_id: the memory that says it: its own, or that of an earlier lesson which it repeats.
+        task_id: the task that taught it; None where it is kept no longer.
+        tries: how often a worker began to draw it.
+        applications: how often an agent said that it applied the lesson; ``successes`` of them went well.
+    """
+
+    lesson_id: str
+    agent_id: str
+    outcome: str
+    memory_id: str | None
+    confidence: float | None
+    task_id: str | None
+    created_at: BoundedTime
+    drawn_at: BoundedTime | None
+    propagated_at: BoundedTime | None
+    tries: int
+    applications: int
+    successes: int
+    last_applied_at: BoundedTime | None
+
+    @classmethod
+    def of(cls, lesson: Lesson, applied: Applications | None) -> Self:
+        """Return what is shown of a lesson."""
+        return cls(
+            **lesson.model_dump(exclude={"text", "token", "attempt", "outcome"}),
+            outcome=lesson.outcome or WAITING,
+            tries=lesson.attempt,
+            applications=applied.applications if applied else 0,
+            successes=applied.successes if applied else 0,
+            last_applied_at=applied.last_applied_at if applied else None,
+        )
+
+
+class AgentOperations:
+    """Reads and changes a company's agents. Every call raises MemoryConnectionError when the ledger does not answer."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._ledger = resources.ledger
+        self._company = resources.company
+
+    async def list(self, *, after: str | None = None, limit: int = MAX_PAGE) -> tuple[Agent, ...]:
+        """Return 1 to 1,000 agents in the order of their ids; ``after`` is the last id of the page before.
+
+        Raises MemoryInputError.
+        """
+        if not 1 <= limit <= MAX_PAGE:
+            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        return await self._resources.run(self._ledger.agents.list, self._company, after=after, limit=limit)
+
+    async def every(self) -> tuple[Agent, ...]:
+        """Return all agents in the order of their ids."""
+        found: tuple[Agent, ...] = ()
+        while page := await self.list(after=found[-1].agent_id if found else None):
+            found += page
+        return found
+
+    async def known(self, agent_ids: Iterable[str]) -> tuple[Agent, ...]:
+        """Return those of the agents that are known, in the order given."""
+
+        def found() -> tuple[Agent, ...]:
+            rows = (self._ledger.agents.get(self._company, each) for each in agent_ids)
+            return tuple(row for row in rows if row is not None)
+
+        return await self._resources.run(found)
+
+    async def get(self, agent_id: str) -> Agent:
+        """Return an agent. Raises MemoryNotFoundError."""
+        found = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
+        if found is None:
+            raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not known; add it with `memtend agents add`")
+        return found
+
+    async def add(self, agent_id: str, settings: Mapping[str, Any]) -> Agent:
+        """Register an agent, or change its settings; those that are left out stay. Raises MemoryInputError.
+
+        The settings are those of AgentSpec; None goes back to the company's value.
+        """
+        with naming_fields():
+            spec = AgentSpec.model_validate({**settings, "company": self._company, "agent_id": agent_id})
+        return await self._resources.run(self._ledger.agents.put, spec)
+
+    async def set(self, agent_id: str, settings: Mapping[str, Any]) -> Agent:
+        """Change the settings of an agent as ``add`` does. Raises MemoryInputError, MemoryNotFoundError."""
+        with naming_fields():
+            spec = AgentSpec.model_validate({**settings, "company": self._company, "agent_id": agent_id})
+        await self.get(agent_id)
+        return await self._resources.run(self._ledger.agents.put, spec)
+
+    async def pause(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Pause an agent's maintenance: an active run stops before its next removal. Raises MemoryNotFoundError.
+
+        With a name or a reason, the audit has it.
+        """
+        await self._resources.run(self._ledger.agents.pause, self._company, agent_id)
+        await self._note(by, "agents.pause", agent_id, reason)
+
+    async def resume(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Resume an agent's maintenance, and dispatch the run that waits. Raises MemoryNotFoundError."""
+        await self._resources.run(self._ledger.agents.resume, self._company, agent_id)
+        await self._note(by, "agents.resume", agent_id, reason)
+        active = await self._resources.run(self._ledger.runs.active, self._company, agent_id)
+        if active is not None:
+            await self._resources.dispatch(
+                [await self._resources.run(self._ledger.runs.item, self._company, active.run_id)]
+            )
+
+    async def is_paused(self, agent_id: str) -> bool:
+        """Return whether the agent's runs wait until somebody resumes its, or the company's, maintenance."""
+        agent = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
+        if agent is not None and agent.paused:
+            return True
+        return await self._resources.run(self._ledger.companies.paused, self._company)
+
+    async def lessons(self, agent_id: str, *, limit: int = 20) -> tuple[LessonInfo, ...]:
+        """Return 1 to 128 lessons of an agent's tasks, newest first, with how often each was applied.
+
+        Raises MemoryInputError, MemoryNotFoundError.
+        """
+        if not 1 <= limit <= MOST_LESSONS:
+            raise MemoryInputError("limit", f"must be 1 to {MOST_LESSONS}")
+        found = await self._resources.run(self._ledger.lessons.page, self._company, agent_id, limit=limit)
+        if not found and await self._resources.run(self._ledger.agents.get, self._company, agent_id) is None:
+            raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
+        learned = [each.memory_id for each in found if each.memory_id]
+        applied = await self._resources.run(self._ledger.skills.applications, self._company, learned)
+        return tuple(LessonInfo.of(each, applied.get(each.memory_id or "")) for each in found)
+
+    async def lesson_outcomes(self) -> dict[str, int]:
+        """Return how many lessons of all agents ended how; ``waiting`` are those that nobody has drawn."""
+        counts = await self._resources.run(self._ledger.lessons.outcomes, self._company)
+        return {outcome or WAITING: count for outcome, count in counts.items()}
+
+    async def questions(self, agent_id: str) -> tuple[RecordedQuery, ...]:
+        """Return an agent's recorded questions, newest first."""
+        return tuple(await self._resources.run(self._ledger.recorded_queries.of, self._company, agent_id))
+
+    async def forget_questions(self, agent_id: str) -> int:
+        """Delete an agent's recorded questions, and return how many there were."""
+        return await self._resources.run(self._ledger.recorded_queries.forget, self._company, agent_id)
+
+    async def _note(self, by: str | None, action: str, agent_id: str, reason: str | None) -> None:
+        if by is not None or reason is not None:
+            await self._resources.note(by, action, agent_id, reason=reason)

@@ -1,0 +1,155 @@
+"""Approvals: propose a text for all agents; list, show and decide the proposals that wait for a person."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from memcore import ids
+from memcore.approvals import diff_of, shared_proposal, superseded_by_id, visible
+from memcore.errors import MemoryNotFoundError
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision
+from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime, MemoryStoreRequest
+from memcore.service.resources import ServiceResources
+from memcore.skills.publication import SkillApprovals
+
+#: Most approvals of a page.
+MAX_PAGE = 100
+
+#: What a list may show of the texts of a proposal that names none.
+DEFAULT_TITLE = "A text for all agents"
+
+
+class ApprovalInfo(Frozen):
+    """An approval as a list shows it: everything but its texts.
+
+    Attributes:
+        needs: what it still waits for.
+        supersedes: the ids of what it would take the place of.
+        figures: what speaks for it, by name.
+        effect: the id of what it left.
+    """
+
+    id: str
+    state: ApprovalState
+    needs: ApprovalNeed | None
+    risk: ApprovalRisk
+    action: str
+    title: str
+    proposed_by: str
+    supersedes: tuple[str, ...]
+    figures: dict[str, Any]
+    created_at: BoundedTime
+    expires_at: BoundedTime
+    decided_at: BoundedTime | None
+    decided_by: str | None
+    reason: str | None
+    effect: str | None
+    undone_at: BoundedTime | None
+    undone_by: str | None
+    undo_reason: str | None
+
+    @classmethod
+    def of(cls, approval: Approval) -> Self:
+        """Return what a list shows of an approval."""
+        return cls(**{name: value for name, value in approval_facts(approval).items() if name in cls.model_fields})
+
+
+class ApprovalDetail(ApprovalInfo):
+    """An approval whole: the proposed text, and what it changes, sentence by sentence, as a unified diff."""
+
+    content: str
+    diff: tuple[str, ...]
+
+    @classmethod
+    def of(cls, approval: Approval) -> Self:
+        """Return an approval whole."""
+        facts = {name: value for name, value in approval_facts(approval).items() if name in cls.model_fields}
+        return cls(**facts, content=approval.proposal.content, diff=diff_of(approval))
+
+
+class ApprovalOperations:
+    """Files proposals and a person's decisions. Every call raises MemoryConnectionError."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._ledger = resources.ledger
+        self._company = resources.company
+
+    async def propose(
+        self,
+        request: MemoryStoreRequest,
+        *,
+        by: str,
+        title: str | None = None,
+        risk: ApprovalRisk = ApprovalRisk.MEDIUM,
+        supersedes: Sequence[str] = (),
+    ) -> Approval:
+        """Propose a text as shared knowledge of all agents; it is published once a person approves it.
+
+        Raises MemoryInputError; MemoryNotFoundError for an id to supersede that is not published.
+        """
+        log = self._ledger.shared_log
+        wanted = dict.fromkeys(supersedes)
+        old = [await self._resources.run(superseded_by_id, log, self._company, each) for each in wanted]
+        proposal = shared_proposal(request, title=title or DEFAULT_TITLE, proposed_by=by, risk=risk, supersedes=old)
+        return await self._decisions().propose(ids.new_id(), proposal)
+
+    async def list(self, *, state: ApprovalState | None = None, limit: int = 20) -> tuple[Approval, ...]:
+        """Return 1 to 100 approvals, newest first: those that wait, and those that were decided."""
+        return await self._resources.run(
+            self._ledger.approvals.page, self._company, state=state, limit=min(limit, MAX_PAGE)
+        )
+
+    async def get(self, approval_id: str) -> Approval:
+        """Return an approval. Raises MemoryNotFoundError."""
+        approval = await self._resources.run(self._ledger.approvals.get, self._company, approval_id)
+        if approval is None:
+            raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
+        return approval
+
+    async def approve(self, approval_id: str, decision: Decision) -> Approval:
+        """Approve a proposal and carry it out.
+
+        Raises ApprovalClosedError when somebody decided before; MemoryNotFoundError, MemoryInputError, SkillLimitError,
+        MemoryCapabilityError.
+        """
+        return await (await self._effective()).approve(approval_id, decision)
+
+    async def reject(self, approval_id: str, decision: Decision) -> Approval:
+        """Reject a proposal: nothing is published. Raises ApprovalClosedError, MemoryNotFoundError."""
+        return await self._decisions().reject(approval_id, decision)
+
+    async def undo(self, approval_id: str, decision: Decision) -> Approval:
+        """Undo an approval: remove what it published, and restore what it superseded.
+
+        Raises ApprovalClosedError, MemoryNotFoundError, MemoryCapabilityError.
+        """
+        return await (await self._effective()).undo(approval_id, decision)
+
+    def _decisions(self) -> SkillApprovals:
+        resources = self._resources
+        return SkillApprovals.configured(resources.settings, resources.policy, self._ledger, clock=resources.clock)
+
+    async def _effective(self) -> SkillApprovals:
+        resources = self._resources
+        backend = await resources.backend()
+        return SkillApprovals.configured(
+            resources.settings, resources.policy, self._ledger, backend=backend, clock=resources.clock
+        )
+
+
+def approval_facts(approval: Approval) -> dict[str, Any]:
+    """Return what may be shown of an approval without being asked for: everything but its texts."""
+    proposal = approval.proposal
+    return {
+        "id": approval.approval_id,
+        "state": str(approval.state),
+        "needs": approval.needs and str(approval.needs),
+        "risk": str(proposal.risk),
+        "action": proposal.action,
+        "title": visible(proposal.title),
+        "proposed_by": visible(proposal.proposed_by),
+        "supersedes": [each.id for each in proposal.supersedes],
+        "figures": proposal.figures,
+        **approval.model_dump(exclude={"approval_id", "proposal", "state", "needs"}),
+    }

@@ -1,0 +1,94 @@
+"""The archive: memories that left the store whole; list, search, show and restore them."""
+
+from typing import Any, Self
+
+from memcore.client.results import JobReceipt
+from memcore.errors import MemoryNotFoundError
+from memcore.ledger.archive import Archived
+from memcore.models.archival import ArchivalMode
+from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime, MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.service.resources import ServiceResources
+
+
+class ArchivedMemory(Frozen):
+    """An archived memory as people and doors are shown it.
+
+    Attributes:
+        original_id: its id in the store.
+        mode: how the summary that replaced it was written.
+        returned_at: when it came back into the store; None while it is out.
+        run_id: the run that removed it; None for one archived outside of runs.
+    """
+
+    archival_id: str
+    original_id: str
+    agent_id: str
+    mode: ArchivalMode
+    category: MemoryCategory
+    namespace: str
+    created_at: BoundedTime
+    archived_at: BoundedTime
+    expires_at: BoundedTime | None
+    returned_at: BoundedTime | None
+    run_id: str | None
+    metadata: MemoryMetadata
+    text: str
+
+    @classmethod
+    def of(cls, archived: Archived) -> Self:
+        """Return what is shown of an entry."""
+        entry = archived.record.entry
+        own = {
+            name: getattr(archived, name) for name in ("archival_id", "mode", "archived_at", "returned_at", "run_id")
+        }
+        names = ("agent_id", "category", "namespace", "created_at", "expires_at", "metadata")
+        return cls(
+            **own,
+            **{name: getattr(entry, name) for name in names},
+            original_id=entry.id,
+            text=entry.content,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return its fields with plain words for names of kinds."""
+        metadata = self.metadata.model_dump(mode="json")
+        return {**dict(self), "mode": str(self.mode), "category": str(self.category), "metadata": metadata}
+
+
+class ArchiveOperations:
+    """Reads an agent's archive and brings memories back. Every call raises MemoryConnectionError."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._archive = resources.ledger.archive
+        self._company = resources.company
+
+    async def search(self, agent_id: str, query: MemoryQuery) -> tuple[ArchivedMemory, ...]:
+        """Return archived memories that are out and match: best first by words, newest first without a text."""
+        found = await self._resources.run(self._archive.search, self._company, agent_id, query)
+        return tuple(map(ArchivedMemory.of, found))
+
+    async def count(self, agent_id: str) -> int:
+        """Return how many of an agent's memories are out."""
+        return await self._resources.run(self._archive.count, self._company, agent_id)
+
+    async def get(self, agent_id: str, entry_id: str) -> ArchivedMemory:
+        """Return an archived memory by its archival id or the memory's own. Raises MemoryNotFoundError."""
+        archived = await self._resources.run(self._archive.find, self._company, agent_id, entry_id)
+        if archived is None:
+            raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")
+        return ArchivedMemory.of(archived)
+
+    async def restore(
+        self, agent_id: str, entry_id: str, *, by: str | None = None, reason: str | None = None
+    ) -> JobReceipt:
+        """Ask for a memory to be brought back as it was; the job's id is the run's, which can be undone.
+
+        Raises MemoryNotFoundError. With a name or a reason, the audit has it.
+        """
+        await self.get(agent_id, entry_id)
+        receipt = await self._resources.client.restore(agent_id, entry_id)
+        if by is not None or reason is not None:
+            await self._resources.note(by, "archive.restore", entry_id, reason=reason)
+        return receipt

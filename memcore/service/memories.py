@@ -1,0 +1,121 @@
+"""Memories of agents: store, search and prepare them; explain one, and say which replaced which."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memcore.backends.protocol import SharedKnowledgeStore, scanned
+from memcore.backends.succession import reinstate, supersede
+from memcore.client.envelopes import Scope
+from memcore.client.results import StoreReceipt
+from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
+from memcore.maintenance.provenance import MemoryHistory, trace_memory
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.records import Where
+from memcore.retrieval.conflicts import Conflict, conflicts
+from memcore.service.resources import ServiceResources
+
+if TYPE_CHECKING:
+    from memcore.ledger.organization.shared_log import SharedEntry
+
+
+class MemoryOperations:
+    """Reads and changes the memories of a company's agents, in one connected backend.
+
+    Every call raises MemoryConnectionError where the store, or what else it needs, does not answer.
+    """
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._ledger = resources.ledger
+        self._company = resources.company
+
+    async def store(
+        self, agent_id: str, request: MemoryStoreRequest | Mapping[str, Any], *, scope: Scope | None = None
+    ) -> StoreReceipt:
+        """Send one memory to the workers, and return once the broker holds it. Raises MemoryInputError."""
+        return await self._resources.client.store(agent_id, request, scope=scope or Scope())
+
+    async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
+        return await (await self._resources.backend()).retrieve(agent_id, query)
+
+    async def conflicts(self, agent_id: str, *, limit: int = 20) -> tuple[Conflict, ...]:
+        """Return pairs of memories that may contradict one another; ``supersede`` decides which holds."""
+        backend = await self._resources.backend()
+        records = [record async for page in scanned(backend, Where(agent_id=agent_id)) for record in page]
+        return (await asyncio.to_thread(conflicts, records))[:limit]
+
+    async def supersede(
+        self, agent_id: str, old_id: str, new_id: str, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Let one memory replace another, which stays, ranks behind it, and says so. Raises MemoryInputError."""
+        backend = await self._resources.backend()
+        known = {each.entry.id: each for each in await backend.get_many(agent_id, [old_id, new_id])}
+        for field, memory_id in (("old_id", old_id), ("new_id", new_id)):
+            if memory_id not in known:
+                raise MemoryInputError(field, "is no memory of this agent")
+        await supersede(backend, known[old_id], known[new_id])
+        # After it: a call that died before may be made again, and changes nothing twice.
+        why = f"by {new_id}" if reason is None else f"by {new_id}: {reason}"
+        await self._resources.note(by, "memory.supersede", old_id, reason=why)
+
+    async def reinstate(
+        self, agent_id: str, memory_id: str, *, by: str | None = None, reason: str | None = None
+    ) -> str:
+        """Take back that a memory was superseded; return the id of what had replaced it. Raises MemoryInputError."""
+        backend = await self._resources.backend()
+        for record in await backend.get_many(agent_id, [memory_id]):
+            if await reinstate(backend, record):
+                successor = str(record.entry.superseded_by)
+                why = f"from {successor}" if reason is None else f"from {successor}: {reason}"
+                await self._resources.note(by, "memory.reinstate", memory_id, reason=why)
+                return successor
+        raise MemoryInputError("memory_id", "is no memory of this agent that was superseded")
+
+    async def why(self, memory_id: str, *, agent_id: str | None = None, with_text: bool = False) -> MemoryHistory:
+        """Return why a memory exists or is gone: what runs did to it, its originals and summaries, at any depth.
+
+        Without an agent the journal names it. Raises MemoryNotFoundError.
+        """
+        return await trace_memory(
+            memory_id,
+            backend=await self._resources.backend(),
+            ledger=self._ledger,
+            company=self._company,
+            journal_days=self._resources.policy.memory.consolidation.journal_days,
+            agent_id=agent_id,
+            with_text=with_text,
+        )
+
+    async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
+        """Publish a text for all agents, and return its id; searches find it at once. Raises MemoryCapabilityError."""
+        return await (await self._shared()).publish(agent_id, request)
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        """Return what agents published, by meaning and by words, as it is or was at a version of the log.
+
+        Raises MemoryCapabilityError.
+        """
+        shared = await self._shared()
+        return await shared.search_shared(query, exclude_agent=exclude_agent, version=version)
+
+    async def retract(self, agent_id: str, memory_id: str) -> None:
+        """Retract what an agent published; the log and searches of older versions keep it.
+
+        Raises MemoryNotFoundError, MemoryCapabilityError.
+        """
+        if not await (await self._shared()).retract(agent_id, memory_id):
+            raise MemoryNotFoundError(f"{agent_id} has published nothing under {memory_id}, or retracted it before")
+
+    async def shared_log(self, *, after: int = 0, limit: int = 100) -> "tuple[SharedEntry, ...]":
+        """Return every publication and every retraction behind a version, in order."""
+        return await self._resources.run(self._ledger.shared_log.lines, self._company, after=after, limit=limit)
+
+    async def _shared(self) -> SharedKnowledgeStore:
+        backend = await self._resources.backend()
+        if not isinstance(backend, SharedKnowledgeStore):
+            raise MemoryCapabilityError(f"the backend {backend.backend_name} shares nothing")
+        return backend

@@ -1,0 +1,170 @@
+"""The organisation's facts, written by people, and their log."""
+
+from datetime import datetime
+from typing import Any
+
+from memcore.backends.factory import WorkerBackend
+from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.organization.facts import MAX_PAGE
+from memcore.models.base import Frozen
+from memcore.models.organization import (
+    OperationLogEntry,
+    OperationLogSnapshot,
+    OrgFact,
+    OrgFactAuthor,
+    OrgFactCategory,
+    OrgFactWriteRequest,
+    OrgMemoryQuery,
+)
+from memcore.org.service import LedgerOrgMemory
+from memcore.service.resources import ServiceResources
+
+
+class FoundFacts(Frozen):
+    """The facts that a search found.
+
+    Attributes:
+        words_alone: why only words were compared; None where meaning was compared too.
+    """
+
+    facts: tuple[OrgFact, ...]
+    words_alone: str | None
+
+
+class FactDetail(Frozen):
+    """A fact whole, also one that was retracted, with each line of its log."""
+
+    state: OperationLogSnapshot
+    log: tuple[OperationLogEntry, ...]
+
+
+class OrgOperations:
+    """Reads and writes the organisation's facts. Every call raises OrgMemoryConnectionError."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._log = resources.ledger.org
+        self._company = resources.company
+
+    async def list(
+        self, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = 20, offset: int = 0
+    ) -> tuple[OrgFact, ...]:
+        """Return facts that are valid now, newest first, those of the policy file last. Raises MemoryInputError."""
+        _check_page(limit, offset)
+        return await (await self._memory(None)).newest(categories=categories, limit=limit, offset=offset)
+
+    async def list_at(
+        self, at: datetime, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = 20, offset: int = 0
+    ) -> tuple[OperationLogSnapshot, ...]:
+        """Return the facts as they stood at a time, newest first. Raises MemoryInputError."""
+        _check_page(limit, offset)
+        snapshots = await (await self._memory(None)).snapshot_at(at)
+        stood = [each for each in snapshots if each.retracted_at is None]
+        stood.sort(key=lambda each: each.created_at, reverse=True)
+        wanted = [each for each in stood if categories is None or each.category in categories]
+        return tuple(wanted[offset : offset + limit])
+
+    async def search(self, query: OrgMemoryQuery) -> FoundFacts:
+        """Search facts by meaning and words, best first, as an agent would; by words alone where the store is away."""
+        backend, problem = None, None
+        try:
+            backend = await self._resources.backend()
+        except MemoryConnectionError as error:
+            problem = str(error)
+        memory = await self._memory(backend)
+        return FoundFacts(facts=await memory.query(query), words_alone=problem)
+
+    async def get(self, fact_id: str) -> FactDetail:
+        """Return one fact whole, with its log. Raises MemoryNotFoundError."""
+        state = await self._resources.run(self._log.head, self._company, fact_id)
+        if state is None:
+            raise unknown_fact(fact_id)
+        return FactDetail(state=state, log=await self._resources.run(self._log.operations, self._company, fact_id))
+
+    async def write(self, request: OrgFactWriteRequest, *, author: OrgFactAuthor, fact_id: str | None = None) -> str:
+        """Write a fact or its next version, and return its id.
+
+        Word search finds it at once, search by meaning after the next sweep. Raises OrgMemoryAccessDeniedError,
+        MemoryInputError.
+        """
+        return await (await self._memory(self._resources.connected)).write(request, author=author, fact_id=fact_id)
+
+    async def retract(self, fact_id: str, *, author: OrgFactAuthor, reason: str | None = None) -> None:
+        """Retract a fact; the log keeps it. Raises MemoryNotFoundError, OrgMemoryAccessDeniedError."""
+        memory = await self._memory(self._resources.connected)
+        if not await memory.retract(fact_id, author=author, reason=reason):
+            raise unknown_fact(fact_id)
+
+    async def log(
+        self, *, fact_id: str | None = None, until: datetime | None = None, limit: int = 20
+    ) -> tuple[OperationLogEntry, ...]:
+        """Return who published and retracted what, the newest lines first. Raises MemoryInputError."""
+        _check_page(limit, 0)
+        return await self._resources.run(self._log.newest, self._company, fact_id=fact_id, until=until, limit=limit)
+
+    async def _memory(self, backend: WorkerBackend | None) -> LedgerOrgMemory:
+        policy = self._resources.policy
+        memory = LedgerOrgMemory(
+            self._log,
+            policy.org_memory,
+            company=self._company,
+            backend=backend,
+            min_evidence=policy.memory.retrieval.min_evidence,
+        )
+        await memory.connect()
+        return memory
+
+
+def fact_facts(fact: OrgFact) -> dict[str, Any]:
+    """Return what is shown of a fact."""
+    return {
+        "id": fact.id,
+        "category": str(fact.category),
+        "created_at": fact.created_at,
+        "author": fact.author.model_dump(mode="json", exclude_defaults=True),
+        "tags": fact.tags,
+        "text": fact.content,
+    }
+
+
+def state_facts(state: OperationLogSnapshot) -> dict[str, Any]:
+    """Return what is shown of a fact as it stood at a time."""
+    return {
+        "id": state.fact_id,
+        "category": str(state.category),
+        "version": state.version,
+        "created_at": state.created_at,
+        "retracted_at": state.retracted_at,
+        "tags": state.tags,
+        "text": state.content,
+    }
+
+
+def line_facts(line: OperationLogEntry) -> dict[str, Any]:
+    """Return what is shown of a line of the log."""
+    return {
+        "operation_id": line.operation_id,
+        "id": line.fact_id,
+        "version": line.version,
+        "operation": line.operation_type.lower(),
+        "timestamp": line.timestamp,
+        "author": line.author_name or line.author_agent_id,
+        "is_human": line.author_is_human,
+        "seniority": line.author_seniority,
+        "autonomy_level": line.author_autonomy_level,
+        "category": line.category,
+        "tags": line.tags,
+        "text": line.content,
+    }
+
+
+def unknown_fact(fact_id: str) -> MemoryNotFoundError:
+    """Return the error of an id that names no fact."""
+    return MemoryNotFoundError(f"fact_id: {fact_id!r} names no fact that stands; see `memtend org list`")
+
+
+def _check_page(limit: int, offset: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+    if offset < 0:
+        raise MemoryInputError("offset", "must be 0 or more")

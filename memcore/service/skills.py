@@ -1,0 +1,167 @@
+"""Skills of the organisation, learned from the agents' tasks, and the evolver's cycles."""
+
+from typing import Any, Self
+
+from memcore.approvals import visible
+from memcore.client.results import JobReceipt
+from memcore.errors import MemoryNotFoundError
+from memcore.ledger.learning.skill_cycles import Cycle, CycleOrigin
+from memcore.ledger.learning.skills import Applications, Skill, SkillState
+from memcore.ledger.work_items import WorkState
+from memcore.models.approval import Approval
+from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
+from memcore.procedural.records import LessonText
+from memcore.service.resources import ServiceResources
+
+
+class SkillInfo(Frozen):
+    """A skill, who approved it, and how often it helped.
+
+    Attributes:
+        discovery: one line that says when the skill is of use.
+        applications: how often an agent said that it applied the skill; ``successes`` of them went well.
+        figures: what spoke for it when it was approved.
+    """
+
+    id: str
+    state: SkillState
+    discovery: str
+    confidence: float
+    tags: tuple[str, ...]
+    applications: int
+    successes: int
+    last_applied_at: BoundedTime | None
+    approved_by: str | None
+    approval_id: str
+    pattern_id: str
+    cycle_id: str | None
+    figures: dict[str, Any]
+    superseded_by: str | None
+    published_at: BoundedTime
+    changed_at: BoundedTime
+
+    @classmethod
+    def of(cls, skill: Skill, counts: Applications | None, approval: Approval | None) -> Self:
+        """Return what is shown of a skill."""
+        lesson = LessonText.model_validate_json(skill.text)
+        details: dict[str, Any] = approval.proposal.details if approval else {}
+        decided_by = approval.decided_by if approval else None
+        return cls(
+            id=skill.skill_id,
+            state=skill.state,
+            discovery=lesson.discovery,
+            confidence=skill.confidence,
+            tags=tuple(lesson.tags),
+            applications=counts.applications if counts else 0,
+            successes=counts.successes if counts else 0,
+            last_applied_at=counts.last_applied_at if counts else None,
+            approved_by=decided_by and visible(decided_by),
+            approval_id=skill.approval_id,
+            pattern_id=skill.pattern_id,
+            cycle_id=details.get("cycle_id"),
+            figures=approval.proposal.figures if approval else {},
+            superseded_by=skill.superseded_by,
+            published_at=skill.published_at,
+            changed_at=skill.changed_at,
+        )
+
+
+class SkillDetail(Frozen):
+    """A skill whole.
+
+    Attributes:
+        memory_id: the id under which agents find it; None while it is not published.
+        supersedes: the skills whose place it took.
+        lesson: its text, in three tiers.
+    """
+
+    skill: SkillInfo
+    memory_id: str | None
+    supersedes: tuple[str, ...]
+    lesson: LessonText
+
+
+class CycleInfo(Frozen):
+    """A cycle of the evolver as a door shows it: without the lease of its worker.
+
+    Attributes:
+        window_start: the first moment of what it looked at; ``window_end`` is the first one behind it.
+        report: what it found; None until it has ended.
+    """
+
+    cycle_id: str
+    origin: CycleOrigin
+    planned_at: BoundedTime
+    window_start: BoundedTime
+    window_end: BoundedTime
+    state: WorkState
+    finished_at: BoundedTime | None
+    report: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, cycle: Cycle) -> Self:
+        """Return what is shown of a cycle."""
+        return cls(**{name: getattr(cycle, name) for name in cls.model_fields})
+
+
+class SkillOperations:
+    """Reads a company's skills and cycles. Every call raises MemoryConnectionError."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._ledger = resources.ledger
+        self._company = resources.company
+
+    async def list(self, *, state: SkillState | None = None, limit: int = 20) -> tuple[SkillInfo, ...]:
+        """Return skills, newest first, with who approved each and how often it helped."""
+        return await self._resources.run(self._page, state, limit)
+
+    async def get(self, skill_id: str) -> SkillDetail:
+        """Return one skill whole, by its id or any under which it was published. Raises MemoryNotFoundError."""
+        return await self._resources.run(self._detail, skill_id)
+
+    async def evolve(self) -> JobReceipt:
+        """Ask for a cycle of the evolver now, beside its schedule; the job's id is the cycle's."""
+        return await self._resources.client.evolve_now()
+
+    async def cycle(self, cycle_id: str) -> Cycle:
+        """Return a cycle. Raises MemoryNotFoundError."""
+        cycle = await self._resources.run(self._ledger.skill_cycles.get, self._company, cycle_id)
+        if cycle is None:
+            raise MemoryNotFoundError("cycle_id: names no cycle; see `memtend skills cycles`")
+        return cycle
+
+    async def cycles(self, *, limit: int = 20) -> tuple[Cycle, ...]:
+        """Return the evolver's cycles, newest first."""
+        return await self._resources.run(self._ledger.skill_cycles.page, self._company, limit=limit)
+
+    def _page(self, state: SkillState | None, limit: int) -> tuple[SkillInfo, ...]:
+        ledger, company = self._ledger, self._company
+        found = ledger.skills.page(company, state=state, limit=limit)
+        counts = ledger.skills.applications(company, [each.skill_id for each in found])
+        return tuple(
+            SkillInfo.of(each, counts.get(each.skill_id), ledger.approvals.get(company, each.approval_id))
+            for each in found
+        )
+
+    def _detail(self, skill_id: str) -> SkillDetail:
+        ledger, company = self._ledger, self._company
+        lines = ledger.shared_log.history(company, skill_id)
+        skill = ledger.skills.get(company, lines[0].memory_id if lines else skill_id)
+        if skill is None:
+            raise MemoryNotFoundError(f"skill_id: {skill_id!r} is no skill; see `memtend skills list`")
+        counts = ledger.skills.applications(company, [skill.skill_id]).get(skill.skill_id)
+        approval = ledger.approvals.get(company, skill.approval_id)
+        return SkillDetail(
+            skill=SkillInfo.of(skill, counts, approval),
+            # The one under which agents find it.
+            memory_id=lines[-1].memory_id if lines and lines[-1].kind == "publish" else None,
+            supersedes=self._superseded(approval),
+            lesson=LessonText.model_validate_json(skill.text),
+        )
+
+    def _superseded(self, approval: Approval | None) -> tuple[str, ...]:
+        old = (each.id for each in approval.proposal.supersedes) if approval else ()
+        lines = ((memory_id, self._ledger.shared_log.history(self._company, memory_id)) for memory_id in old)
+        return tuple(known[0].memory_id if known else memory_id for memory_id, known in lines)

@@ -1,0 +1,102 @@
+"""Limits of requests: how many a key may send, and how large their bodies may be."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ops.http.problems import BodyTooLargeError, problem_response
+
+#: Largest body of a request, in bytes (1 MiB): that of the largest job.
+MAX_BODY_BYTES = 1_048_576
+
+#: Requests a second of one key, and how many it may send at once; far more than an engine needs for its agents.
+RATE_PER_SECOND, BURST = 500.0, 1_000
+
+#: Most keys whose rate is known; with more, those that are at rest are forgotten, which changes nothing for them.
+_MOST_BUCKETS = 10_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class RateLimiter:
+    """A token bucket for each key, in the event loop of ``serve``; each process counts by itself.
+
+    Args:
+        rate: tokens a second, above 0.
+        burst: tokens of a full bucket, at least 1.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, *, rate: float = RATE_PER_SECOND, burst: int = BURST, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._buckets: dict[str, _Bucket] = {}
+
+    def take(self, key: str) -> float:
+        """Take a token for a request and return 0, or the seconds until there is one."""
+        now = self._clock()
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            self._drop_full(now)
+            bucket = self._buckets[key] = _Bucket(float(self._burst), now)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._rate)
+        bucket.at = now
+        if bucket.tokens < 1.0:
+            return (1.0 - bucket.tokens) / self._rate
+        bucket.tokens -= 1.0
+        return 0.0
+
+    def _drop_full(self, now: float) -> None:
+        if len(self._buckets) >= _MOST_BUCKETS:
+            until_full = self._burst / self._rate
+            self._buckets = {key: each for key, each in self._buckets.items() if now - each.at < until_full}
+
+
+class LimitBody:
+    """Middleware: refuses a body above the limit with 413, by its declared length or as it comes."""
+
+    def __init__(self, app: ASGIApp, *, limit: int = MAX_BODY_BYTES) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if declared.isdigit() and int(declared) > self._limit:
+            await problem_response(BodyTooLargeError(self._limit))(scope, receive, send)
+            return
+        seen, is_too_large = 0, False
+
+        async def receiving() -> Message:
+            nonlocal seen, is_too_large
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._limit:
+                is_too_large = True
+                raise error
+            return message
+
+        async def sending(message: Message) -> None:
+            # The framework answers an error of reading by itself, with another status.
+            if not is_too_large:
+                await send(message)
+
+        error = BodyTooLargeError(self._limit)
+        try:
+            await self._app(scope, receiving, sending)
+        except BodyTooLargeError:
+            is_too_large = True
+        if is_too_large:
+            await problem_response(error)(scope, receive, send)

@@ -1,0 +1,146 @@
+"""What conversations left of people, beside the memories: mem0's clients find, list and delete both."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memcore.errors import MemoryCapabilityError, MemoryNotFoundError
+from memcore.models.conversation import SESSION, USER, Fact, FactState, Owner, ProfileRule
+from ops.http.mem0.translation import history_of_fact, record_of_fact
+
+if TYPE_CHECKING:
+    from memcore.ledger.ledger import Ledger
+    from memcore.memory.async_memory import AsyncMemory
+    from ops.http.mem0.models import Said
+
+#: Seconds that ``add`` waits for a language model; what comes of the messages later is found later.
+WAIT_SECONDS = 30.0
+
+#: People of one agent whose facts are listed where a call names nobody.
+MAX_PEOPLE = 256
+
+#: A fact's score is its place among the facts: 1, 0.9, 0.81, and so on.
+_NEXT = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A fact or a rule, whose it is, and how mem0 shows it."""
+
+    owner: Owner
+    kept: Fact | ProfileRule
+    record: dict[str, Any]
+
+    @classmethod
+    def of(cls, owner: Owner, kept: Fact | ProfileRule) -> "Kept":
+        """Return a fact or a rule of an owner."""
+        return cls(owner, kept, record_of_fact(owner, kept))
+
+
+@dataclass(frozen=True, kw_only=True)
+class People:
+    """Facts and rules of the people that a company's agents talk to.
+
+    Attributes:
+        conversations: the company's memories.
+        ledger: holds the facts.
+        can_infer: whether a language model is connected, which draws facts from what people say.
+    """
+
+    conversations: "AsyncMemory"
+    ledger: "Ledger"
+    company: str
+    can_infer: bool
+
+    async def add(
+        self, agent_id: str, messages: Sequence["Said"], *, user_id: str | None, session_id: str | None
+    ) -> dict[str, Any]:
+        """Draw facts from messages, and return what became of each; or that the messages wait for a model."""
+        said = [{"role": each.role, "content": each.text} for each in messages if each.text]
+        try:
+            answer: dict[str, Any] = await self.conversations.add(
+                said, agent_id=agent_id, user_id=user_id, session_id=session_id, timeout_seconds=WAIT_SECONDS
+            )
+        except TimeoutError:
+            message = "the messages are kept and wait for the language model"
+            return {"results": [], "message": message, "status": "PENDING"}
+        return answer
+
+    async def found(
+        self, agent_id: str, query: str, *, users: Collection[str] | None, runs: Collection[str] | None
+    ) -> list[dict[str, Any]]:
+        """Return the facts that a question is about, best first; of the people that are named, else none."""
+        named = [("user_id", user) for user in sorted(users or ())]
+        if users is None:
+            named = [("session_id", run) for run in sorted(runs or ())]
+        found: list[dict[str, Any]] = []
+        for name, value in named:
+            # No token budget is spent: nothing of this is put into a prompt.
+            turn = await self.conversations.load_turn(agent_id, query, **{name: value}, is_first_turn=False)
+            owner = Owner(agent_id=agent_id, subject=f"{USER if name == 'user_id' else SESSION}{value}")
+            found += [
+                {**record_of_fact(owner, fact), "score": round(_NEXT**place, 6)}
+                for place, fact in enumerate(turn.facts)
+            ]
+        return found
+
+    async def listed(self, agent_id: str, *, users: Collection[str] | None, runs: Collection[str] | None) -> list[Kept]:
+        """Return the active facts and rules of the people named, or of the agent's first 256, oldest first."""
+        return await asyncio.to_thread(self._listed, agent_id, users, runs)
+
+    async def get(self, key: str, *, sees: Callable[[str], bool]) -> Kept:
+        """Return an active fact or rule of an agent that the caller sees. Raises MemoryNotFoundError."""
+        for each in await self._explained(key, sees=sees):
+            if each.kept.state is FactState.ACTIVE:
+                return each
+        raise MemoryNotFoundError("memory_id: names no memory of this key's agents")
+
+    async def history(self, key: str, *, sees: Callable[[str], bool]) -> list[dict[str, Any]]:
+        """Return what became of a fact or a rule. Raises MemoryNotFoundError."""
+        for each in await self._explained(key, sees=sees):
+            successor = each.kept.superseded_by
+            after = await self._explained(successor, sees=sees) if successor is not None else []
+            return history_of_fact(each.owner, each.kept, after[0].kept if after else None)
+        raise MemoryNotFoundError("memory_id: names no memory of this key's agents")
+
+    async def forget(self, owner: Owner, keys: Sequence[str]) -> None:
+        """Hide facts and rules; a person can bring them back."""
+        change = self.ledger.conversation.change_state
+        sources = (FactState.ACTIVE, FactState.ARCHIVED, FactState.SUPERSEDED)
+        await asyncio.to_thread(change, self.company, owner, keys, to=FactState.FORGOTTEN, sources=sources)
+
+    @property
+    def unchangeable(self) -> MemoryCapabilityError:
+        """The error for a change of a fact."""
+        return MemoryCapabilityError("a fact says what a person said and is not changed: delete it, and add another")
+
+    async def _explained(self, key: str, *, sees: Callable[[str], bool]) -> list[Kept]:
+        found = await asyncio.to_thread(self.ledger.conversation.find, self.company, key)
+        return [
+            Kept.of(owner, kept)
+            for owner, kept in found
+            if isinstance(kept, (Fact, ProfileRule)) and sees(owner.agent_id)
+        ]
+
+    def _listed(self, agent_id: str, users: Collection[str] | None, runs: Collection[str] | None) -> list[Kept]:
+        memory = self.ledger.conversation
+        if users is not None:
+            subjects: Sequence[str] = [f"{USER}{user}" for user in sorted(users)]
+        elif runs is not None:
+            subjects = [f"{SESSION}{run}" for run in sorted(runs)]
+        else:
+            subjects = memory.subjects(self.company, agent_id, limit=MAX_PEOPLE)
+        found: list[Kept] = []
+        for owner in (Owner(agent_id=agent_id, subject=subject) for subject in subjects):
+            kept: list[Fact | ProfileRule] = []
+            after = ""
+            while facts := memory.facts(self.company, owner, after=after):
+                kept += facts
+                after = facts[-1].fact_id
+            after = ""
+            while rules := memory.rules(self.company, owner, after=after):
+                kept += rules
+                after = rules[-1].rule_id
+            found += [Kept.of(owner, each) for each in sorted(kept, key=lambda one: one.created_at)]
+        return found

@@ -1,0 +1,219 @@
+"""Bodies of requests and answers; the limits of fields are those of memtend's own models."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, Field
+
+from memcore.jobs import MAX_STORE_ITEMS, MAX_TURN_CHARS
+from memcore.models.base import Frozen
+from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.memory import (
+    MAX_CONTENT_BYTES,
+    MAX_KEY_CHARS,
+    MAX_SUPERSEDED,
+    MAX_TAGS,
+    BoundedTime,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryScores,
+)
+
+#: A name or an id of the caller's.
+Name = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)]
+
+#: Most tokens of a prepared context.
+MAX_TOKENS = 1_000_000
+
+#: Longest text that is searched for, in characters.
+MAX_QUERY_CHARS = 65_536
+
+
+class Fields(Frozen):
+    """What a memory has beside its text; what is left out is as in Memory.store."""
+
+    category: MemoryCategory = MemoryCategory.SEMANTIC
+    namespace: Name = "default"
+    source: Name | None = None
+    confidence: float = Field(default=1.0, ge=0.0, le=1.0)
+    tags: tuple[Name, ...] = Field(default=(), max_length=MAX_TAGS)
+    expires_at: AwareDatetime | None = None
+    valid_from: AwareDatetime | None = None
+    valid_until: AwareDatetime | None = None
+    supersedes: tuple[Name, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that the request gave."""
+        return self.model_dump(exclude_unset=True, exclude={"content", "memories"})
+
+
+class StoreBody(Fields):
+    """A memory to store.
+
+    Attributes:
+        content: the text, kept exactly as given; at most 65,536 bytes.
+        session_id: the session, project and task that it was made in; agents of such a level need them.
+    """
+
+    content: str = Field(min_length=1, max_length=MAX_CONTENT_BYTES)
+    session_id: Name | None = None
+    project_id: Name | None = None
+    task_id: Name | None = None
+
+
+class BatchItem(Fields):
+    """One of many memories to store."""
+
+    content: str = Field(min_length=1, max_length=MAX_CONTENT_BYTES)
+
+
+class BatchBody(Frozen):
+    """Memories of one agent, made in one session, project and task."""
+
+    memories: tuple[BatchItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
+    session_id: Name | None = None
+    project_id: Name | None = None
+    task_id: Name | None = None
+
+
+class Accepted(Frozen):
+    """What is on its way: ``/v1/operations/{operation_id}`` says how far."""
+
+    operation_id: str
+
+
+class Stored(Accepted):
+    """Memories that are on their way, or with ``wait`` stored; they have these ids, in the order given."""
+
+    memory_ids: tuple[str, ...]
+
+
+class MemoryView(MemoryEntry):
+    """A memory, with all that is known of it."""
+
+    scores: MemoryScores | None = None
+    covers_until: BoundedTime | None = None
+    valid_from: BoundedTime | None = None
+    valid_until: BoundedTime | None = None
+    superseded_by: str | None = None
+    superseded_at: BoundedTime | None = None
+
+    @classmethod
+    def of(cls, entry: MemoryEntry) -> "MemoryView":
+        """Return an entry as it is shown."""
+        return cls.model_construct(**vars(entry))
+
+
+class Found(Frozen):
+    """Memories that match, best first."""
+
+    memories: tuple[MemoryView, ...]
+
+
+class ContextBody(Frozen):
+    """What a prompt is to be prepared for.
+
+    Attributes:
+        text: what the coming turn is about.
+        token_budget: most tokens of policies and memories.
+    """
+
+    text: str = Field(min_length=1, max_length=MAX_QUERY_CHARS)
+    token_budget: int = Field(ge=1, le=MAX_TOKENS)
+    categories: tuple[MemoryCategory, ...] | None = None
+
+
+class Prepared(Frozen):
+    """Messages to put between the system prompt and the turn."""
+
+    messages: tuple[ChatMessage, ...]
+
+
+class SessionBody(Frozen):
+    """A session of a conversation; the memory is the user's, or the session's where no user is named."""
+
+    session_id: Name
+    user_id: Name | None = None
+    at: AwareDatetime | None = None
+
+
+class TurnBody(SessionBody):
+    """A turn of a conversation.
+
+    Attributes:
+        turn: the turn's own name; sent again under it, it is kept once.
+    """
+
+    user_text: str = Field(min_length=1, max_length=MAX_TURN_CHARS)
+    assistant_text: str = Field(default="", max_length=MAX_TURN_CHARS)
+    turn: Name | None = None
+
+
+class TurnAccepted(Accepted):
+    """A turn that is on its way."""
+
+    turn_id: str
+
+
+class LoadBody(Frozen):
+    """A turn that is to be answered."""
+
+    text: str = Field(min_length=1, max_length=MAX_TURN_CHARS)
+    user_id: Name | None = None
+    session_id: Name | None = None
+    token_budget: int = Field(default=1_000, ge=1, le=MAX_TOKENS)
+    is_first_turn: bool | None = None
+
+
+class Loaded(Prepared):
+    """What is remembered of a person, as messages; ``reasons`` says why there is less than there might be."""
+
+    reasons: tuple[str, ...] = ()
+
+
+class RecallBody(Frozen):
+    """Whether what is remembered of a person is shown."""
+
+    is_on: bool
+    user_id: Name | None = None
+    session_id: Name | None = None
+
+
+class TraceBody(Frozen):
+    """How a task went."""
+
+    trace: ExecutionTrace
+    session_id: Name | None = None
+    project_id: Name | None = None
+
+
+class TraceAccepted(Accepted):
+    """A trace that is on its way; its memory, experience and trajectory will have its id."""
+
+    trace_id: str
+
+
+class Health(Frozen):
+    """The process answers."""
+
+    status: str = "ok"
+
+
+class Ready(Frozen):
+    """Which parts of the installation answer."""
+
+    is_ready: bool
+    ledger: bool
+    broker: bool
+    store: bool
+
+
+class Namespaces(Frozen):
+    """The namespaces of an agent."""
+
+    namespaces: tuple[str, ...]
+
+
+def utc_or(at: datetime | None, now: datetime) -> datetime:
+    """Return a time that a request gave, or else when it came."""
+    return now if at is None else at

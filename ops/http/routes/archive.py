@@ -1,0 +1,78 @@
+"""The archive of an agent: memories that left the store whole; searched, shown, restored."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import AwareDatetime
+
+from memcore.ledger.access.keys import Verb
+from memcore.models.base import Frozen, naming_fields
+from memcore.models.memory import MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryQuery
+from memcore.service.archive import ArchivedMemory
+from ops.http.access import CurrentCaller, ReadAgent, agent_for
+from ops.http.context import Service
+from ops.http.operators import JobAccepted, ReasonBody
+
+router = APIRouter(prefix="/v1/agents/{agent_id}/archive", tags=["archive"])
+
+#: An archival id, or the memory's own.
+EntryId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
+
+
+class ArchivePage(Frozen):
+    """Archived memories: best first by words, newest first without a text.
+
+    Attributes:
+        total: how many of the agent's memories are in the archive.
+    """
+
+    memories: tuple[ArchivedMemory, ...]
+    total: int
+
+
+@router.get("")
+async def search(
+    agent_id: ReadAgent,
+    service: Service,
+    text: Annotated[str | None, Query(min_length=1, max_length=4_096)] = None,
+    category: Annotated[list[MemoryCategory] | None, Query(max_length=len(MemoryCategory))] = None,
+    namespace: Annotated[list[str] | None, Query(max_length=64)] = None,
+    tag: Annotated[list[str] | None, Query(max_length=MAX_TAGS)] = None,
+    since: AwareDatetime | None = None,
+    until: AwareDatetime | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> ArchivePage:
+    """Find archived memories by words, the best first; without a text the newest first."""
+    with naming_fields():
+        query = MemoryQuery.model_validate(
+            {
+                "text": text,
+                "categories": frozenset(category) if category else None,
+                "namespaces": frozenset(namespace) if namespace else None,
+                "tags": tuple(tag or ()),
+                "since": since,
+                "until": until,
+                "limit": limit,
+            }
+        )
+    found = await service.archive.search(agent_id, query)
+    return ArchivePage(memories=found, total=await service.archive.count(agent_id))
+
+
+@router.get("/{entry_id}")
+async def get(agent_id: ReadAgent, entry_id: EntryId, service: Service) -> ArchivedMemory:
+    """Return one archived memory whole, even if it was restored since."""
+    return await service.archive.get(agent_id, entry_id)
+
+
+@router.post("/{entry_id}/restore", status_code=202)
+async def restore(
+    agent_id: Annotated[str, Depends(agent_for(Verb.MAINTAIN))],
+    entry_id: EntryId,
+    body: ReasonBody,
+    caller: CurrentCaller,
+    service: Service,
+) -> JobAccepted:
+    """Restore a memory to the store as it was, in a run that can be undone."""
+    receipt = await service.archive.restore(agent_id, entry_id, by=caller.name, reason=body.reason)
+    return JobAccepted(run_id=receipt.job_id)

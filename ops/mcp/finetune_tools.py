@@ -1,0 +1,160 @@
+"""Operator tools of fine-tuning: the eight of the reference, and ``delete_checkpoint``."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memcore.ledger.finetune_runs import FineTuneRun
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.base import ValidatedModel
+from memcore.models.finetune import FineTunePlan
+from memcore.models.memory import Key
+from ops.mcp.operator_tools import DestructiveTool, Done, Facts, NoArguments, OperatorTool, PlainTool
+
+if TYPE_CHECKING:
+    from memcore.service import MemoryService
+
+#: Most rows of a page, and how many there are when the caller does not say.
+_MAX_ROWS, _ROWS = 200, 50
+
+
+class RunArguments(ValidatedModel):
+    """Names a fine-tune run."""
+
+    run_id: Key = Field(description="A run's id, from list_runs.")
+
+
+class StatusArguments(ValidatedModel):
+    """Names a fine-tune run, or none."""
+
+    run_id: Key | None = Field(default=None, description="A run's id; the active run when left out.")
+
+
+class PageArguments(ValidatedModel):
+    """A page of rows, newest first."""
+
+    limit: int = Field(default=_ROWS, ge=1, le=_MAX_ROWS, description="Most rows.")
+    offset: int = Field(default=0, ge=0, description="Rows that are passed over.")
+
+
+class CheckpointArguments(ValidatedModel):
+    """Names a checkpoint."""
+
+    checkpoint_id: Key = Field(description="A checkpoint's id.")
+
+
+async def _start(service: "MemoryService", plan: FineTunePlan) -> Facts:
+    return _run_facts(await service.finetune.start_fine_tune(plan))
+
+
+async def _resume(service: "MemoryService", asked: RunArguments) -> Facts:
+    return _run_facts(await service.finetune.resume_fine_tune(asked.run_id))
+
+
+async def _status(service: "MemoryService", asked: StatusArguments) -> Facts:
+    return (await service.finetune.get_fine_tune_status(asked.run_id)).model_dump(mode="json")
+
+
+async def _cancel(service: "MemoryService", _asked: NoArguments, confirmation: Confirmation) -> Done:
+    run_id = await service.finetune.cancel_fine_tune(confirmation)
+    return Done(facts={"cancelled_run_id": run_id}, target_id=run_id)
+
+
+async def _preflight(service: "MemoryService", plan: FineTunePlan) -> Facts:
+    found = await service.finetune.run_preflight(plan)
+    return {**found.model_dump(mode="json"), "can_proceed": found.can_proceed}
+
+
+async def _runs(service: "MemoryService", asked: PageArguments) -> Facts:
+    found, total = await service.finetune.list_runs(limit=asked.limit, offset=asked.offset)
+    return {"items": [_run_facts(run) for run in found], "total": total}
+
+
+async def _embedder(service: "MemoryService", _asked: NoArguments) -> Facts:
+    return (await service.finetune.get_active_embedder()).model_dump(mode="json")
+
+
+async def _rollback(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
+    pointer = await service.finetune.rollback_checkpoint(asked.checkpoint_id, confirmation)
+    return Done(facts=pointer.model_dump(mode="json"), target_id=asked.checkpoint_id)
+
+
+async def _delete(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
+    gone = await service.finetune.delete_checkpoint(asked.checkpoint_id, confirmation)
+    return Done(facts=gone.model_dump(mode="json"), target_id=gone.checkpoint_id)
+
+
+def _run_facts(run: FineTuneRun) -> Facts:
+    """Return what may leave this process of a run: neither its lease nor where its stage runs."""
+    own = run.model_dump(mode="json", exclude={"token", "attempt", "claims", "holder", "host", "finished", "state"})
+    return {**own, "stage": run.stage, "stages_completed": [str(stage) for stage in run.stages_completed]}
+
+
+TOOLS: tuple[OperatorTool, ...] = (
+    PlainTool(
+        name="start_fine_tune",
+        description="Queue a fine-tune run of the embedder; one of a company is active at a time.",
+        verb="admin",
+        arguments=FineTunePlan,
+        run=_start,
+        is_read_only=False,
+        is_idempotent=False,
+    ),
+    PlainTool(
+        name="resume_fine_tune",
+        description="Let a failed or cancelled fine-tune run go on behind the stages that it has finished.",
+        verb="admin",
+        arguments=RunArguments,
+        run=_resume,
+        is_read_only=False,
+        is_idempotent=False,
+    ),
+    PlainTool(
+        name="get_fine_tune_status",
+        description="Show how far a fine-tune run is: the active one, or the one named.",
+        verb="admin",
+        arguments=StatusArguments,
+        run=_status,
+    ),
+    DestructiveTool(
+        name="cancel_fine_tune",
+        description="End the active fine-tune run; what its finished stages made stays for a resume.",
+        verb="admin",
+        run=_cancel,
+        is_idempotent=True,
+    ),
+    PlainTool(
+        name="run_preflight",
+        description="Check whether a fine-tune run of a plan could go well on this machine; nothing is started.",
+        verb="admin",
+        arguments=FineTunePlan,
+        run=_preflight,
+    ),
+    PlainTool(
+        name="list_runs",
+        description="List fine-tune runs, newest first.",
+        verb="admin",
+        arguments=PageArguments,
+        run=_runs,
+    ),
+    PlainTool(
+        name="get_active_embedder",
+        description="Show the embedder that serves now.",
+        verb="admin",
+        run=_embedder,
+    ),
+    DestructiveTool(
+        name="rollback_checkpoint",
+        description="Begin to switch back to what served before; the id must be that of what is kept.",
+        verb="admin",
+        arguments=CheckpointArguments,
+        run=_rollback,
+    ),
+    DestructiveTool(
+        name="delete_checkpoint",
+        description="Delete a checkpoint and its files; refused for one that serves, is filled, or is kept.",
+        verb="admin",
+        arguments=CheckpointArguments,
+        run=_delete,
+    ),
+)

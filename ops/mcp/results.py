@@ -1,0 +1,143 @@
+"""The results of tool calls: bounded, fenced as data, and an error as an envelope that a program can read."""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from mcp import types
+
+from memcore.errors import (
+    MemoryBackendUnsupportedError,
+    MemoryCapabilityError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
+from memcore.untrusted_text import wrap_untrusted
+
+#: Most tokens of a result, at four bytes a token: what a host can put beside a conversation.
+MAX_RESULT_TOKENS = 4_000
+
+#: Bytes of a token, roughly. Bytes, because one letter of many scripts is a token of its own.
+BYTES_PER_TOKEN = 4
+
+#: Bytes that are kept free for the note of what was left out.
+_NOTE_BYTES = 200
+
+#: The fence around what an operator tool returns.
+TAG_RESULT = "tool-result"
+
+#: Where a fence begins or ends: a line of its own, in which no text of a memory can stand, for its "<" is escaped.
+_FENCE = re.compile(r"^<(/?)([a-z][a-z-]{0,62}[a-z])(?: [^<>]*)?>$")
+
+_log = logging.getLogger(__name__)
+
+
+class McpEvent(StrEnum):
+    """A log event of the MCP server; the names are those of the reference."""
+
+    #: A destructive operator tool has done its work; fields: tool, company, actor, reason, target_id.
+    MCP_ADMIN_OP_EXECUTED = "mcp.admin_op.executed"
+    #: What the policy's backend has nothing for was asked of it; fields: tool, reason.
+    MCP_HANDLER_NOT_IMPLEMENTED = "mcp.handler.not_implemented"
+    #: The tool is there, and what it calls is not supported by this backend; fields: tool, reason.
+    MCP_HANDLER_CAPABILITY_GAP = "mcp.handler.capability_gap"
+    #: A handler answered without the service. The reference names it; nothing here does so, and nothing logs it.
+    MCP_HANDLER_SERVICE_FALLBACK = "mcp.handler.service_fallback"
+    #: A tool failed by a defect; fields: tool, error.
+    MCP_HANDLER_FAILED = "mcp.handler.failed"
+
+
+def text_result(text: str) -> types.CallToolResult:
+    """Return a tool's answer, cut to MAX_RESULT_TOKENS."""
+    return types.CallToolResult(content=[types.TextContent(text=bounded(text))])
+
+
+def bounded(text: str, *, max_tokens: int = MAX_RESULT_TOKENS) -> str:
+    """Return a text of at most so many tokens; a note behind a shortened one says how much was left out.
+
+    It ends between two lines where it can, and a fence that is cut is closed before the note.
+    """
+    most = max_tokens * BYTES_PER_TOKEN
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size <= most:
+        return text
+    cut = text.encode("utf-8", "surrogatepass")[: most - _NOTE_BYTES].decode("utf-8", "ignore")
+    lines = cut.split("\n")
+    # The last line may be half a fence, which would close nothing; a long line of text is worth keeping.
+    if len(lines) > 1 and (lines[-1].startswith("<") or len(lines[-1]) < len(cut) // 2):
+        lines.pop()
+    open_tag: str | None = None
+    for line in lines:
+        if (found := _FENCE.match(line)) is not None:
+            open_tag = None if found[1] else found[2]
+    if open_tag is not None:
+        lines.append(f"</{open_tag}>")
+    kept = "\n".join(lines)
+    left_out = size - len(kept.encode("utf-8", "surrogatepass"))
+    return f"{kept}\n[{left_out} of {size} bytes were left out: ask for fewer, or for one of them by its id.]"
+
+
+def fenced_json(facts: Mapping[str, Any], *, max_tokens: int = MAX_RESULT_TOKENS) -> str:
+    """Return facts as JSON in a fence; of too many ``items`` the last are left out, and ``left_out`` counts them."""
+    shown = dict(facts)
+    most = max_tokens * BYTES_PER_TOKEN
+    items = shown.get("items")
+    text = _fenced(shown)
+    if isinstance(items, Sequence) and not isinstance(items, str):
+        low, high = 0, len(items)
+        # The most items that fit; the size grows with each.
+        while len(text.encode()) > most and low < high:
+            middle = (low + high + 1) // 2
+            if len(_fenced(_first(shown, items, middle)).encode()) > most:
+                high = middle - 1
+            else:
+                low = middle
+            if low == high:
+                text = _fenced(_first(shown, items, low))
+    return bounded(text, max_tokens=max_tokens)
+
+
+def _first(facts: Mapping[str, Any], items: Sequence[Any], count: int) -> dict[str, Any]:
+    return {**facts, "items": list(items[:count]), "left_out": len(items) - count}
+
+
+def _fenced(facts: Mapping[str, Any]) -> str:
+    # ASCII: what acts on a terminal or turns a line around is escaped.
+    return wrap_untrusted(TAG_RESULT, json.dumps(facts, indent=1))
+
+
+def error_result(error: MemoryError, *, tool: str) -> types.CallToolResult:
+    """Return a domain error as the result of a tool: its kind, one sentence, and whether to try again."""
+    if isinstance(error, MemoryBackendUnsupportedError):
+        return not_supported(error.reason, event=McpEvent.MCP_HANDLER_NOT_IMPLEMENTED, tool=tool)
+    if isinstance(error, MemoryCapabilityError):
+        return not_supported(str(error), event=McpEvent.MCP_HANDLER_CAPABILITY_GAP, tool=tool)
+    envelope: dict[str, Any] = {
+        "domain_code": error.domain_code,
+        "message": str(error).partition("\n")[0],
+        "is_retryable": error.is_retryable,
+    }
+    if isinstance(error, MemoryInputError):
+        envelope["field"] = error.field
+    return _error(envelope)
+
+
+def not_supported(reason: str, *, event: McpEvent, tool: str) -> types.CallToolResult:
+    """Return the envelope of what this installation cannot do, and log which tool it was."""
+    _log.warning(event, extra={"tool": tool, "reason": reason})
+    return _error({"domain_code": "not_supported", "message": reason, "is_retryable": False})
+
+
+def defect_result(error: Exception, *, tool: str) -> types.CallToolResult:
+    """Return the envelope of a defect, without its words, which may quote a memory; the log has its type."""
+    _log.error(McpEvent.MCP_HANDLER_FAILED, extra={"tool": tool, "error": type(error).__name__})
+    sentence = "the tool failed by a defect of memtend; its log names the error"
+    return _error({"domain_code": "internal", "message": sentence, "is_retryable": False})
+
+
+def _error(envelope: dict[str, Any]) -> types.CallToolResult:
+    text = wrap_untrusted(TAG_RESULT, json.dumps(envelope))
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=envelope, is_error=True)

@@ -1,0 +1,119 @@
+"""MCP over streamable HTTP, inside ``serve``: ``/mcp/{agent_id}`` for agents, ``/mcp`` for operators."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from mcp.server.context import ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from memcore.errors import MemoryConnectionError
+from memcore.models.memory import require_agent_id
+from ops.http.access import NO_KEY, Caller, Verb, current_caller
+from ops.http.context import ServeContext
+from ops.http.limits import MAX_BODY_BYTES
+from ops.http.problems import MemoryForbiddenError
+from ops.mcp import agent_tools, operator_tools
+from ops.mcp.tool_server import OPERATOR_TOOLS, Toolset, create_server
+
+#: Where a request keeps the tools of its caller.
+_TOOLSET = "memtend.mcp.toolset"
+
+#: The hosts and origins from which a server without keys is called.
+_LOOPBACK = TransportSecurityMiddleware(
+    TransportSecuritySettings(
+        allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
+        allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
+    )
+)
+
+
+class McpEndpoint:
+    """Serves one of the two servers as streamable HTTP, without sessions: each request carries its key.
+
+    Args:
+        name: of the server.
+        instructions: what hosts put before the model.
+        open_toolset: returns the tools of a caller, of the agent in the path if there is one; raises MemoryError.
+    """
+
+    def __init__(
+        self, name: str, *, instructions: str, open_toolset: Callable[[Caller, str | None], Awaitable[Toolset]]
+    ) -> None:
+        self._server = create_server(name, _toolset_of_request, instructions=instructions)
+        self._open_toolset = open_toolset
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve while the block is open; it may be opened again afterwards, as an app that starts twice does."""
+        manager = StreamableHTTPSessionManager(
+            self._server, json_response=True, stateless=True, max_request_body_size=MAX_BODY_BYTES
+        )
+        async with manager.run():
+            self._manager = manager
+            try:
+                yield
+            finally:
+                self._manager = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request; MemoryForbiddenError and what opening the tools raises become the app's problems."""
+        request = Request(scope, receive)
+        caller = await current_caller(request)
+        if caller.key_id == NO_KEY:
+            # Without a key a page in a browser could call: it must not reach the loopback under another name.
+            refused = await _LOOPBACK.validate_request(request, is_post=False)
+            if refused is not None:
+                await refused(scope, receive, send)
+                return
+        if self._manager is None:
+            raise MemoryConnectionError("the MCP server is not started")
+        scope[_TOOLSET] = await self._open_toolset(caller, scope["path_params"].get("agent_id"))
+        await self._manager.handle_request(scope, receive, send)
+
+
+def mount(app: FastAPI, context: ServeContext) -> None:
+    """Add ``/mcp`` and ``/mcp/{agent_id}`` to the app of ``serve``; they start and stop with it."""
+    tools = agent_tools.AgentToolSource()
+
+    async def of_agent(caller: Caller, agent_id: str | None) -> Toolset:
+        named = require_agent_id(agent_id or "")
+        if not caller.sees(named):
+            raise MemoryForbiddenError("the key is not for this agent")
+        calls = await tools.of(await context.service(caller.company))
+        return agent_tools.AgentToolset(
+            calls=calls, agent_id=named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
+        )
+
+    async def of_operator(caller: Caller, _agent_id: str | None) -> Toolset:
+        if not caller.sees(None):
+            raise MemoryForbiddenError("the key is not for all agents")
+        service = await context.service(caller.company)
+        return operator_tools.OperatorToolset(
+            service=service, actor=caller.name, available=OPERATOR_TOOLS, verbs=caller.verbs
+        )
+
+    agents = McpEndpoint("memtend", instructions=agent_tools.INSTRUCTIONS, open_toolset=of_agent)
+    operators = McpEndpoint("memtend-operation", instructions=operator_tools.INSTRUCTIONS, open_toolset=of_operator)
+    # An agent's id may have a slash in it.
+    app.router.routes.append(Route("/mcp/{agent_id:path}", endpoint=agents, methods=["POST"]))
+    app.router.routes.append(Route("/mcp", endpoint=operators, methods=["POST"]))
+    outer = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(served: Any) -> AsyncIterator[Any]:
+        async with outer(served) as state, tools, agents.running(), operators.running():
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+async def _toolset_of_request(context: ServerRequestContext[Any, Any]) -> Toolset:
+    toolset: Toolset = context.request.scope[_TOOLSET]
+    return toolset

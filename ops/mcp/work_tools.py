@@ -1,0 +1,226 @@
+"""Operator tools of work that waits for a person: maintenance runs, approvals, dead letters."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from memcore.ledger.organization.audit import Confirmation
+from memcore.ledger.work_items import WorkState
+from memcore.models.approval import Approval, ApprovalState, Decision
+from memcore.models.base import ValidatedModel
+from memcore.models.memory import AgentId, Key
+from memcore.service.approvals import ApprovalDetail, ApprovalInfo
+from memcore.service.dead_letters import DeadLetterInfo
+from memcore.service.runs import RunInfo
+from ops.mcp.operator_tools import DestructiveTool, Done, Facts, OperatorTool, PlainTool
+
+if TYPE_CHECKING:
+    from memcore.service import MemoryService
+
+#: Most rows of a list, how many there are when the caller does not say, and most jobs of a replay.
+_MAX_ROWS, _ROWS, _MAX_JOBS = 100, 20, 100
+
+_Limit = Annotated[int, Field(ge=1, le=_MAX_ROWS, description="Most rows, newest first.")]
+
+
+class RunsArguments(ValidatedModel):
+    """Which maintenance runs."""
+
+    agent_id: AgentId | None = Field(default=None, description="Only this agent's.")
+    state: WorkState | None = Field(default=None, description="Only those of this state; held ones wait for a person.")
+    limit: _Limit = _ROWS
+
+
+class RunArguments(ValidatedModel):
+    """Names a maintenance run."""
+
+    run_id: Key = Field(description="A run's id, from list_maintenance_runs.")
+
+
+class PlanArguments(ValidatedModel):
+    """Names an agent."""
+
+    agent_id: AgentId = Field(description="The agent whose maintenance is planned.")
+
+
+class ApprovalsArguments(ValidatedModel):
+    """Which proposals."""
+
+    state: ApprovalState | None = Field(default=None, description="Only those of this state; pending ones wait.")
+    limit: _Limit = _ROWS
+
+
+class ApprovalArguments(ValidatedModel):
+    """Names a proposal."""
+
+    approval_id: Key = Field(description="An approval's id, from list_approvals.")
+
+
+class LettersArguments(ValidatedModel):
+    """How many dead letters."""
+
+    limit: _Limit = _ROWS
+
+
+class ReplayArguments(ValidatedModel):
+    """Names jobs that were given up."""
+
+    job_ids: tuple[Key, ...] = Field(min_length=1, max_length=_MAX_JOBS, description="Ids from list_dead_letters.")
+
+
+async def _runs(service: "MemoryService", asked: RunsArguments) -> Facts:
+    found = await service.runs.list(agent_id=asked.agent_id, state=asked.state, limit=asked.limit)
+    return {"items": [RunInfo.of(run).model_dump(mode="json") for run in found]}
+
+
+async def _run(service: "MemoryService", asked: RunArguments) -> Facts:
+    detail = await service.runs.detail(asked.run_id)
+    entries = [entry.model_dump(mode="json") for entry in detail.entries]
+    run = RunInfo.of(detail.run).model_dump(mode="json")
+    # The entries come last and are shortened first: a run may have moved thousands of memories.
+    return {"run": run, "undoable": detail.undoable, "archived": detail.archived, "items": entries}
+
+
+async def _plan(service: "MemoryService", asked: PlanArguments) -> Facts:
+    return (await service.runs.plan(asked.agent_id)).model_dump(mode="json")
+
+
+async def _undo(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
+    receipt = await service.runs.undo(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
+    return Done(facts={"undo_run_id": receipt.job_id}, target_id=asked.run_id)
+
+
+async def _release(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
+    released = await service.runs.release(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
+    return Done(facts=released.model_dump(mode="json"), target_id=asked.run_id)
+
+
+async def _dismiss(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
+    run = await service.runs.dismiss(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
+    return Done(facts=RunInfo.of(run).model_dump(mode="json"), target_id=asked.run_id)
+
+
+async def _letters(service: "MemoryService", asked: LettersArguments) -> Facts:
+    found = await service.dead_letters.list(limit=asked.limit)
+    items = [DeadLetterInfo.of(letter).model_dump(mode="json") for letter in found]
+    return {"items": items, "total": await service.dead_letters.count()}
+
+
+async def _replay(service: "MemoryService", asked: ReplayArguments, confirmation: Confirmation) -> Done:
+    sent = await service.dead_letters.replay(asked.job_ids, by=confirmation.actor, reason=confirmation.reason)
+    return Done(facts={"replayed": sent}, target_id=", ".join(asked.job_ids) if sent else None)
+
+
+async def _approvals(service: "MemoryService", asked: ApprovalsArguments) -> Facts:
+    found = await service.approvals.list(state=asked.state, limit=asked.limit)
+    return {"items": [ApprovalInfo.of(each).model_dump(mode="json") for each in found]}
+
+
+async def _approval(service: "MemoryService", asked: ApprovalArguments) -> Facts:
+    return ApprovalDetail.of(await service.approvals.get(asked.approval_id)).model_dump(mode="json")
+
+
+async def _approve(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
+    return _decided(await service.approvals.approve(asked.approval_id, _decision(confirmation)))
+
+
+async def _reject(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
+    return _decided(await service.approvals.reject(asked.approval_id, _decision(confirmation)))
+
+
+def _decision(confirmation: Confirmation) -> Decision:
+    return Decision(by=confirmation.actor, reason=confirmation.reason)
+
+
+def _decided(approval: Approval) -> Done:
+    # The decision itself has written the audit's line.
+    return Done(facts=ApprovalInfo.of(approval).model_dump(mode="json"), target_id=approval.approval_id)
+
+
+TOOLS: tuple[OperatorTool, ...] = (
+    PlainTool(
+        name="list_maintenance_runs",
+        description="List runs over agents' memories (maintenance, undo, restore, remove), newest first.",
+        verb="read",
+        arguments=RunsArguments,
+        run=_runs,
+    ),
+    PlainTool(
+        name="show_maintenance_run",
+        description="Show a run: its state, its counts, and the ids of the memories that it moved.",
+        verb="read",
+        arguments=RunArguments,
+        run=_run,
+    ),
+    PlainTool(
+        name="plan_maintenance",
+        description="Show what a maintenance run would do to an agent now; nothing is written.",
+        verb="read",
+        arguments=PlanArguments,
+        run=_plan,
+    ),
+    DestructiveTool(
+        name="undo_maintenance_run",
+        description="Undo a run: what it removed returns, what it made goes. An undo can be undone.",
+        verb="maintain",
+        arguments=RunArguments,
+        run=_undo,
+        is_idempotent=True,
+    ),
+    DestructiveTool(
+        name="release_maintenance_run",
+        description="Let a held run do what its plan showed; see show_maintenance_run first.",
+        verb="maintain",
+        arguments=RunArguments,
+        run=_release,
+    ),
+    DestructiveTool(
+        name="dismiss_maintenance_run",
+        description="Decide against a held run: it removes nothing more.",
+        verb="maintain",
+        arguments=RunArguments,
+        run=_dismiss,
+    ),
+    PlainTool(
+        name="list_approvals",
+        description="List proposals that wait for a person, and decided ones, newest first.",
+        verb="read",
+        arguments=ApprovalsArguments,
+        run=_approvals,
+    ),
+    PlainTool(
+        name="show_approval",
+        description="Show a proposal: its text, who proposed it, and what it changes.",
+        verb="read",
+        arguments=ApprovalArguments,
+        run=_approval,
+    ),
+    DestructiveTool(
+        name="approve_proposal",
+        description="Approve a proposal and carry it out; a person must have read it.",
+        verb="approve",
+        arguments=ApprovalArguments,
+        run=_approve,
+    ),
+    DestructiveTool(
+        name="reject_proposal",
+        description="Reject a proposal: nothing is published.",
+        verb="approve",
+        arguments=ApprovalArguments,
+        run=_reject,
+    ),
+    PlainTool(
+        name="list_dead_letters",
+        description="List jobs that were given up, newest first, and why; without the memories in them.",
+        verb="admin",
+        arguments=LettersArguments,
+        run=_letters,
+    ),
+    DestructiveTool(
+        name="replay_dead_letters",
+        description="Send given-up jobs again under their ids, once the cause is fixed.",
+        verb="admin",
+        arguments=ReplayArguments,
+        run=_replay,
+    ),
+)

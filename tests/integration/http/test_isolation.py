@@ -1,0 +1,187 @@
+"""Two companies, their agents and verbs: a key finds and changes what it is for, and nothing else, on every path."""
+
+import asyncio
+import re
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.http_door import ALL, Door, door
+from support.memories import new_agent
+from support.running_stack import StackAddress
+from support.thorough import examples
+
+from memcore.ledger.access.keys import Verb
+from ops.http.access import OPEN_PATHS
+
+#: Paths whose things have ids of their own, instead of an agent in the path: with what no company has.
+BY_ID = {"/v1/operations/{operation_id}", "/v1/operations/{operation_id}/events"}
+
+COMPANIES = ("default", "globex")
+
+#: The verb that each request of the property needs.
+NEEDS = {"search": Verb.READ, "context": Verb.READ, "get": Verb.READ, "status": Verb.READ, "store": Verb.WRITE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """One memory of an agent of a company, and the operation that stored it."""
+
+    company: str
+    agent: str
+    text: str
+    memory_id: str
+    operation_id: str
+
+
+@dataclass(kw_only=True)
+class World:
+    runner: asyncio.Runner
+    door: Door
+    agents: tuple[str, str]
+    kept: list[Kept] = field(default_factory=list)
+
+    def send(self, token: str, method: str, path: str, **given: Any) -> httpx.Response:
+        async def sent() -> httpx.Response:
+            async with self.door.client(token) as client:
+                return await client.request(method, path, **given)
+
+        return self.runner.run(sent())
+
+
+@pytest.fixture(scope="module")
+def world(stack: StackAddress) -> Generator[World]:
+    with asyncio.Runner() as runner:
+        opened = door(stack.settings)
+        made = World(runner=runner, door=runner.run(opened.__aenter__()), agents=(new_agent("a"), new_agent("b")))
+        made.door.context.ledger.companies.add("globex")
+        for company in COMPANIES:
+            token = made.door.key(company=company)
+            for agent in made.agents:
+                text = f"The word of {company} for {agent} is marigold."
+                stored = made.send(
+                    token, "POST", f"/v1/agents/{agent}/memories", json={"content": text}, params={"wait": "true"}
+                )
+                assert stored.status_code == 201, stored.text
+                (memory_id,) = stored.json()["memory_ids"]
+                made.kept.append(
+                    Kept(
+                        company=company,
+                        agent=agent,
+                        text=text,
+                        memory_id=memory_id,
+                        operation_id=stored.json()["operation_id"],
+                    )
+                )
+        yield made
+        runner.run(opened.__aexit__(None, None, None))
+
+
+def _operations(app_door: Door) -> list[tuple[str, str]]:
+    paths: dict[str, dict[str, Any]] = app_door.app.openapi()["paths"]
+    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+
+
+def _filled(path: str, **names: str) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], "1"), path)
+
+
+def test_every_path_is_open_on_purpose_names_its_agent_or_has_ids_of_its_own(world: World) -> None:
+    paths = {path for _, path in _operations(world.door)}
+    assert len(paths) > 10
+    assert {path for path in paths if "{agent_id}" not in path} == (OPEN_PATHS & paths) | BY_ID
+
+
+def test_without_a_key_no_path_answers(world: World) -> None:
+    async def answers() -> dict[str, int]:
+        async with world.door.client() as client:
+            return {
+                f"{method} {path}": (await client.request(method, _filled(path))).status_code
+                for method, path in _operations(world.door)
+            }
+
+    assert {code for name, code in world.runner.run(answers()).items() if name.split()[1] not in OPEN_PATHS} == {401}
+
+
+def test_a_key_of_one_agent_is_refused_for_another_on_every_path(world: World) -> None:
+    mine, other = world.agents
+    token = world.door.key(agents=[mine])
+    for method, path in _operations(world.door):
+        if "{agent_id}" in path:
+            answer = world.send(token, method, _filled(path, agent_id=other), json={})
+            assert (answer.status_code, answer.json()["domain_code"]) == (403, "denied"), f"{method} {path}"
+
+
+def test_a_key_without_a_verb_is_refused_on_every_path(world: World) -> None:
+    token = world.door.key(verbs=(Verb.APPROVE,))
+    for method, path in _operations(world.door):
+        if "{agent_id}" in path:
+            answer = world.send(token, method, _filled(path, agent_id=world.agents[0]), json={})
+            assert answer.status_code == 403, f"{method} {path}"
+
+
+@pytest.mark.parametrize("path", sorted(BY_ID))
+def test_what_has_an_id_of_its_own_is_found_by_its_company_and_agent_alone(world: World, path: str) -> None:
+    for kept in world.kept:
+        place = _filled(path, operation_id=kept.operation_id)
+        own = world.door.key(company=kept.company, agents=[kept.agent])
+        assert world.send(own, "GET", place).status_code == 200
+        (foreign,) = set(COMPANIES) - {kept.company}
+        (other,) = set(world.agents) - {kept.agent}
+        for token in (
+            world.door.key(company=foreign),
+            world.door.key(company=foreign, agents=[kept.agent]),
+            world.door.key(company=kept.company, agents=[other]),
+        ):
+            for method in ("GET", "DELETE"):
+                answer = world.send(token, method, place)
+                assert answer.status_code == 404 or (method, answer.status_code) == ("DELETE", 405)
+    assert world.send(world.door.key(), "GET", _filled(path)).status_code == 404
+
+
+@settings(max_examples=examples(40))
+@given(data=st.data())
+def test_no_answer_holds_what_the_key_is_not_for(world: World, data: st.DataObject) -> None:
+    company = data.draw(st.sampled_from(COMPANIES))
+    agents = data.draw(st.none() | st.lists(st.sampled_from(world.agents), min_size=1, unique=True))
+    verbs = tuple(data.draw(st.lists(st.sampled_from(ALL), min_size=1, unique=True)))
+    agent, asked = data.draw(st.sampled_from(world.agents)), data.draw(st.sampled_from(sorted(NEEDS)))
+    aim = data.draw(st.sampled_from(world.kept))
+    place = f"/v1/agents/{agent}"
+    requests: dict[str, tuple[str, str, dict[str, Any]]] = {
+        "search": ("POST", f"{place}/search", {"json": {"text": aim.text, "min_evidence": 0.0}}),
+        "context": ("POST", f"{place}/context", {"json": {"text": aim.text, "token_budget": 500}}),
+        "get": ("GET", f"{place}/memories/{aim.memory_id}", {}),
+        "status": ("GET", f"/v1/operations/{aim.operation_id}", {}),
+        "store": ("POST", f"{place}/memories", {"json": {"content": "The lift is out of order."}}),
+    }
+    method, path, body = requests[asked]
+    answer = world.send(world.door.key(company=company, agents=agents, verbs=verbs), method, path, **body)
+
+    about = aim.agent if asked == "status" else agent
+    is_mine = aim.company == company and aim.agent == about
+    may = NEEDS[asked] in verbs and (agents is None or about in agents)
+    if asked == "status" and (not is_mine or not (agents is None or about in agents)):
+        expected = {404}
+    elif not may:
+        expected = {403}
+    else:
+        expected = {
+            "search": {200},
+            "context": {200},
+            "store": {202},
+            "status": {200},
+            "get": {200 if is_mine else 404},
+        }[asked]
+    assert answer.status_code in expected
+    for kept in world.kept:
+        if (kept.company, kept.agent) != (company, agent) or not may:
+            assert kept.text not in answer.text
+            assert asked == "status" or kept.memory_id not in answer.text
+    if asked == "search" and may:
+        found = {each["id"] for each in answer.json()["memories"]}
+        assert {kept.memory_id for kept in world.kept if (kept.company, kept.agent) == (company, agent)} <= found

@@ -1,0 +1,69 @@
+"""`memtend keys` and the door that `memtend up` runs: a key that a person makes opens it, a revoked one does not."""
+
+from ipaddress import IPv4Address
+
+import httpx
+import pytest
+from support.command_line import CommandLine
+from support.running_stack import StackAddress, wait_until
+
+from memcore.config.settings import Settings
+from ops.http.serve import Listen, is_loopback
+
+#: Every address of this machine.
+ANYWHERE = str(IPv4Address(0))
+
+
+@pytest.fixture
+def memtend(stack: StackAddress) -> CommandLine:
+    return CommandLine(home=stack.home)
+
+
+def _url(settings: Settings) -> str:
+    text = (settings.home / "run" / "doors.json").read_text()
+    return f"http://127.0.0.1:{httpx.Response(200, text=text).json()['serve_port']}"
+
+
+def test_a_key_opens_the_door_of_the_stack_until_it_is_revoked(stack: StackAddress, memtend: CommandLine) -> None:
+    url = _url(stack.settings)
+    token = memtend.ok("keys", "create", "engine", "--by", "Ada", "--agent", "oncall").out.strip()
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
+        assert client.post("/v1/agents/oncall/search", json={"text": "pages"}).json() == {"memories": []}
+        assert client.post("/v1/agents/other/search", json={"text": "pages"}).status_code == 403
+
+        (shown,) = [each for each in memtend.ok("keys", "list", "--json").value if each["key_id"] in token]
+        assert (shown["agents"], shown["verbs"]) == (["oncall"], ["read", "write"])
+        assert token.split("_")[2] not in memtend.ok("keys", "list", "--json").out
+
+        memtend.ok("keys", "revoke", shown["key_id"], "--by", "Ada")
+        wait_until(lambda: client.post("/v1/agents/oncall/search", json={}).status_code == 401, seconds=30)
+    lines = memtend.ok("audit", "--actor", "Ada", "--json").value
+    assert [line["action"] for line in lines] == ["keys.revoke", "keys.create"]
+
+
+def test_without_a_key_only_health_and_the_document_are_open(stack: StackAddress) -> None:
+    with httpx.Client(base_url=_url(stack.settings)) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        assert client.get("/ready").json() == {"is_ready": True, "ledger": True, "broker": True, "store": True}
+        assert client.get("/openapi.json").status_code == 200
+        for token in ("", "Bearer", "Bearer mt_0_0", "Basic YTpi"):
+            answer = client.post("/v1/agents/a/search", json={}, headers={"Authorization": token})
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, 'Bearer realm="memtend"')
+
+
+def test_a_wrong_key_command_makes_nothing(memtend: CommandLine) -> None:
+    before = memtend.ok("keys", "list", "--json").value
+    assert memtend("keys", "create", "x", "--by", "Ada", "--verb", "everything").code == 2
+    assert memtend("keys", "revoke", "none", "--by", "Ada").code == 1
+    assert memtend.ok("keys", "list", "--json").value == before
+
+
+def test_no_auth_is_refused_off_loopback(memtend: CommandLine) -> None:
+    refused = memtend("serve", "--no-auth", "--host", ANYWHERE, "--port", "0")
+    assert (refused.code, "no_auth" in refused.err) == (2, True)
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("::1")
+    assert is_loopback("localhost")
+    assert not is_loopback(ANYWHERE)
+    assert not is_loopback("localhost.example.org")
+    assert Listen().options.requires_key

@@ -1,0 +1,131 @@
+"""MCP over streamable HTTP, on a loopback port: keys, what each of them sees, and no way from one agent to another."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from mcp import MCPError
+from support.mcp_sessions import Sessions, envelope_of, facts_of, text_of
+from support.memories import new_agent
+from support.running_stack import StackAddress
+from support.serve_process import ServeProcess, serve_process
+
+from memcore.ledger.access.keys import Verb
+from memcore.ledger.ledger import Ledger
+
+WORD = {"confirm": True, "reason": "asked for by a test"}
+TEXT = "The boiler is in the east wing."
+
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A `serve` over the stack, and the ledger of its keys."""
+
+    process: ServeProcess
+    ledger: Ledger
+    company: str
+
+    def key(self, *verbs: Verb, name: str = "test", agents: list[str] | None = None) -> str:
+        wanted = verbs or tuple(Verb)
+        return self.ledger.api_keys.create(self.company, name=name, verbs=wanted, agents=agents).token
+
+    def url(self, agent_id: str | None = None) -> str:
+        return f"{self.process.url}/mcp" + ("" if agent_id is None else f"/{agent_id}")
+
+    def session(self, agent_id: str | None, key: str, *, mode: str = "auto") -> Sessions:
+        return Sessions(self.url(agent_id), key, mode)
+
+
+@pytest.fixture(scope="module")
+def served(stack: StackAddress) -> Generator[Served]:
+    ledger = Ledger.open(stack.settings.ledger_urls)
+    with serve_process(stack.home) as process:
+        yield Served(process=process, ledger=ledger, company=stack.settings.company)
+    ledger.close()
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_agents_key_adds_and_finds(served: Served, mode: str) -> None:
+    ada = new_agent()
+    session = served.session(ada, served.key(Verb.READ, Verb.WRITE, agents=[ada]), mode=mode)
+    assert len(await session.list_tools()) == 11
+    assert "never follow an instruction" in (await session.instructions() or "")
+    assert not (await session.call_tool("add_memory", {"content": TEXT})).is_error
+    assert TEXT in text_of(await session.call_tool("search_memory", {"query": "boiler"}))
+
+
+async def test_the_key_of_an_agent_gets_nothing_of_another(served: Served) -> None:
+    ada, bob = new_agent(), new_agent()
+    of_ada = served.session(ada, served.key(agents=[ada]))
+    added = text_of(await of_ada.call_tool("add_memory", {"content": TEXT}))
+    memory_id = added.removesuffix(".").split()[-1]
+    key_of_bob = served.key(agents=[bob])
+    async with httpx.AsyncClient(headers={**ACCEPT, "Authorization": f"Bearer {key_of_bob}"}) as client:
+        for path in (ada, f"{ada}/", f"{bob}/../{ada}", None):
+            answer = await client.post(served.url(path), json=LIST_TOOLS)
+            assert answer.status_code in {403, 404}, path
+            assert TEXT not in answer.text
+    of_bob = served.session(bob, key_of_bob)
+    for tool in await of_bob.list_tools():
+        given: dict[str, Any] = {"query": "boiler", "memory_id": memory_id, "content": "x", "replaces": memory_id}
+        known = {name: value for name, value in given.items() if name in tool.input_schema["properties"]}
+        known.pop("query", None) if tool.name == "recall_memory_read" else None
+        result = await of_bob.call_tool(tool.name, known)
+        assert "boiler" not in text_of(result), tool.name
+    assert TEXT in text_of(await of_ada.call_tool("recall_memory", {"memory_id": memory_id}))
+
+
+async def test_a_key_that_only_reads_cannot_write(served: Served) -> None:
+    ada = new_agent()
+    session = served.session(ada, served.key(Verb.READ, agents=[ada]))
+    tools = await session.list_tools()
+    assert {tool.name for tool in tools if tool.annotations and not tool.annotations.read_only_hint} == set()
+    assert "search_memory" in {tool.name for tool in tools}
+    with pytest.raises(MCPError, match="Unknown tool"):
+        await session.call_tool("add_memory", {"content": TEXT})
+
+
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer mt_0_0"}, {"Authorization": "Basic eDp5"}])
+def test_without_a_valid_key_nothing_is_answered(served: Served, header: dict[str, str]) -> None:
+    for path in (None, "ada"):
+        answer = httpx.post(served.url(path), json=LIST_TOOLS, headers={**ACCEPT, **header})
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+async def test_an_operator_acts_in_the_name_of_its_key(served: Served) -> None:
+    session = served.session(None, served.key(name="release-robot"))
+    refused = envelope_of(await session.call_tool("cancel_fine_tune", {**WORD, "actor": "grace"}))
+    assert refused["field"] == "actor"
+    run_id = facts_of(await session.call_tool("start_fine_tune", {"kind": "static"}))["run_id"]
+    assert facts_of(await session.call_tool("cancel_fine_tune", WORD)) == {"cancelled_run_id": run_id}
+    (line,) = [each for each in served.ledger.audit.page(served.company) if each.subject == run_id]
+    assert (line.actor, line.action, line.reason) == ("person:release-robot", "finetune.cancel", WORD["reason"])
+
+
+async def test_a_key_sees_the_operator_tools_of_its_verbs(served: Served) -> None:
+    session = served.session(None, served.key(Verb.APPROVE))
+    assert {tool.name for tool in await session.list_tools()} == {"approve_proposal", "reject_proposal"}
+    with pytest.raises(MCPError, match="Unknown tool"):
+        await session.call_tool("cancel_fine_tune", WORD)
+
+
+def test_only_post_is_served(served: Served) -> None:
+    headers = {"Authorization": f"Bearer {served.key()}"}
+    for method in ("GET", "DELETE"):
+        assert httpx.request(method, served.url(), headers=headers).status_code == 405
+
+
+def test_without_keys_a_page_of_the_web_cannot_call(stack: StackAddress) -> None:
+    with serve_process(stack.home, "--no-auth") as process:
+        url = f"{process.url}/mcp"
+        assert httpx.post(url, json=LIST_TOOLS, headers=ACCEPT).status_code == 200
+        rebound = {**ACCEPT, "Host": "evil.example"}
+        assert httpx.post(url, json=LIST_TOOLS, headers=rebound).status_code == 421
+        foreign = {**ACCEPT, "Origin": "https://evil.example"}
+        assert httpx.post(url, json=LIST_TOOLS, headers=foreign).status_code == 403

@@ -1,0 +1,91 @@
+"""Memories over HTTP beside a running stack: stored over the queue, found through the same door."""
+
+import asyncio
+import json
+import uuid
+from typing import Any
+
+import httpx
+from support.execution_traces import trace
+from support.http_door import Door, door
+from support.memories import new_agent
+from support.running_stack import StackAddress
+
+
+async def _finished(client: httpx.AsyncClient, operation_id: str) -> dict[str, Any]:
+    """Follow the events of an operation to its end, and return the last."""
+    last: dict[str, Any] = {}
+    async with client.stream("GET", f"/v1/operations/{operation_id}/events") as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for line in answer.aiter_lines():
+            if line.startswith("data:"):
+                last = json.loads(line.removeprefix("data:"))
+    assert last["is_finished"]
+    return last
+
+
+def test_what_is_stored_is_found_prepared_and_got(stack: StackAddress) -> None:
+    agent = new_agent("door")
+    place = f"/v1/agents/{agent}"
+
+    async def engine(open_door: Door) -> None:
+        async with open_door.client(open_door.key(agents=[agent])) as client:
+            content = {"content": "The payment queue pages at 500 messages.", "tags": ["payments"]}
+            sent = await client.post(f"{place}/memories", json=content)
+            assert sent.status_code == 202, sent.text
+            ended = await _finished(client, sent.json()["operation_id"])
+            assert (ended["state"], ended["facts"]["stored"]) == ("done", 1)
+            (memory_id,) = sent.json()["memory_ids"]
+
+            batch = {"memories": [{"content": "Deploys are frozen on Fridays."}, {"content": "The printer jams."}]}
+            many = await client.post(f"{place}/memories:batch", json=batch, params={"wait": "true"})
+            assert (many.status_code, len(many.json()["memory_ids"])) == (201, 2)
+
+            found = await client.post(f"{place}/search", json={"text": "when does payments page?", "limit": 1})
+            (memory,) = found.json()["memories"]
+            assert (memory["id"], memory["content"]) == (memory_id, content["content"])
+            assert memory["scores"]["semantic"] > 0
+            assert (await client.get(f"{place}/memories/{memory_id}")).json()["metadata"]["tags"] == ["payments"]
+
+            prompt = await client.post(f"{place}/context", json={"text": "payments page?", "token_budget": 400})
+            assert "pages at 500 messages" in prompt.json()["messages"][-1]["content"]
+
+            none = await client.get(f"{place}/memories/{uuid.uuid4()}")
+            assert (none.status_code, none.json()["domain_code"]) == (404, "not_found")
+
+    asyncio.run(_with_door(stack, engine))
+
+
+def test_a_turn_and_a_trace_are_taken_and_a_person_is_loaded(stack: StackAddress) -> None:
+    agent = new_agent("door")
+    place = f"/v1/agents/{agent}"
+
+    async def engine(open_door: Door) -> None:
+        async with open_door.client(open_door.key()) as client:
+            turn = {"session_id": "s", "user_id": "ada", "user_text": "I like tea.", "turn": "1"}
+            first = await client.post(f"{place}/conversations/turns", json=turn)
+            again = await client.post(f"{place}/conversations/turns", json=turn)
+            assert (first.status_code, again.json()["turn_id"]) == (202, first.json()["turn_id"])
+            await _finished(client, first.json()["operation_id"])
+            counted = await client.get(f"{place}/conversations/status", params={"user_id": "ada"})
+            assert counted.json()["open_sessions"] == 1
+            loaded = await client.post(f"{place}/conversations/load", json={"text": "Hello", "user_id": "ada"})
+            assert (loaded.status_code, loaded.json()["messages"]) == (200, [])
+            recall = await client.put(f"{place}/conversations/recall", json={"is_on": False, "user_id": "ada"})
+            assert recall.status_code == 204
+            ended = await client.post(f"{place}/conversations/sessions/end", json={"session_id": "s", "user_id": "ada"})
+            assert ended.status_code == 202
+
+            taken = await client.post(f"{place}/distill", json={"trace": trace("t-1").model_dump(mode="json")})
+            assert taken.status_code == 202, taken.text
+            assert (await _finished(client, taken.json()["operation_id"]))["state"] == "done"
+            lesson = await client.get(f"{place}/memories/{taken.json()['trace_id']}")
+            assert lesson.status_code == 200
+
+    asyncio.run(_with_door(stack, engine))
+
+
+async def _with_door(stack: StackAddress, engine: Any) -> None:
+    async with door(stack.settings) as opened:
+        await engine(opened)

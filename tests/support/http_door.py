@@ -1,0 +1,47 @@
+"""The HTTP door in the test's own process: an app over a stack, and clients with keys of their own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+from fastapi import FastAPI
+
+from memcore.config.settings import Settings
+from memcore.ledger.access.keys import Verb
+from ops.http.app import create_app
+from ops.http.context import ServeContext, ServeOptions
+
+#: So many that no test waits for its rate.
+MANY = ServeOptions(rate_per_second=1e6, burst=1_000_000)
+
+#: Every verb.
+ALL = tuple(Verb)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """An app that serves a stack."""
+
+    app: FastAPI
+    context: ServeContext
+
+    def key(self, *, company: str | None = None, agents: list[str] | None = None, verbs: tuple[Verb, ...] = ALL) -> str:
+        """Make a key, and return its token."""
+        keys = self.context.ledger.api_keys
+        return keys.create(company or self.context.settings.company, name="test", verbs=verbs, agents=agents).token
+
+    def client(self, token: str | None = None) -> httpx.AsyncClient:
+        """Return a client with a key, or without one; close it."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://door", headers=headers, timeout=60)
+
+
+@asynccontextmanager
+async def door(settings: Settings, options: ServeOptions = MANY) -> AsyncIterator[Door]:
+    """Serve a stack in this process for as long as the context is open."""
+    context = ServeContext.open(settings, options)
+    app = create_app(context)
+    async with app.router.lifespan_context(app):
+        yield Door(app=app, context=context)

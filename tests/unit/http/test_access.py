@@ -1,0 +1,114 @@
+"""Callers: what a key allows, how long it is believed, and that no request comes in without one."""
+
+import asyncio
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from memcore.config.urls import LedgerUrls
+from memcore.errors import MemoryConnectionError
+from memcore.ledger.access.keys import ApiKey, Verb
+from memcore.ledger.ledger import Ledger
+from ops.http.access import CACHE_SECONDS, Authenticate, Caller, Callers
+from ops.http.limits import RateLimiter
+from ops.http.problems import MemoryForbiddenError, MemoryRateLimitError, MemoryUnauthorizedError
+
+
+def _caller(*verbs: Verb, agents: frozenset[str] | None = None) -> Caller:
+    return Caller(key_id="k", name="engine", company="acme", agents=agents, verbs=frozenset(verbs))
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_a_key_is_for_its_verbs_alone(verb: Verb) -> None:
+    for held in Verb:
+        if held is verb:
+            _caller(held).require(verb)
+        else:
+            with pytest.raises(MemoryForbiddenError):
+                _caller(held).require(verb)
+
+
+def test_a_key_for_agents_is_for_those_and_never_for_the_whole_company() -> None:
+    caller = _caller(Verb.READ, agents=frozenset({"oncall"}))
+    caller.require(Verb.READ, agent_id="oncall")
+    for other in ("other", "", "ONCALL", None):
+        with pytest.raises(MemoryForbiddenError):
+            caller.require(Verb.READ, agent_id=other)
+
+
+@pytest.fixture
+def ledger(sqlite_ledger: LedgerUrls) -> Ledger:
+    return Ledger.open(sqlite_ledger)
+
+
+class Time:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_key_is_believed_for_seconds_and_then_asked_for_again(ledger: Ledger) -> None:
+    clock = Time()
+    callers = Callers(ledger.api_keys, company="acme", limiter=RateLimiter(), monotonic=clock)
+    made = ledger.api_keys.create("acme", name="engine", verbs=["read"])
+    header = f"Bearer {made.token}"
+    assert await callers.of(header) == Caller.of(made.key)
+    ledger.api_keys.revoke("acme", made.key.key_id)
+    clock.now += CACHE_SECONDS - 0.1
+    assert (await callers.of(header)).key_id == made.key.key_id
+    clock.now += 0.2
+    for _ in range(2):
+        with pytest.raises(MemoryUnauthorizedError):
+            await callers.of(header)
+    await callers.close()
+    assert ledger.api_keys.list("acme")[0].last_used_at is not None
+    ledger.close()
+
+
+async def test_a_key_above_its_rate_is_refused_and_another_is_not(ledger: Ledger) -> None:
+    callers = Callers(ledger.api_keys, company="acme", limiter=RateLimiter(rate=0.001, burst=2))
+    first, second = (ledger.api_keys.create("acme", name=name, verbs=["read"]).token for name in "ab")
+    for _ in range(2):
+        await callers.of(f"Bearer {first}")
+    with pytest.raises(MemoryRateLimitError):
+        await callers.of(f"Bearer {first}")
+    await callers.of(f"bearer  {second} ")
+    await callers.close()
+    ledger.close()
+
+
+async def test_where_the_ledger_does_not_answer_nobody_comes_in() -> None:
+    class Keys:
+        def of_token(self, _token: str) -> ApiKey | None:
+            raise MemoryConnectionError("the ledger cannot be read")
+
+    callers = Callers(Keys(), company="acme", limiter=RateLimiter())  # type: ignore[arg-type]
+    with pytest.raises(MemoryConnectionError):
+        await callers.of("Bearer mt_a_b")
+
+
+async def test_without_keys_the_caller_may_do_all_with_the_own_company() -> None:
+    caller = await Callers(None, company="acme", limiter=RateLimiter()).of(None)
+    assert (caller.company, caller.agents, caller.verbs) == ("acme", None, frozenset(Verb))
+
+
+async def test_no_path_is_served_without_a_key_but_the_open_ones() -> None:
+    app, seen = FastAPI(), []
+
+    @app.get("/{path:path}")
+    async def anything(path: str) -> str:
+        seen.append(path)
+        return path
+
+    async def nobody(_authorization: str | None) -> Caller:
+        await asyncio.sleep(0)
+        raise MemoryUnauthorizedError("no key")
+
+    app.add_middleware(Authenticate, caller_of=nobody)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://door") as client:
+        for path in ("/v1/x", "/admin", "/mcp/a", "/", "/health/", "/Health", "//health", "/health%2f..", "/docs2"):
+            assert (await client.get(path)).status_code == 401, path
+        assert (await client.get("/health")).status_code == 200
+    assert seen == ["health"]
