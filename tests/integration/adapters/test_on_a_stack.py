@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
-from support.running_stack import running_stack
+from support.running_stack import StackAddress, running_stack
+from support.serve_process import serve_process
 
 from memcore.adapters.anthropic_memory import MemtendMemoryTool
 from memcore.adapters.langchain import MemtendRetriever
@@ -17,6 +18,7 @@ from memcore.adapters.openai_agents import MemtendSession
 from memcore.adapters.values import new_id
 from memcore.config.policy import Policy
 from memcore.memory.memory import Memory
+from memcore.remote import RemoteMemory
 
 pytestmark = pytest.mark.slow(because="starts a stack")
 
@@ -31,12 +33,27 @@ VALUES: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Generator[Memory]:
-    with (
-        running_stack(tmp_path_factory.mktemp("adapters") / "home") as stack,
-        Memory.from_settings(stack.settings, Policy()) as opened,
-    ):
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
+    with running_stack(tmp_path_factory.mktemp("adapters") / "home") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def in_process(stack: StackAddress) -> Generator[Memory]:
+    with Memory.from_settings(stack.settings, Policy()) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def over_http(stack: StackAddress) -> Generator[RemoteMemory]:
+    with serve_process(stack.home, "--no-auth") as server, RemoteMemory.connect(server.url) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["in_process", "over_http"])
+def memory(request: pytest.FixtureRequest) -> Memory | RemoteMemory:
+    found: Memory | RemoteMemory = request.getfixturevalue(request.param)
+    return found
 
 
 def items(found: Any) -> list[str]:
@@ -44,7 +61,7 @@ def items(found: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(len(VALUES)))
-def test_any_json_comes_back_exactly(memory: Memory, number: int) -> None:
+def test_any_json_comes_back_exactly(memory: Memory | RemoteMemory, number: int) -> None:
     store, value = MemtendStore(memory, agent_id=new_id()), VALUES[number]
     for written in (value, {"other": 1}, value):
         store.put(USERS, "k", written)
@@ -58,7 +75,7 @@ def test_any_json_comes_back_exactly(memory: Memory, number: int) -> None:
     assert items(store.search(("users",))) == [repr((USERS, "k", value))]
 
 
-def test_random_operations_give_what_langgraphs_store_gives(memory: Memory) -> None:
+def test_random_operations_give_what_langgraphs_store_gives(memory: Memory | RemoteMemory) -> None:
     ours, theirs = MemtendStore(memory, agent_id=new_id()), InMemoryStore()
     chance = random.Random(13)
     namespaces = [("a",), ("a", "b"), ("b",), ("a", "b", "c")]
@@ -81,7 +98,7 @@ def test_random_operations_give_what_langgraphs_store_gives(memory: Memory) -> N
         assert ours.list_namespaces() == sorted(there)
 
 
-def test_a_search_by_text_ranks_by_meaning(memory: Memory) -> None:
+def test_a_search_by_text_ranks_by_meaning(memory: Memory | RemoteMemory) -> None:
     store = MemtendStore(memory, agent_id=new_id(), fields=("text",))
     texts = ["The payment queue pages at 500 messages.", "Lunch is at noon.", "Refunds need a second person."]
     store.batch([PutOp(("facts",), str(n), {"text": text, "kind": "fact"}) for n, text in enumerate(texts)])
@@ -92,23 +109,23 @@ def test_a_search_by_text_ranks_by_meaning(memory: Memory) -> None:
     assert "hidden" not in [each.key for each in store.search(("facts",), query="payment queue")]
 
 
-def test_a_deleted_item_can_be_brought_back(memory: Memory) -> None:
+def test_a_deleted_item_can_be_brought_back(in_process: Memory) -> None:
     agent_id = new_id()
-    store = MemtendStore(memory, agent_id=agent_id)
+    store = MemtendStore(in_process, agent_id=agent_id)
     store.put(USERS, "k", {"n": 1})
-    kept = memory.get_by_key(agent_id, "k", namespace="langgraph.users.ada")
+    kept = in_process.get_by_key(agent_id, "k", namespace="langgraph.users.ada")
     assert kept is not None
     store.delete(USERS, "k")
-    run_id = memory.history(agent_id, kept.id)[-1].run_id
+    run_id = in_process.history(agent_id, kept.id)[-1].run_id
     assert run_id is not None
-    for status in memory.wait(memory.client.undo(agent_id, run_id)):
+    for status in in_process.wait(in_process.client.undo(agent_id, run_id)):
         assert status.state == "done"
     found = store.get(USERS, "k")
     assert found is not None
     assert found.value == {"n": 1}
 
 
-def test_a_session_of_a_process_is_read_in_another(memory: Memory) -> None:
+def test_a_session_of_a_process_is_read_in_another(memory: Memory | RemoteMemory) -> None:
     agent_id = new_id()
     written: list[Any] = [{"role": "user", "content": f"message {n}"} for n in range(20)]
     written.append({"type": "function_call_output", "call_id": "1", "output": '"\\\n' * 40_000})
@@ -128,7 +145,7 @@ def test_a_session_of_a_process_is_read_in_another(memory: Memory) -> None:
     asyncio.run(run())
 
 
-def test_files_of_the_memory_tool_are_memories(memory: Memory) -> None:
+def test_files_of_the_memory_tool_are_memories(memory: Memory | RemoteMemory) -> None:
     agent_id = new_id()
     tool = MemtendMemoryTool(memory, agent_id=agent_id)
     for command in (
