@@ -105,7 +105,8 @@ class AsyncRemoteMemory:
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
     ) -> MemoryPage:
         """See Memory.list."""
-        return await self._send(calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters))
+        call = calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters)
+        return MemoryPage(entries=(), cursor=None) if call is None else await self._send(call)
 
     async def namespaces(self, agent_id: str) -> tuple[str, ...]:
         """See Memory.namespaces."""
@@ -133,7 +134,9 @@ class AsyncRemoteMemory:
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """See Memory.forget."""
-        return await self._send(calls.forget(agent_id, memory_ids, everything=everything, filters=filters))
+        return await self._send(
+            calls.forget(agent_id, memory_ids, everything=everything, filters=filters, key=self._new_key())
+        )
 
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """See Memory.history."""
@@ -194,8 +197,9 @@ class AsyncRemoteMemory:
     async def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Raise MemoryCapabilityError: HTTP takes no reports of skills."""
-        raise not_remote("applied")
+        """See Memory.applied."""
+        call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
+        return await self._unless_lost(call, "application", agent_id)
 
     async def extract_turn(
         self,

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 class RemoteEvent(StrEnum):
     """A log event of the client over HTTP."""
 
-    #: Something was not sent, and the engine goes on; fields: what (trace, turn, end), agent_id and error.
+    #: Something was not sent, and the engine goes on; fields: what (trace, turn, end, application), agent_id and error.
     LOST = "memory.remote.lost"
 
 
@@ -49,7 +49,6 @@ class RemoteEvent(StrEnum):
 NOT_REMOTE = {
     "client": "a memory over HTTP sends no jobs of its own: use the endpoints of `memtend serve`",
     "add": "what became of messages is not told over HTTP: send turns with extract_turn, and load_turn finds it",
-    "applied": "applications of skills are not taken over HTTP: report them with Memory.from_environment()",
     "incognito": "a conversation that nothing writes down cannot leave its process: use Memory.from_environment()",
 }
 
@@ -60,7 +59,7 @@ def not_remote(name: str) -> MemoryCapabilityError:
 
 
 #: What an engine sends without waiting for it.
-Sent = Literal["trace", "turn", "end"]
+Sent = Literal["trace", "turn", "end", "application"]
 
 
 def report_lost(what: Sent, error: MemoryError, agent_id: str) -> None:
@@ -147,7 +146,8 @@ class RemoteMemory:
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
     ) -> MemoryPage:
         """See Memory.list."""
-        return self._send(calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters))
+        call = calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters)
+        return MemoryPage(entries=(), cursor=None) if call is None else self._send(call)
 
     def namespaces(self, agent_id: str) -> tuple[str, ...]:
         """See Memory.namespaces."""
@@ -175,7 +175,9 @@ class RemoteMemory:
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """See Memory.forget."""
-        return self._send(calls.forget(agent_id, memory_ids, everything=everything, filters=filters))
+        return self._send(
+            calls.forget(agent_id, memory_ids, everything=everything, filters=filters, key=self._new_key())
+        )
 
     def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """See Memory.history."""
@@ -236,8 +238,9 @@ class RemoteMemory:
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Raise MemoryCapabilityError: HTTP takes no reports of skills."""
-        raise not_remote("applied")
+        """See Memory.applied."""
+        call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
+        return self._unless_lost(call, "application", agent_id)
 
     def extract_turn(
         self,

@@ -43,7 +43,8 @@ class MemoryService:
 
     def __init__(self, resources: ServiceResources, *, open_deployment: "DeploymentOpener | None" = None) -> None:
         self.resources = resources
-        self.agents = AgentOperations(resources)
+        self.memories = MemoryOperations(resources)
+        self.agents = AgentOperations(resources, self.memories)
         self.runs = RunOperations(resources)
         self.approvals = ApprovalOperations(resources)
         self.skills = SkillOperations(resources)
@@ -52,7 +53,6 @@ class MemoryService:
         self.usage = UsageOperations(resources)
         self.dead_letters = DeadLetterOperations(resources)
         self.conversation = ConversationOperations(resources)
-        self.memories = MemoryOperations(resources)
         self._open_deployment = open_deployment
 
     @cached_property

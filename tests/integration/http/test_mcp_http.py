@@ -1,7 +1,9 @@
 """MCP over streamable HTTP, on a loopback port: keys, what each of them sees, and no way from one agent to another."""
 
+import re
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import httpx
@@ -30,9 +32,9 @@ class Served:
     ledger: Ledger
     company: str
 
-    def key(self, *verbs: Verb, name: str = "test", agents: list[str] | None = None) -> str:
+    def key(self, *verbs: Verb, name: str = "test", agents: list[str] | None = None, company: str | None = None) -> str:
         wanted = verbs or tuple(Verb)
-        return self.ledger.api_keys.create(self.company, name=name, verbs=wanted, agents=agents).token
+        return self.ledger.api_keys.create(company or self.company, name=name, verbs=wanted, agents=agents).token
 
     def url(self, agent_id: str | None = None) -> str:
         return f"{self.process.url}/mcp" + ("" if agent_id is None else f"/{agent_id}")
@@ -78,6 +80,44 @@ async def test_the_key_of_an_agent_gets_nothing_of_another(served: Served) -> No
         result = await of_bob.call_tool(tool.name, known)
         assert "boiler" not in text_of(result), tool.name
     assert TEXT in text_of(await of_ada.call_tool("recall_memory", {"memory_id": memory_id}))
+
+
+@pytest.mark.slow(because="every key calls every reading tool of every agent: sixty-four sessions")
+async def test_no_key_finds_what_it_is_not_for(served: Served) -> None:
+    """Two companies with agents of the same names: what a key is shown is its company's, and its agents'."""
+    agents, companies = (new_agent("a"), new_agent("b")), (served.company, "initech")
+    served.ledger.companies.add("initech")
+    memories: dict[tuple[str, str], str] = {}
+    for company, agent in product(companies, agents):
+        text = f"The word of {company} for {agent} is marigold."
+        session = served.session(agent, served.key(company=company))
+        added = text_of(await session.call_tool("add_memory", {"content": text}))
+        memories[company, agent] = added.removesuffix(".").split()[-1]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("search_memory", {"query": "marigold"}),
+        ("archival_memory_search", {"query": "marigold"}),
+        ("recall_memory_read", {"query": "marigold"}),
+        ("core_memory_read", {}),
+        *(("recall_memory", {"memory_id": memory_id}) for memory_id in memories.values()),
+    ]
+    shown = 0
+    for company, only in product(companies, (*agents, None)):
+        key = served.key(Verb.READ, company=company, agents=None if only is None else [only])
+        for agent in agents:
+            session = served.session(agent, key)
+            if only not in {None, agent}:
+                async with session.http() as http:
+                    answer = await http.post(served.url(agent), json=LIST_TOOLS, headers=ACCEPT)
+                assert answer.status_code == 403
+                assert "marigold" not in answer.text
+                continue
+            for name, arguments in calls:
+                text = text_of(await session.call_tool(name, arguments))
+                words = set(re.findall(r"The word of (\S+) for (\S+) is", text))
+                assert words <= {(company, agent)}, (name, company, only, agent)
+                shown += len(words)
+    # Each of eight pairs of a key and an agent finds one memory by search, in the archive and by its id.
+    assert shown == 8 * 3
 
 
 async def test_a_key_that_only_reads_cannot_write(served: Served) -> None:
