@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 
 if TYPE_CHECKING:
     from memcore.models.memory import MemoryEntry
@@ -91,14 +91,26 @@ class ToolMemory(Protocol):
     """The calls of ``Memory`` that give an agent its tools."""
 
     @property
-    def tools(self) -> Callable[[str], Sequence[ToolLike]]:
-        """Return the tools of an agent."""
+    def tools(self) -> Callable[..., Sequence[ToolLike]]:
+        """Return the tools of an agent; with ``writes`` those too that change memories."""
         ...
 
     @property
-    def call_tool(self) -> Callable[[str, str, Mapping[str, Any]], str]:
-        """Answer a call of a tool."""
+    def call_tool(self) -> Callable[..., str]:
+        """Answer a call of a tool; what goes wrong is an answer that begins with ``Error:``."""
         ...
+
+
+def called(memory: ToolMemory, agent_id: str, name: str, arguments: Mapping[str, Any], *, writes: bool) -> str:
+    """Return the answer to a call of a tool: an agent goes on without memory, but not without a configuration."""
+    try:
+        return memory.call_tool(agent_id, name, arguments, writes=writes)
+    except MemoryConfigError:
+        raise
+    except MemoryInputError as error:
+        return f"Error: {error}"
+    except MemoryError as error:
+        return f"Error: memory cannot be used now ({type(error).__name__})."
 
 
 #: Most memories of a page of a list.
@@ -115,6 +127,16 @@ def listed(
         yield from found.entries
         if (cursor := found.cursor) is None:
             return
+
+
+#: Most ids or keys of one call that takes memories away: a server takes no more.
+_AWAY = 1_000
+
+
+def forget(memory: MemoryLike, agent_id: str, memory_ids: Sequence[str]) -> None:
+    """Take memories away, in as few runs as can be."""
+    for start in range(0, len(memory_ids), _AWAY):
+        memory.forget(agent_id, memory_ids[start : start + _AWAY])
 
 
 #: Most memories that are written one by one: the queue takes longer for one, and less for several.

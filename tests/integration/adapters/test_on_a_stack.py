@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
+from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from support.running_stack import StackAddress, running_stack
 from support.serve_process import serve_process
 
 from memcore.adapters.anthropic_memory import MemtendMemoryTool
 from memcore.adapters.langchain import MemtendRetriever
 from memcore.adapters.langgraph import MemtendStore
-from memcore.adapters.openai_agents import MemtendSession
+from memcore.adapters.openai_agents import MemtendSession, memory_tools
+from memcore.adapters.pydantic_ai import MemtendToolset
 from memcore.adapters.values import new_id
 from memcore.config.policy import Policy
 from memcore.memory.memory import Memory
@@ -170,3 +174,27 @@ def test_files_of_the_memory_tool_are_memories(memory: Memory | RemoteMemory) ->
     assert documents[0].metadata["score"] > 0
     tool.call({"command": "delete", "path": "/memories/d"})
     tool.call({"command": "create", "path": "/memories/d", "file_text": "x"})
+
+
+def test_agents_call_the_tools_of_their_memory(in_process: Memory) -> None:
+    agent_id = new_id()
+    in_process.put(agent_id, "The payment queue pages at 500 messages.")
+    shown: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        last = messages[-1].parts[-1]
+        if isinstance(last, ToolReturnPart):
+            shown.append(str(last.content))
+        calls = [
+            ToolCallPart("search_memory", {"query": "when does the payment queue page?"}),
+            ToolCallPart("add_memory", {"content": "Ada asked about paging."}),
+            TextPart(",".join(sorted(each.name for each in info.function_tools))),
+        ]
+        return ModelResponse(parts=[calls[len(shown)]])
+
+    tools = MemtendToolset(in_process, agent_id=agent_id, writes=True)
+    names = asyncio.run(Agent(FunctionModel(answer), toolsets=[tools]).run("hello")).output.split(",")
+    assert "pages at 500" in shown[0]
+    assert not shown[1].startswith("Error:"), shown[1]
+    assert sorted(tool.name for tool in memory_tools(in_process, agent_id=agent_id, writes=True)) == names
+    assert {each.content for each in in_process.list(agent_id).entries} >= {"Ada asked about paging."}
