@@ -185,7 +185,7 @@ def test_agents_call_the_tools_of_their_memory(in_process: Memory) -> None:
         last = messages[-1].parts[-1]
         if isinstance(last, ToolReturnPart):
             shown.append(str(last.content))
-        calls = [
+        calls: list[ToolCallPart | TextPart] = [
             ToolCallPart("search_memory", {"query": "when does the payment queue page?"}),
             ToolCallPart("add_memory", {"content": "Ada asked about paging."}),
             TextPart(",".join(sorted(each.name for each in info.function_tools))),
