@@ -19,11 +19,12 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ingest import Ingestor
 from memcore.jobs import StorePayload
 from memcore.ledger.ledger import Ledger
-from memcore.memories import ForgetReceipt, Memories, MemoryPage
+from memcore.memories import Memories
 from memcore.memory.memory import Memory
 from memcore.models.attributes import has_attributes
+from memcore.models.execution import ToolDefinition
 from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, MemoryStoreRequest
-from memcore.retrieval.protocol import ToolDefinition
+from memcore.models.memory_changes import ForgetReceipt, MemoryPage
 
 COMPANY = "default"
 
