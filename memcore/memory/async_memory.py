@@ -69,7 +69,7 @@ class AsyncMemory(AsyncKeptMemories):
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
         open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
-        open_model: OpenModel | None = None,
+        open_model: "OpenModel | None" = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
@@ -142,7 +142,8 @@ class AsyncMemory(AsyncKeptMemories):
         strategy = (await self._reader.open()).strategy
         return await strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
 
-    async def tools(self, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
+    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
+        del agent_id
         return (await self._reader.open()).tools(writes=writes).definitions()
 
     async def call_tool(

@@ -114,7 +114,7 @@ class Memory(KeptMemories, ToolCalls):
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
         open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
-        open_model: OpenModel | None = None,
+        open_model: "OpenModel | None" = None,
     ) -> None:
         self._client = client
         self._open_backend = open_backend

@@ -10,7 +10,6 @@ from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
-from memcore.memory.tools import OpenModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from memcore.config.settings import Settings
     from memcore.llm.accounting import AccountedModel
     from memcore.memories import Memories
+    from memcore.memory.tools import OpenModel
     from memcore.models.memory import MemoryEntry, MemoryQuery
     from memcore.retrieval.strategies.factory import Strategy, StrategyParts
     from memcore.retrieval.strategies.tools import AgentTools
@@ -96,7 +96,7 @@ class Reader:
         policy: "Policy",
         *,
         open_memories: "OpenMemories | None" = None,
-        open_model: OpenModel | None = None,
+        open_model: "OpenModel | None" = None,
     ) -> None:
         self._client = client
         self._open_backend = open_backend

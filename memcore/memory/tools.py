@@ -37,12 +37,13 @@ class ToolCalls:
         """Make a call in the reader's event loop; Memory does it."""
         raise NotImplementedError
 
-    def tools(self, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
+    def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
         """Return the tools of ``memory.retrieval.strategy``; under ``context``, search_memory and recall_memory.
 
         With ``writes`` every tool there is: also those of self-editing, add_memory, update_memory, forget_memory. Hand
         a model ``definition.as_openai()`` or ``definition.as_mcp()``. Raises as ``search``.
         """
+        del agent_id
 
         async def defined(opened: "Opened") -> "tuple[ToolDefinition, ...]":
             return opened.tools(writes=writes).definitions()

@@ -9,13 +9,13 @@ from support.memories import NOW
 from support.scored_memories import entry
 from support.search_backends import SharedStore
 
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.errors import BudgetExceededError, MemoryRetrievalError
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.pipeline import MemoryPipeline
 from memcore.retrieval.strategies.hierarchical import LLMHierarchicalRetriever
 
-CONFIG = MemoryRetrievalConfig(retriever="hierarchical", fusion_strategy="linear", personal_boost=0.0)
+CONFIG = MemoryRetrievalConfig(retriever="hierarchical", fusion_strategy=FusionStrategy.LINEAR, personal_boost=0.0)
 FLAT = CONFIG.model_copy(update={"retriever": "flat"})
 
 TEXTS = {
