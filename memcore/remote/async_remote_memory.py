@@ -148,7 +148,7 @@ class AsyncRemoteMemory:
         """See Memory.prepare."""
         return await self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
 
-    async def tools(self, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
+    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
         """See Memory.tools."""
         return await self._send(calls.tools(writes=writes))
 

@@ -190,7 +190,7 @@ class RemoteMemory:
         """See Memory.prepare."""
         return self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
 
-    def tools(self, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
+    def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
         """See Memory.tools."""
         return self._send(calls.tools(writes=writes))
 

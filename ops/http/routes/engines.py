@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field, JsonValue
 from starlette.responses import Response
 
@@ -14,7 +14,7 @@ from memcore.ledger.access.keys import Verb
 from memcore.models.base import Frozen
 from memcore.models.execution import ToolDefinition
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
-from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
+from ops.http.access import CurrentCaller, ReadAgent, WriteAgent, agent_for
 from ops.http.context import Service
 from ops.http.idempotency import Repeated
 from ops.http.models import Name
@@ -74,6 +74,12 @@ async def count(agent_id: ReadAgent, service: Service, category: MemoryCategory 
 async def tools(service: Service, *, writes: bool = False) -> Tools:
     """Return the tools of the policy's strategy for a model; with ``writes`` every tool there is."""
     return Tools(tools=await service.engine.tools(writes=writes))
+
+
+@router.get("/v1/agents/{agent_id}/tools", dependencies=[Depends(agent_for(Verb.READ))])
+async def agent_tools(service: Service, *, writes: bool = False) -> Tools:
+    """Return the tools that the agent's model may be given."""
+    return await tools(service, writes=writes)
 
 
 @router.post("/v1/agents/{agent_id}/tools:call")
