@@ -8,8 +8,8 @@ from pydantic import Field
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
 from memcore.models.base import Frozen
+from memcore.models.execution import ToolDefinition
 from memcore.models.memory import MAX_KEY_CHARS, require_agent_id
-from memcore.retrieval.protocol import ToolDefinition
 from memcore.retrieval.strategies.tools import ERROR
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
