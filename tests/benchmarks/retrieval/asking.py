@@ -179,7 +179,7 @@ def _report(
     *,
     who: str,
 ) -> int:
-    table = Table(title=f"{len(asked)} questions of LoCoMo, model: {who}, {calls} calls of the stub")
+    table = Table(title=f"{len(asked)} questions of LoCoMo, model: {who}" + (f", {calls} calls" if calls else ""))
     for column in ("way", "recall@10", "NDCG@10", "recall against plain, 95 %", "questions below plain"):
         table.add_column(column)
     evidence = [question.evidence for _, question in asked]
