@@ -28,6 +28,7 @@ ROUTERS = (
     "conversations",
     "operations",
     "engines",
+    "tools",
     "agents",
     "archive",
     "runs",
