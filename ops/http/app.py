@@ -15,12 +15,15 @@ from ops.http.limits import LimitBody
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 from ops.mcp.server import mount
 
-#: The modules of ``ops.http.routes`` that are served; each has a ``router``.
+#: The modules of ``ops.http.routes`` that are served; each has a ``router``, and ``ERRORS`` where its errors have
+#: another form.
 ROUTERS = (
     "health",
     "memories",
     "conversations",
     "operations",
+    "engines",
+    "tools",
     "agents",
     "archive",
     "runs",
@@ -68,7 +71,8 @@ def create_app(context: ServeContext) -> FastAPI:
     app.state.serving = context
     install_problems(app)
     for name in ROUTERS:
-        app.include_router(import_module(f"ops.http.routes.{name}").router, responses=_PROBLEMS)
+        module = import_module(f"ops.http.routes.{name}")
+        app.include_router(module.router, responses=getattr(module, "ERRORS", _PROBLEMS))
     mount(app, context)
     # The last one added is the first to see a request.
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)

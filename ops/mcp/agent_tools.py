@@ -9,7 +9,7 @@ from mcp import types
 
 from memcore.llm.accounting import create_model
 from memcore.memories import Memories
-from memcore.retrieval.protocol import ToolDefinition
+from memcore.models.execution import ToolDefinition
 from memcore.retrieval.strategies.factory import StrategyParts, create_agent_tools
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive
 from ops.mcp.results import text_result

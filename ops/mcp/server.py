@@ -13,8 +13,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from memcore.errors import MemoryConnectionError
+from memcore.ledger.access.keys import Verb
 from memcore.models.memory import require_agent_id
-from ops.http.access import NO_KEY, Caller, Verb, current_caller
+from ops.http.access import NO_KEY, Caller, current_caller
 from ops.http.context import ServeContext
 from ops.http.limits import MAX_BODY_BYTES
 from ops.http.problems import MemoryForbiddenError
@@ -115,5 +116,7 @@ def mount(app: FastAPI, context: ServeContext) -> None:
 
 
 async def _toolset_of_request(context: ServerRequestContext[Any, Any]) -> Toolset:
+    if not isinstance(context.request, Request):
+        raise TypeError("a request over HTTP has no scope")
     toolset: Toolset = context.request.scope[_TOOLSET]
     return toolset

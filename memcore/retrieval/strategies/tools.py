@@ -16,9 +16,10 @@ from memcore.errors import (
     MemoryNotFoundError,
 )
 from memcore.models.base import UNSEEN, Frozen, NotBlankStr
+from memcore.models.execution import ToolDefinition
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
 from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_block
-from memcore.retrieval.protocol import ScoredMemory, ToolDefinition, fatal_in
+from memcore.retrieval.protocol import ScoredMemory, fatal_in
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, escaped, untrusted_content_directive
 
 #: What every error begins with.

@@ -56,7 +56,7 @@ class Mem0Door:
     """mem0's calls for one key.
 
     Attributes:
-        memories: the company's.
+        memories: what an engine does with the company's.
         people: what conversations left of people.
         caller: whose key it is.
         known_agents: returns the ids of the company's agents behind one, in order.

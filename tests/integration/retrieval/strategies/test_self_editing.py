@@ -17,6 +17,7 @@ from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.core_slots import WRITE_TIME
 from memcore.ledger.ledger import Ledger
+from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.protocol import MemoryInjectionStrategy
 from memcore.retrieval.strategies.factory import create_agent_tools
@@ -31,7 +32,8 @@ class Editor:
     def __init__(self, ledger: Ledger, clock: TurnedClock, backend: WordBackend, own: str = "", more: str = "") -> None:
         self.policy = load_policy(f"memory: {{retrieval: {{strategy: self_editing, self_editing: {{{own}}}{more}}}}}")
         self.backend = backend
-        self.parts = strategy_parts(self.policy, backend, ledger=ledger, clock=clock)
+        memories = Memories(backend, ledger, company=COMPANY, policy=self.policy, clock=clock)
+        self.parts = strategy_parts(self.policy, backend, ledger=ledger, clock=clock, changes=memories)
         self.strategy = self.parts.self_editing()
 
     async def call(self, tool_name: str, *, agent_id: str = "ada", **arguments: Any) -> str:
@@ -244,14 +246,14 @@ async def test_a_write_that_fails_gives_its_place_back(
     ledger: Ledger, clock: TurnedClock, backend: WordBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor = Editor(ledger, clock, backend, "core_max_entries: 1")
-    store = backend.store
+    store = backend.store_many
 
     async def full(*_given: object) -> str:
         raise MemoryStoreError("no room")
 
-    monkeypatch.setattr(backend, "store", full)
+    monkeypatch.setattr(backend, "store_many", full)
     assert await editor.core("I work for Mara.") == UNAVAILABLE
-    monkeypatch.setattr(backend, "store", store)
+    monkeypatch.setattr(backend, "store_many", store)
     assert "Written" in await editor.core("I work for Ben.")
 
 
