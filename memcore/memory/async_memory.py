@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from memcore.conversation.entries import TurnContext
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
-    from memcore.models.execution import ChatMessage
+    from memcore.models.execution import ChatMessage, ToolDefinition
     from memcore.remote import AsyncRemoteMemory
-    from memcore.retrieval.protocol import ToolDefinition
 
 
 class AsyncMemory(AsyncKeptMemories):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from memcore.llm.accounting import AccountedModel
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.reader import Opened
-    from memcore.retrieval.protocol import ToolDefinition
+    from memcore.models.execution import ToolDefinition
 
 Result = TypeVar("Result")
 

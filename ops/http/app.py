@@ -23,7 +23,6 @@ ROUTERS = (
     "conversations",
     "operations",
     "engines",
-    "tools",
     "agents",
     "archive",
     "runs",

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from mcp import types
 
-from memcore.retrieval.protocol import ToolDefinition
+from memcore.models.execution import ToolDefinition
 from memcore.retrieval.strategies.tools import ERROR
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive
 from ops.mcp.results import text_result

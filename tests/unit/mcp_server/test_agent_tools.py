@@ -10,7 +10,7 @@ from pydantic import Field
 from support.mcp_sessions import Sessions, text_of
 
 from memcore.models.base import Frozen
-from memcore.retrieval.protocol import ToolDefinition
+from memcore.models.execution import ToolDefinition
 from memcore.retrieval.strategies.tools import AgentTools, tool
 from memcore.untrusted_text import wrap_untrusted
 from ops.mcp.agent_tools import INSTRUCTIONS, AgentToolset
