@@ -28,7 +28,6 @@ ROUTERS = (
     "conversations",
     "operations",
     "engines",
-    "tools",
     "agents",
     "archive",
     "runs",
