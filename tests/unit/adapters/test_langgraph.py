@@ -270,7 +270,8 @@ def test_other_memories_and_other_roots_are_not_seen(store: MemtendStore, memory
     other = store_of(memory, root="second")
     other.put(USERS, "k", {"is": "other"})
     memory.put(AGENT, "A memory of the agent's own.")
-    memory.put(AGENT, "Another door wrote here.", namespace="langgraph.users.ada", key="k")
+    foreign = {"value": {"is": "another door's"}}
+    memory.put(AGENT, "Another door wrote here.", namespace="langgraph.users.ada", key="k", attributes=foreign)
     assert store.get(USERS, "k") is None
     assert store.search(()) == []
     store.delete(USERS, "k")
@@ -327,6 +328,16 @@ def test_a_read_lets_the_ttl_begin_again(store: MemtendStore, memory: AnyMemory,
     assert memory.calls["update"] == 5
     clock.move(minutes=12)
     assert store.get(USERS, "k") is None
+
+
+def test_a_put_of_the_same_value_lets_the_ttl_begin_again(store: MemtendStore, clock: FakeClock) -> None:
+    for _ in range(3):
+        store.put(USERS, "k", {"a": 1}, ttl=10)
+        clock.move(minutes=9)
+    assert store.get(USERS, "k") is not None
+    store.put(USERS, "k", {"a": 1})
+    clock.move(minutes=90)
+    assert store.get(USERS, "k") is not None
 
 
 def test_reads_close_together_write_once(store: MemtendStore, memory: AnyMemory, clock: FakeClock) -> None:
