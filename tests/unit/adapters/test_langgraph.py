@@ -67,6 +67,16 @@ def test_what_is_put_can_be_got_at_once(store: MemtendStore) -> None:
     assert item.created_at.tzinfo is not None
 
 
+def test_the_time_of_an_item_is_that_of_the_last_put(store: MemtendStore) -> None:
+    times = []
+    for _ in range(2):
+        store.put(USERS, "k", {"a": 1})
+        item = store.get(USERS, "k")
+        assert item is not None
+        times.append(item.updated_at)
+    assert times[0] < times[1]
+
+
 def test_a_value_comes_back_after_another_and_after_a_delete(store: MemtendStore) -> None:
     for value in ({"at": "a"}, {"at": "b"}, {"at": "a"}):
         store.put(USERS, "place", value)
