@@ -23,6 +23,7 @@ ROUTERS = (
     "conversations",
     "operations",
     "engines",
+    "tools",
     "agents",
     "archive",
     "runs",

@@ -144,11 +144,13 @@ class FakeMemory:
             del self.kept[each.id]
         return ForgetReceipt(run_id="run" if found else None, forgotten=tuple(each.id for each in found))
 
-    def tools(self, agent_id: str) -> tuple[ToolDefinition, ...]:
+    def tools(self, agent_id: str, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
         assert agent_id
-        return TOOLS
+        return TOOLS if writes else TOOLS[:1]
 
-    def call_tool(self, agent_id: str, name: str, arguments: Mapping[str, Any]) -> str:
+    def call_tool(self, agent_id: str, name: str, arguments: Mapping[str, Any], *, writes: bool = False) -> str:
+        if name not in {each.name for each in self.tools(agent_id, writes=writes)}:
+            return "Error: there is no tool of this name."
         match name:
             case "search_memory":
                 found = self.search(agent_id, arguments["query"], limit=3)

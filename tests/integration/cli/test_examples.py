@@ -23,6 +23,7 @@ ALONE = {
 }
 BESIDE_A_STACK = {
     "async_engine.py": "The payment queue pages at 500 messages.",
+    "langgraph_store.py": "You are the first.\nAda said: I like tea with lemon.\n['Bob'] [('users', 'friends')]\n",
     "undo.py": "\nundone {'restored': 3, 'removed': 1}",
 }
 EXPORT = "import_export.py"
