@@ -47,7 +47,7 @@ class RemoteEvent(StrEnum):
 
 #: What only a process with the broker's and the ledger's addresses can do, and what to use instead.
 NOT_REMOTE = {
-    "client": "a memory over HTTP sends no jobs of its own: use the endpoints of `memtend serve`",
+    "client": "jobs have endpoints of their own over HTTP: POST /v1/runs/RUN/undo undoes a run, and /docs shows all",
     "add": "what became of messages is not told over HTTP: send turns with extract_turn, and load_turn finds it",
     "mem0": "a mem0.Memory opens the store itself: use mem0's MemoryClient with this server's address and key",
     "incognito": "a conversation that nothing writes down cannot leave its process: use Memory.from_environment()",
