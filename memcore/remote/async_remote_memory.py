@@ -22,7 +22,7 @@ from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
 from memcore.models.conversation import LayerCounts, MemoryMode
-from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote import calls
@@ -148,6 +148,17 @@ class AsyncRemoteMemory:
         """See Memory.prepare."""
         return await self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
 
+    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
+        """See Memory.tools."""
+        return await self._send(calls.tools(writes=writes))
+
+    async def call_tool(
+        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+    ) -> str:
+        """See Memory.call_tool."""
+        call = calls.call_tool(agent_id, name, arguments, writes=writes)
+        return await self._send(call)
+
     async def load_turn(
         self,
         agent_id: str,
@@ -248,6 +259,10 @@ class AsyncRemoteMemory:
         if checked_mode(mode) is MemoryMode.INCOGNITO:
             raise not_remote("incognito")
         return self
+
+    async def mem0(self, agent_id: str) -> NoReturn:
+        """Raise MemoryCapabilityError: a mem0.Memory opens the store itself."""
+        raise not_remote("mem0")
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """See Memory.wait; what is waited for are receipts of this object, or the ids of operations."""

@@ -24,7 +24,7 @@ from memcore.memory.conversation import checked_owner
 from memcore.memory.fields import checked_categories, checked_query, named_as_given, split_fields, with_fields
 from memcore.models.base import Frozen
 from memcore.models.conversation import LayerCounts
-from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, is_uuid, require_agent_id
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote.requests import Call, known
@@ -269,6 +269,26 @@ def history(agent_id: str, memory_id: str) -> Call[tuple[MemoryVersion, ...]]:
     if path is None:
         raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
     return Call(method="GET", path=path, read=_versions)
+
+
+def tools(*, writes: bool) -> Call[tuple[ToolDefinition, ...]]:
+    """Return the request for the definitions of tools; they are the same for every agent."""
+
+    def read(given: Any) -> tuple[ToolDefinition, ...]:
+        return tuple(known(ToolDefinition, each) for each in given["tools"])
+
+    return Call(method="GET", path="/v1/tools", params={"writes": writes}, read=read)
+
+
+def call_tool(agent_id: str, name: str, arguments: Mapping[str, Any] | str | None, *, writes: bool) -> Call[str]:
+    """Return the request that calls a tool; a text that is written twice is one memory."""
+    body = {"name": name, "arguments": arguments, "writes": writes}
+    return Call(
+        method="POST",
+        path=_path(agent_id, "tools:call"),
+        body=_present(body),
+        read=lambda given: str(given["answer"]),
+    )
 
 
 def operation(operation_id: str) -> Call[JobStatus]:

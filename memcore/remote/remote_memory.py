@@ -27,7 +27,7 @@ from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
 from memcore.models.conversation import LayerCounts, MemoryMode
-from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote import calls
@@ -47,8 +47,9 @@ class RemoteEvent(StrEnum):
 
 #: What only a process with the broker's and the ledger's addresses can do, and what to use instead.
 NOT_REMOTE = {
-    "client": "a memory over HTTP sends no jobs of its own: use the endpoints of `memtend serve`",
+    "client": "jobs have endpoints of their own over HTTP: POST /v1/runs/RUN/undo undoes a run, and /docs shows all",
     "add": "what became of messages is not told over HTTP: send turns with extract_turn, and load_turn finds it",
+    "mem0": "a mem0.Memory opens the store itself: use mem0's MemoryClient with this server's address and key",
     "incognito": "a conversation that nothing writes down cannot leave its process: use Memory.from_environment()",
 }
 
@@ -189,6 +190,17 @@ class RemoteMemory:
         """See Memory.prepare."""
         return self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
 
+    def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
+        """See Memory.tools."""
+        return self._send(calls.tools(writes=writes))
+
+    def call_tool(
+        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+    ) -> str:
+        """See Memory.call_tool."""
+        call = calls.call_tool(agent_id, name, arguments, writes=writes)
+        return self._send(call)
+
     def load_turn(
         self,
         agent_id: str,
@@ -289,6 +301,10 @@ class RemoteMemory:
         if checked_mode(mode) is MemoryMode.INCOGNITO:
             raise not_remote("incognito")
         return self
+
+    def mem0(self, agent_id: str) -> NoReturn:
+        """Raise MemoryCapabilityError: a mem0.Memory opens the store itself."""
+        raise not_remote("mem0")
 
     def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """See Memory.wait; what is waited for are receipts of this object, or the ids of operations."""

@@ -22,9 +22,9 @@ from memcore.ledger.ledger import Ledger
 from memcore.memories import Memories
 from memcore.memory.memory import Memory
 from memcore.models.attributes import has_attributes
+from memcore.models.execution import ToolDefinition
 from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, MemoryStoreRequest
 from memcore.models.memory_changes import ForgetReceipt, MemoryPage
-from memcore.retrieval.protocol import ToolDefinition
 
 COMPANY = "default"
 

@@ -217,7 +217,7 @@ async def update(memory_id: str, body: UpdateBody, door: Door) -> dict[str, Any]
 async def delete(
     memory_id: str, door: Door, *, delete_linked: Annotated[bool, Query(include_in_schema=False)] = False
 ) -> dict[str, str]:
-    """Forget a memory; `memtend undo` can bring it back."""
+    """Forget a memory; `memtend runs undo` can bring it back."""
     if delete_linked:
         raise MemoryCapabilityError("delete_linked is not supported: what a memory superseded is not kept under it")
     await door.delete(memory_id)
@@ -274,7 +274,7 @@ async def delete_users(kind: str, name: EntityId, door: Door) -> dict[str, Any]:
 
 @router.post("/reset", summary="Forget everything (mem0's server)")
 async def reset(door: Door) -> dict[str, Any]:
-    """Forget everything of every agent of the key, which needs the verb maintain; `memtend undo` brings it back."""
+    """Forget everything of the key's agents, for which it needs the verb maintain; `memtend runs undo` undoes it."""
     return {"message": "All memories reset", "count": await door.reset()}
 
 

@@ -140,9 +140,9 @@ def test_a_run_is_planned_started_shown_and_undone(stack: StackAddress) -> None:
         noted = ok(await client.get("/v1/audit", params={"action": "runs.undo"}))["lines"]
         assert (noted[0]["actor"], noted[0]["subject"], noted[0]["reason"]) == ("person:test", run_id, SURE["reason"])
 
-        async with opened.client(opened.key(agents=[new_agent()])) as stranger:
+        async with opened.client(opened.key(agents=[new_agent()])) as outsider:
             for method, path in (("GET", ""), ("GET", "/undo"), ("POST", "/undo"), ("POST", "/dismiss")):
-                hidden = await stranger.request(method, f"/v1/runs/{run_id}{path}", json=SURE)
+                hidden = await outsider.request(method, f"/v1/runs/{run_id}{path}", json=SURE)
                 assert (hidden.status_code, hidden.json()["domain_code"]) == (404, "not_found")
         async with opened.client(opened.key(agents=[agent], verbs=(Verb.READ,))) as reader:
             assert (await reader.post(f"/v1/runs/{run_id}/undo", json=SURE)).status_code == 403
@@ -263,8 +263,8 @@ def test_what_went_to_the_archive_is_found_and_restored(stack: StackAddress) -> 
         assert (await ended(client, restored))["state"] == "done"
         assert ok(await client.get(place))["total"] == 1
         assert ok(await client.get(entry))["returned_at"] is not None
-        async with opened.client(opened.key(agents=[new_agent()])) as stranger:
-            assert (await stranger.get(place)).status_code == 403
+        async with opened.client(opened.key(agents=[new_agent()])) as outsider:
+            assert (await outsider.get(place)).status_code == 403
 
     with_client(stack, act)
 

@@ -1,5 +1,6 @@
 """Memory and RemoteMemory over one stack: the same calls, and the same results and errors, whichever face is asked."""
 
+import json
 import random
 import re
 import time
@@ -266,11 +267,29 @@ def test_conversations_and_traces_travel_too(far: RemoteMemory) -> None:
     assert far.applied(agent, distilled.trace_id, "success", task_id="t") is not None
 
 
+def test_a_model_is_given_the_same_tools_and_answers(near: Memory, far: RemoteMemory) -> None:
+    agent = new_agent("tools")
+    assert far.tools() == near.tools()
+    assert far.tools(writes=True) == near.tools(writes=True)
+    added = far.call_tool(agent, "add_memory", {"content": "The lift is blue."}, writes=True)
+    assert not added.startswith("Error:")
+    question = json.dumps({"query": "which colour has the lift?"})
+    assert far.call_tool(agent, "search_memory", question) == near.call_tool(agent, "search_memory", question)
+    assert "The lift is blue." in far.call_tool(agent, "search_memory", question)
+    assert far.call_tool(agent, "add_memory", {"content": "x"}).startswith("Error:")
+
+
 def test_a_key_for_one_agent_or_for_reading_is_refused_for_more(stack: StackAddress, server: ServeProcess) -> None:
     ours, theirs = new_agent("ours"), new_agent("theirs")
     with Memory.connect(server.url, key=token(stack, agents=[ours], verbs=(Verb.READ,))) as memory:
         assert memory.search(ours, "x") == ()
-        for call in (lambda: memory.search(theirs, "x"), lambda: memory.store(ours, "x")):
+        assert memory.call_tool(ours, "search_memory", {"query": "x"})
+        for call in (
+            lambda: memory.search(theirs, "x"),
+            lambda: memory.store(ours, "x"),
+            lambda: memory.call_tool(ours, "add_memory", {"content": "x"}, writes=True),
+            lambda: memory.call_tool(theirs, "search_memory", {"query": "x"}),
+        ):
             with pytest.raises(RemoteRefusedError) as caught:
                 call()
             assert (caught.value.status, caught.value.domain_code) == (403, "denied")

@@ -281,6 +281,7 @@ CANNOT: list[Callable[[Any], Any]] = [
     lambda memory: memory.client,
     lambda memory: memory.add("I like tea.", agent_id="oncall", user_id="ada"),
     lambda memory: memory.in_mode("incognito"),
+    lambda memory: memory.mem0("oncall"),
 ]
 
 
