@@ -5,7 +5,7 @@ Put the key that `memtend keys create` prints into MEM0_API_KEY, and the address
 
 import os
 
-# Before the import: mem0 reports to its makers unless it is told not to.
+# Before the import: mem0 reports to its makers by default.
 os.environ["MEM0_TELEMETRY"] = "false"
 
 from mem0 import MemoryClient  # see above

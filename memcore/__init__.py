@@ -228,6 +228,11 @@ if TYPE_CHECKING:
     from .retrieval.ranking import compute_recency_score as compute_recency_score
     from .retrieval.ranking import fuse_ranked_lists as fuse_ranked_lists
     from .retrieval.ranking import rank_memories as rank_memories
+    from .retrieval.strategies.asking import QueryReformulator as QueryReformulator
+    from .retrieval.strategies.asking import SufficiencyChecker as SufficiencyChecker
+    from .retrieval.strategies.factory import create_injection_strategy as create_injection_strategy
+    from .retrieval.strategies.self_editing import SelfEditingMemoryStrategy as SelfEditingMemoryStrategy
+    from .retrieval.strategies.tool_based import ToolBasedInjectionStrategy as ToolBasedInjectionStrategy
     from .retrieval.usage import BufferedUseRecorder as BufferedUseRecorder
     from .retrieval.usage import QueryRecorder as QueryRecorder
     from .retrieval.usage import UseRecorder as UseRecorder

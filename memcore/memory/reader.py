@@ -3,7 +3,7 @@
 import asyncio
 import os
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from memcore.client.client import MemoryClient
@@ -44,6 +44,8 @@ class Opened:
     keeps_queries: bool
     memories: "Memories | None" = None
     model: "AccountedModel | None" = None
+    #: Tools by whether they write; making them takes milliseconds, more than a search.
+    made_tools: "dict[bool, AgentTools]" = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def kept(self) -> "Memories":
@@ -54,9 +56,13 @@ class Opened:
 
     def tools(self, *, writes: bool) -> "AgentTools":
         """Return the tools of the strategy, or with ``writes`` every tool there is."""
-        from memcore.retrieval.strategies.factory import create_agent_tools, tools_of  # noqa: PLC0415  # see Reader
+        made = self.made_tools.get(writes)
+        if made is None:
+            from memcore.retrieval.strategies.factory import create_agent_tools, tools_of  # noqa: PLC0415  # see Reader
 
-        return create_agent_tools(self.parts) if writes else tools_of(self.strategy, self.parts)
+            made = create_agent_tools(self.parts) if writes else tools_of(self.strategy, self.parts)
+            self.made_tools[writes] = made
+        return made
 
     async def close(self) -> None:
         """Send the uses that were counted, and disconnect."""

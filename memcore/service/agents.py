@@ -79,6 +79,10 @@ class AgentOperations:
             raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
         return await self._resources.run(self._ledger.agents.list, self._company, after=after, limit=limit)
 
+    async def count(self) -> int:
+        """Return how many agents the company has."""
+        return await self._resources.run(self._ledger.agents.count, self._company)
+
     async def every(self) -> tuple[Agent, ...]:
         """Return all agents in the order of their ids."""
         found: tuple[Agent, ...] = ()

@@ -40,7 +40,7 @@ _MOST_CACHED = 10_000
 _NOTE_SECONDS = 60.0
 
 #: Paths that need no key: they say nothing of any company.
-OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs", "/docs/oauth2-redirect"})
+OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs"})
 
 #: Schemes of the Authorization header: mem0's clients say Token.
 _SCHEMES = frozenset({"bearer", "token"})

@@ -81,15 +81,14 @@ class McpEndpoint:
 
 def mount(app: FastAPI, context: ServeContext) -> None:
     """Add ``/mcp`` and ``/mcp/{agent_id}`` to the app of ``serve``; they start and stop with it."""
-    tools = agent_tools.AgentToolSource()
 
     async def of_agent(caller: Caller, agent_id: str | None) -> Toolset:
         named = require_agent_id(agent_id or "")
         if not caller.sees(named):
             raise MemoryForbiddenError("the key is not for this agent")
-        calls = await tools.of(await context.service(caller.company))
-        return agent_tools.AgentToolset(
-            calls=calls, agent_id=named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
+        service = await context.service(caller.company)
+        return await agent_tools.AgentToolset.open(
+            service.engine, named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
         )
 
     async def of_operator(caller: Caller, _agent_id: str | None) -> Toolset:
@@ -109,7 +108,7 @@ def mount(app: FastAPI, context: ServeContext) -> None:
 
     @asynccontextmanager
     async def lifespan(served: Any) -> AsyncIterator[Any]:
-        async with outer(served) as state, tools, agents.running(), operators.running():
+        async with outer(served) as state, agents.running(), operators.running():
             yield state
 
     app.router.lifespan_context = lifespan

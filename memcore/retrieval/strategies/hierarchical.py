@@ -106,7 +106,7 @@ class LLMHierarchicalRetriever:
         query, workers = query_text, await self._routed(agent_id, query_text)
         asked: set[tuple[str, frozenset[Worker]]] = set()
         found: dict[str, ScoredMemory] = {}
-        # A flat search has floors of its own, by evidence: what it lets through stays.
+        # A flat search has thresholds of its own, by evidence: what it lets through stays.
         let_through: set[str] = set()
         retries = self._config.max_retry_count if self._config.reflective_retry_enabled else 0
         for attempt in range(retries + 1):
@@ -131,8 +131,8 @@ class LLMHierarchicalRetriever:
                 query, workers = corrected
             else:
                 break
-        floor = self._config.min_relevance
-        good = (each for each in found.values() if each.combined_score >= floor or each.entry.id in let_through)
+        least = self._config.min_relevance
+        good = (each for each in found.values() if each.combined_score >= least or each.entry.id in let_through)
         ranked = sorted(good, key=best_first)
         own = [each for each in ranked if not each.is_shared][:limit]
         shared = [each for each in ranked if each.is_shared][:limit]

@@ -150,8 +150,8 @@ async def instructed(
         by_agents = pipeline.fitting("", (), leading=policies.by_agents, token_budget=left)
         fenced = format_fitting(by_agents, injection_point=config.injection_point)
         left -= sum(pipeline.estimator.estimate_tokens(each.content) for each in fenced[1:])
-        told = ChatMessage(role=MessageRole.SYSTEM, content=instruction)
-        return (*policies.messages, *fenced, told), left
+        instruction_message = ChatMessage(role=MessageRole.SYSTEM, content=instruction)
+        return (*policies.messages, *fenced, instruction_message), left
     return (), 0
 
 

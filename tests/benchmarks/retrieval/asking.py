@@ -91,7 +91,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--embedder", default="static", help="static, minilm, ...")
     parser.add_argument("--conversations", type=int, default=10, help="how many, the first ones")
     parser.add_argument("--questions", type=int, default=0, help="of each conversation, the first ones; 0 for all")
-    parser.add_argument("--floors", action="store_true", help="show only what the default floors let through")
+    parser.add_argument("--thresholds", action="store_true", help="show only what the default thresholds let through")
     parser.add_argument("--model", help="name of the model at MEMTEND_LLM_URL; without it a stub answers")
     options = parser.parse_args(argv)
     console, corpus = Console(highlight=False, width=120), conversations()[: options.conversations]
@@ -102,9 +102,9 @@ def main(argv: Sequence[str]) -> int:
         parser.error("--model needs MEMTEND_LLM_URL")
     asked = [(each, question) for each in corpus for question in each.questions[: options.questions or None]]
     with open_home(policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n") as stack:
-        floors: dict[str, object] = {} if options.floors else {"min_evidence": 0.0, "min_relevance": 0.0}
+        thresholds: dict[str, object] = {} if options.thresholds else {"min_evidence": 0.0, "min_relevance": 0.0}
         rankings, calls = _rankings(
-            stack, corpus, asked, embedder=options.embedder, floors=floors, model_name=options.model
+            stack, corpus, asked, embedder=options.embedder, thresholds=thresholds, model_name=options.model
         )
     return _report(console, asked, rankings, calls, who=options.model or "stub")
 
@@ -115,13 +115,13 @@ def _rankings(
     asked: Sequence[tuple[Conversation, Question]],
     *,
     embedder: str,
-    floors: dict[str, object],
+    thresholds: dict[str, object],
     model_name: str | None,
 ) -> tuple[dict[str, list[list[str]]], int]:
     loaded = create_embedder(embedder)
     policy = with_memory(
         policy_of(stack.settings),
-        retrieval={"max_memories": DEPTH, **floors},
+        retrieval={"max_memories": DEPTH, **thresholds},
         llm={"model": model_name},
         budgets={"tokens_per_agent_per_day": None},
     )
@@ -179,7 +179,7 @@ def _report(
     *,
     who: str,
 ) -> int:
-    table = Table(title=f"{len(asked)} questions of LoCoMo, model: {who}, {calls} calls of the stub")
+    table = Table(title=f"{len(asked)} questions of LoCoMo, model: {who}" + (f", {calls} calls" if calls else ""))
     for column in ("way", "recall@10", "NDCG@10", "recall against plain, 95 %", "questions below plain"):
         table.add_column(column)
     evidence = [question.evidence for _, question in asked]

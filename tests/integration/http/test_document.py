@@ -39,6 +39,9 @@ CHECKS = [
     response_schema_conformance,
 ]
 
+#: What the server says of a request whose path or headers are longer than HTTP allows: it never reaches the app.
+UNREADABLE = "Invalid HTTP request received."
+
 #: Requests of each operation, of which there are about 90.
 REQUESTS = int(os.environ.get("MEMTEND_TEST_REQUESTS", sized(2, thorough=250)))
 
@@ -54,7 +57,7 @@ OWN = {("GET", "/v1/agents")}
 
 
 def _operations(serve: ServeProcess) -> list[Any]:
-    schema = schemathesis.openapi.from_dict(httpx.get(f"{serve.url}/openapi.json").json())
+    schema = schemathesis.openapi.from_dict(httpx.get(f"{serve.url}/openapi.json", timeout=60).json())
     found = list(schema.get_all_operations())
     assert all(isinstance(each, Ok) for each in found)
     return [each.ok() for each in found if isinstance(each, Ok)]
@@ -78,6 +81,8 @@ def _try(
     def sent(case: schemathesis.Case[Any]) -> None:
         answer = case.call(base_url=url, session=session, headers=headers)
         codes[answer.status_code] += 1
+        if answer.status_code == 400 and answer.text == UNREADABLE:
+            return
         # 501 is an answer of its own: what is asked for exists elsewhere, and not here.
         case.validate_response(answer, checks=CHECKS if answer.status_code != 501 else CHECKS[1:])
 

@@ -67,6 +67,16 @@ def test_what_is_put_can_be_got_at_once(store: MemtendStore) -> None:
     assert item.created_at.tzinfo is not None
 
 
+def test_the_time_of_an_item_is_that_of_the_last_put(store: MemtendStore) -> None:
+    times = []
+    for _ in range(2):
+        store.put(USERS, "k", {"a": 1})
+        item = store.get(USERS, "k")
+        assert item is not None
+        times.append(item.updated_at)
+    assert times[0] < times[1]
+
+
 def test_a_value_comes_back_after_another_and_after_a_delete(store: MemtendStore) -> None:
     for value in ({"at": "a"}, {"at": "b"}, {"at": "a"}):
         store.put(USERS, "place", value)
@@ -270,7 +280,8 @@ def test_other_memories_and_other_roots_are_not_seen(store: MemtendStore, memory
     other = store_of(memory, root="second")
     other.put(USERS, "k", {"is": "other"})
     memory.put(AGENT, "A memory of the agent's own.")
-    memory.put(AGENT, "Another door wrote here.", namespace="langgraph.users.ada", key="k")
+    foreign = {"value": {"is": "another door's"}}
+    memory.put(AGENT, "Another door wrote here.", namespace="langgraph.users.ada", key="k", attributes=foreign)
     assert store.get(USERS, "k") is None
     assert store.search(()) == []
     store.delete(USERS, "k")
@@ -327,6 +338,16 @@ def test_a_read_lets_the_ttl_begin_again(store: MemtendStore, memory: AnyMemory,
     assert memory.calls["update"] == 5
     clock.move(minutes=12)
     assert store.get(USERS, "k") is None
+
+
+def test_a_put_of_the_same_value_lets_the_ttl_begin_again(store: MemtendStore, clock: FakeClock) -> None:
+    for _ in range(3):
+        store.put(USERS, "k", {"a": 1}, ttl=10)
+        clock.move(minutes=9)
+    assert store.get(USERS, "k") is not None
+    store.put(USERS, "k", {"a": 1})
+    clock.move(minutes=90)
+    assert store.get(USERS, "k") is not None
 
 
 def test_reads_close_together_write_once(store: MemtendStore, memory: AnyMemory, clock: FakeClock) -> None:

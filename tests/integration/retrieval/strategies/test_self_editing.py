@@ -168,7 +168,7 @@ async def test_a_locked_core_cannot_be_changed_by_any_tool(
     locked = Editor(ledger, clock, backend, "allow_core_writes: false")
     tools = create_agent_tools(locked.parts)
 
-    told = [
+    answers = [
         await locked.core("I work for Ben."),
         await locked.core("I work for Ben.", replaces=entry),
         await locked.core(replaces=entry),
@@ -176,7 +176,7 @@ async def test_a_locked_core_cannot_be_changed_by_any_tool(
         await tools.call("ada", "forget_memory", {"memory_id": entry}),
     ]
 
-    assert set(told) == {"Error: core memory cannot be changed: an operator has locked it."}
+    assert set(answers) == {"Error: core memory cannot be changed: an operator has locked it."}
     assert "I work for Mara." in await locked.prompt()
 
 
@@ -319,12 +319,12 @@ async def test_of_two_writers_at_the_last_place_exactly_one_wins(
             agent_id = f"agent{number}"
             await editors[0].call("core_memory_write", agent_id=agent_id, content="The first of two.")
 
-            told = await asyncio.gather(
+            answers = await asyncio.gather(
                 *(
                     editor.call("core_memory_write", agent_id=agent_id, content=f"Writer {place} was here.")
                     for place, editor in enumerate(editors)
                 )
             )
 
-            assert sorted(each.partition(" ")[0] for each in told) == ["Error:", "Written"], told
+            assert sorted(each.partition(" ")[0] for each in answers) == ["Error:", "Written"], answers
             assert await backend.count(agent_id) == 2

@@ -27,7 +27,7 @@ ASKING = CONFIG.model_copy(update={"query_reformulation_enabled": True})
 
 
 class Recorder:
-    """Remembers which uses it was told of."""
+    """Remembers which uses it was answers of."""
 
     def __init__(self) -> None:
         self.used: list[str] = []
@@ -228,12 +228,12 @@ async def test_another_agents_memory_is_not_found() -> None:
     backend = await kept("the disk is full")
     (mine,) = await backend.retrieve("ada", MemoryQuery())
 
-    told = [
+    answers = [
         await made(backend).handle_tool_call(agent, "recall_memory", {"memory_id": mine.id}) for agent in ("ada", "bob")
     ]
 
-    assert "the disk is full" in told[0]
-    assert told[1] == "Error: there is no memory with this id."
+    assert "the disk is full" in answers[0]
+    assert answers[1] == "Error: there is no memory with this id."
 
 
 async def test_an_old_id_leads_to_the_version_that_stands() -> None:
