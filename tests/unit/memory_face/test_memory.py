@@ -437,7 +437,8 @@ def calls_of(face: type) -> set[tuple[str, tuple[object, ...]]]:
     return {
         (name, tuple((each.name, each.kind, each.default) for each in inspect.signature(method).parameters.values()))
         for name, method in methods
-        if not name.startswith("_") and name != "finished"
+        # A backend is awaited: what runs no event loop cannot use it.
+        if not name.startswith("_") and name not in {"finished", "backend"}
     }
 
 
