@@ -145,17 +145,13 @@ def _held(query: MemoryQuery) -> tuple[Condition, ...]:
 
 def _with_attributes(wanted: Mapping[str, Any]) -> list[Condition]:
     """Return the conditions on attributes; a number is a range, because a store matches whole ones alone."""
-    return [
-        FieldCondition(
-            key=f"{ATTRIBUTES_KEY}.{path}",
-            **(
-                {"range": Range(gte=value, lte=value)}
-                if isinstance(value, int | float) and not isinstance(value, bool)
-                else {"match": MatchValue(value=value)}
-            ),
-        )
-        for path, value in sorted(wanted.items())
-    ]
+    return [_with_attribute(f"{ATTRIBUTES_KEY}.{path}", value) for path, value in sorted(wanted.items())]
+
+
+def _with_attribute(key: str, value: Any) -> Condition:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return FieldCondition(key=key, range=Range(gte=value, lte=value))
+    return FieldCondition(key=key, match=MatchValue(value=value))
 
 
 def _up_to(key: Key, version: int) -> Condition:
