@@ -17,7 +17,7 @@ from memcore.company import CompanyContext
 from memcore.errors import MemoryStoreError
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
-from memcore.models.memory import ConsolidationInterval, MemoryLevel, missing_id
+from memcore.models.memory import CANARY_OWNER, ConsolidationInterval, MemoryLevel, missing_id
 from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
@@ -134,6 +134,8 @@ class Ingestor:
         skipped: set[str] = set()
         refused: dict[str, str] = {}
         for item in items:
+            if item.agent_id == CANARY_OWNER:
+                continue
             level = own.get(item.agent_id, self.level)
             if level is MemoryLevel.NONE:
                 skipped.add(item.id)
@@ -216,7 +218,7 @@ class Ingestor:
                 await mark_superseded(self.backend, stored)
 
     def _register(self, agent_ids: set[str]) -> None:
-        outsiders = agent_ids - self._known
+        outsiders = agent_ids - self._known - {CANARY_OWNER}
         if outsiders:
             self.ledger.agents.register(self.company, sorted(outsiders), interval=self.interval)
             self._known.update(outsiders)

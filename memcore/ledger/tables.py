@@ -146,6 +146,14 @@ ticks = _table(
     "ticks", *_key("company"), Column("ended_at", UtcDateTime, nullable=False), Column("sent", Integer, nullable=False)
 )
 
+#: Figures that outlive the process that measures them, one row each: counters that grow, and the canary.
+measures = _table(
+    "measures",
+    *_key("company", "name"),
+    Column("value", Double, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+)
+
 #: Append-only: no row of it is ever changed. A retraction has no body, for it names the publication that has one.
 shared_log = _table(
     "shared_log",
