@@ -17,7 +17,7 @@ from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext, JobDispatcher
 from memcore.jobs import Done, Outcome, StoreItem, StorePayload, store_queue
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.measures import Measure, MeasureName
+from memcore.ledger.monitoring.measures import Measure, MeasureName
 from memcore.ledger.work_items import WorkItem
 from memcore.models.base import Frozen
 from memcore.models.memory import (

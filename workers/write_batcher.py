@@ -22,7 +22,7 @@ from memcore.errors import (
 )
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import BULK_ABOVE, StoreItem
-from memcore.ledger.measures import MeasureName, Measures
+from memcore.ledger.monitoring.measures import MeasureName, Measures
 from memcore.models.memory import CANARY_OWNER
 
 #: Share of the written memories that bulk loads keep while engines wait too, so that they never stop.
@@ -67,9 +67,9 @@ class StoredCounter:
     def save(self) -> None:
         """Add what is counted to the ledger; while that is away, it waits for the next save."""
         with self._lock:
+            if not self._unsaved:
+                return
             count, self._unsaved, self._saved_at = self._unsaved, 0, self._monotonic()
-        if not count:
-            return
         try:
             self._measures.add(self._company, MeasureName.MEMORIES_STORED, count)
         except MemoryError:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
+    from memcore.embedding.protocol import Embedder
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
     from memcore.remote import AsyncRemoteMemory
@@ -83,13 +84,15 @@ class AsyncMemory(AsyncKeptMemories):
         return cls.from_settings(*load_environment())
 
     @classmethod
-    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
-        """Return the memory of the stack that the settings describe."""
+    def from_settings(
+        cls, settings: "Settings", policy: "Policy", *, embedder: "Callable[[], Embedder | None] | None" = None
+    ) -> Self:
+        """Return the memory of the stack that the settings describe; ``embedder`` loads another than they name."""
         client = AsyncMemoryClient.from_settings(settings)
         conversation = ConversationReader.from_settings(settings, policy)
         return cls(
             client,
-            open_backend=lambda: open_shared_backend(settings, policy),
+            open_backend=lambda: open_shared_backend(settings, policy, embedder=embedder and embedder()),
             policy=policy,
             conversation=conversation,
             open_incognito=lambda: incognito_memory(settings, policy),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.embedding.protocol import Embedder
     from memcore.memories import Memories
     from memcore.models.memory import MemoryEntry, MemoryQuery
     from memcore.retrieval.context import ContextInjectionStrategy
@@ -145,13 +146,15 @@ def load_environment() -> "tuple[Settings, Policy]":
     return settings, effective_policy(settings.policy_path)
 
 
-def open_shared_backend(settings: "Settings", policy: "Policy") -> "MemoryBackend":
+def open_shared_backend(
+    settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None
+) -> "MemoryBackend":
     """Return the backend that workers write to, not connected. Raises MemoryConfigError."""
     from memcore.backends.factory import create_engine_backend, require_shared_backends  # noqa: PLC0415  # with the first read, see Reader
 
     # What workers write into their own process could never be read here.
     require_shared_backends(policy)
-    return create_engine_backend(settings, policy)
+    return create_engine_backend(settings, policy, embedder=embedder)
 
 
 def opening_memories(settings: "Settings", policy: "Policy") -> "OpenMemories":

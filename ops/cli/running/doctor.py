@@ -22,12 +22,12 @@ from memcore.jobs import (
     ReindexPayload,
     SynthesisPayload,
 )
+from memcore.ledger.agents import LATE
 from memcore.ledger.companies import CompanyPolicies, CompanyState
 from memcore.ledger.dead_letters import UNREADABLE
 from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
 from ops.cli.memory.skills import skill_evolver
 from ops.cli.running import health_checks as checks
-from ops.cli.running.companies import LATE
 from ops.cli.session import Commands, JsonCommand, ledger_of, policy_of
 from workers.groups import GROUPS
 from workers.stack.home import read_state

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
-from memcore.client.publisher import OwnCelery
 from memcore.config.maintenance import ASKING_STRATEGIES
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
@@ -32,7 +31,7 @@ from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
-from workers.broker import broker_app, person_options, read_queue_lengths
+from workers.broker import answering, broker_app, person_options, read_queue_lengths
 from workers.groups import GROUPS
 
 #: Agents that are named; more are counted.
@@ -258,9 +257,9 @@ def workers(settings: Settings) -> Iterator[CheckResult]:
         app.conf.broker_transport_options = person_options(settings)
         wanted = {name for name, group in GROUPS.items() if not group.on_demand}
         # So many answers usually are all; with several workers of a group they may not be.
-        present = _answering(app, limit=len(wanted))
+        present = set(answering(app, limit=len(wanted)))
         if not wanted <= present:
-            present |= _answering(app, limit=None)
+            present |= set(answering(app))
     for name, group in GROUPS.items():
         if group.on_demand and name not in present:
             continue  # `memtend finetune status` says when a run waits for it
@@ -321,11 +320,6 @@ def _asked_of_store(settings: Settings, path: str) -> tuple[int, bytes]:
             return answer.status, answer.read(_LARGEST_ANSWER)
         except (OSError, http.client.HTTPException) as error:
             raise MemoryConnectionError(f"does not answer ({error or type(error).__name__})") from None
-
-
-def _answering(app: OwnCelery, *, limit: int | None) -> set[str]:
-    answers = app.control.ping(timeout=ANSWER_SECONDS, limit=limit)
-    return {name.partition("@")[0] for answer in answers for name in answer}
 
 
 def _database(name: str, url: str) -> CheckResult:
