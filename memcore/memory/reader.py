@@ -9,6 +9,7 @@ from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
+from memcore.models.memory import require_agent_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,7 @@ class Opened:
 
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
-        found = await self.backend.retrieve(agent_id, query)
+        found = await self.backend.retrieve(require_agent_id(agent_id), query)
         if query.text is not None and self.keeps_queries:
             from memcore.retrieval.protocol import Degrading, Source  # noqa: PLC0415  # see Reader
 

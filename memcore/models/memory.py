@@ -94,7 +94,7 @@ SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
 ARCHIVE_OWNER_PREFIX = f"{RESERVED_PREFIX}archive__"
 
 #: The owner of the canary's memories (memcore/canary.py). The store takes it as it takes an agent's id; no door does,
-#: and the ledger lists no such agent, so that nights, counts, prompts and exports never see it.
+#: and the ledger lists no such agent, so that maintenance, counts, prompts and exports never see it.
 CANARY_OWNER = f"{RESERVED_PREFIX}canary__"
 
 #: Whose publications a search leaves out: one agent's, those of several, or nobody's.

@@ -10,7 +10,7 @@ from memcore.client.envelopes import Scope
 from memcore.client.results import StoreReceipt
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
 from memcore.records import Where
 from memcore.retrieval.conflicts import Conflict, conflicts
 from memcore.service.resources import ServiceResources
@@ -38,10 +38,11 @@ class MemoryOperations:
 
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
-        return await (await self._resources.backend()).retrieve(agent_id, query)
+        return await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query)
 
     async def conflicts(self, agent_id: str, *, limit: int = 20) -> tuple[Conflict, ...]:
         """Return pairs of memories that may contradict one another; ``supersede`` decides which holds."""
+        require_agent_id(agent_id)
         backend = await self._resources.backend()
         records = [record async for page in scanned(backend, Where(agent_id=agent_id)) for record in page]
         return (await asyncio.to_thread(conflicts, records))[:limit]

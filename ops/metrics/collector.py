@@ -3,7 +3,6 @@
 A part that does not answer costs its own samples, and no scrape: ``memtend_part_up`` says so.
 """
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -32,9 +31,6 @@ from ops.metrics.latency import ServeTimes
 from workers.broker import answering, broker_app, person_options, read_queues
 from workers.groups import GROUPS
 from workers.health import Heartbeat
-
-#: For how long a scrape is given again, in seconds: several scrapers, or a person who reloads, cost no more than one.
-CACHE_SECONDS = 5.0
 
 #: Seconds between two questions to the workers: each waits a second for the last answer.
 PING_SECONDS = 30.0
@@ -76,22 +72,10 @@ class Collector:
         self._times = times
         self._clock = clock
         self._monotonic = monotonic
-        self._gathering = asyncio.Lock()
-        self._kept: dict[str | None, tuple[str, float]] = {}
         self._workers: tuple[Counter[str] | None, float] = (None, float("-inf"))
 
-    async def text(self, company: str | None) -> str:
-        """Return the metrics of a company; for None those of the installation and of every company."""
-        async with self._gathering:
-            text, until = self._kept.get(company, ("", float("-inf")))
-            if self._monotonic() >= until:
-                self._kept = {key: kept for key, kept in self._kept.items() if self._monotonic() < kept[1]}
-                text = (await asyncio.to_thread(self.gather, company)).text(families.FAMILIES)
-                self._kept[company] = text, self._monotonic() + CACHE_SECONDS
-            return text
-
     def gather(self, company: str | None) -> Samples:
-        """Read everything now; see ``text``."""
+        """Read the figures of a company; for None those of the installation and of every company. It blocks."""
         samples = Samples()
         try:
             if company is None:

@@ -69,7 +69,7 @@ def read_scrape(text: str) -> Scrape:
 
 def firing(scrape: Scrape) -> dict[str, list[Mapping[str, str]]]:
     """Return the alerts whose expression is true on a scrape, with the labels; ``up`` is Prometheus' own, and is 1."""
-    seen = {**scrape, "up": [({"job": "memtend"}, 1.0)]}
+    seen: Scrape = {**scrape, "up": [({"job": "memtend"}, 1.0)]}
     found = {rule.alert: rule.firing(seen) for rule in alert_rules()}
     return {alert: labels for alert, labels in found.items() if labels}
 

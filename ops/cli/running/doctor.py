@@ -309,6 +309,7 @@ CHECKS = (
     HealthCheck(name="store", group="store", take=checks.store, needs=("policy",)),
     HealthCheck(name="collections", group="store", take=checks.collections, needs=("policy", "store")),
     HealthCheck(name="ledger", group="ledger", take=checks.databases),
+    HealthCheck(name="canary", group="store", take=checks.canary, needs=("ledger",)),
     HealthCheck(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
     HealthCheck(name="companies", group="maintenance", take=_companies, needs=("ledger", "policy")),
     HealthCheck(name="runs", group="maintenance", take=_runs, needs=("ledger",)),

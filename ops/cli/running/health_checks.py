@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
+from memcore.canary import canary_state
 from memcore.config.maintenance import ASKING_STRATEGIES
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
@@ -223,6 +224,10 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
         )
 
 
+#: The age of the newest memory that is found, and the time from store to search, above which the path is not well; the
+#: alert rules say the same (docker/prometheus/alerts.yml).
+CANARY_LATE, CANARY_SLOW = timedelta(minutes=5), timedelta(seconds=30)
+
 #: PostgreSQL's port where a URL names none.
 _POSTGRES_PORT = 5432
 
@@ -285,6 +290,26 @@ def store(settings: Settings) -> Iterator[CheckResult]:
         seen = "answers" if status == _OK else f"answers {status}"
     repair = "set MEMTEND_QDRANT_API_KEY" if status in _REFUSED else "start it, or see its log"
     yield CheckResult(check="store", ok=status == _OK, seen=seen, mend=repair)
+
+
+def canary(settings: Settings) -> Iterator[CheckResult]:
+    """Check that the memory that is stored once a minute can be found soon, as an engine's would be."""
+    with ledger_of(settings) as ledger:
+        state = canary_state(ledger.measures.of([settings.company]), settings.company)
+    if state is None:
+        # A new installation; the scheduler's own check says when it stands still.
+        yield CheckResult(check="canary", ok=True, seen="none sent yet")
+        return
+    now = datetime.now(UTC)
+    age, delay = state.age_seconds(now), state.delay_seconds(now)
+    yield CheckResult(
+        check="canary",
+        ok=age <= CANARY_LATE.total_seconds() and delay <= CANARY_SLOW.total_seconds(),
+        seen=f"not found for {delay:.0f} s; the newest memory that is found is {age:.0f} s old"
+        if state.is_open
+        else f"found {delay:.2f} s after it was sent, {age:.0f} s ago",
+        mend="does a worker take memory.store.*, and does the store answer? see docs/how-to/monitor.md",
+    )
 
 
 def collections(settings: Settings) -> Iterator[CheckResult]:

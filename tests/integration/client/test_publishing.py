@@ -5,6 +5,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_a_message_is_the_one_that_celery_would_have_written(
 
 def test_the_age_of_a_queue_is_that_of_its_oldest_message_sorted_or_not(app: Celery, broker: BrokerAddress) -> None:
     for sent_at in (100.0, 200.5, 300.0):
-        Publisher(app, seconds=lambda at=sent_at: at).publish(StorePayload.task, [JOB], track=True)
+        Publisher(app, seconds=partial(float, sent_at)).publish(StorePayload.task, [JOB], track=True)
     with Connection(transport.reliable_url(broker.url)) as worker:
         channel = worker.default_channel
         assert channel.oldest_sent(JOB.queue) == 100.0

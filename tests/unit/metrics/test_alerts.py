@@ -12,8 +12,10 @@ import yaml
 from support.alert_rules import RULES, AlertRule, alert_rules, firing, read_scrape
 from support.repository import ROOT
 
+from ops.cli.running.health_checks import CANARY_LATE, CANARY_SLOW
 from ops.metrics.exposition import Family
 from ops.metrics.families import FAMILIES
+from workers.health import STALE_SECONDS
 
 PROMETHEUS = ROOT / "docker" / "prometheus" / "prometheus.yml"
 DASHBOARDS = ROOT / "docker" / "grafana" / "dashboards"
@@ -71,6 +73,13 @@ def test_the_configuration_reads_the_rules_and_sends_the_key() -> None:
     inside = {mount.rpartition(":ro")[0].rpartition(":")[2] for mount in mounts if mount.endswith(":ro")}
     (job,) = read["scrape_configs"]
     assert {*read["rule_files"], job["authorization"]["credentials_file"]} <= inside
+
+
+def test_the_doctor_and_the_alerts_have_the_same_limits() -> None:
+    limits = {rule.alert: float(rule.expr.rpartition(" ")[2]) for rule in alert_rules() if ">" in rule.expr}
+    assert limits["MemtendCanaryLate"] == CANARY_LATE.total_seconds()
+    assert limits["MemtendStorePathStandsStill"] == CANARY_SLOW.total_seconds()
+    assert limits["MemtendHeartbeatOld"] == STALE_SECONDS
 
 
 @pytest.mark.parametrize("command", ["rules", "config"])

@@ -19,7 +19,8 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.monitoring.measures import MeasureName
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkKey, WorkState, add_items, new_item
-from ops.metrics.collector import CACHE_SECONDS, MOST_COMPANIES, Collector
+from ops.http.routes.metrics import CACHE_SECONDS, KeptScrapes
+from ops.metrics.collector import MOST_COMPANIES, Collector
 from ops.metrics.families import FAMILIES
 from ops.metrics.latency import ServeTimes
 from workers.health import Heartbeat
@@ -87,7 +88,7 @@ def _run(ledger: Ledger, clock: StoppedClock, company: str, agent: str, *, ends:
         )
 
 
-async def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledger, clock: StoppedClock) -> None:
+def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledger, clock: StoppedClock) -> None:
     ledger.measures.add("acme", MeasureName.MEMORIES_STORED, 12)
     ledger.measures.note("acme", MeasureName.CANARY_SENT, 0, at=clock())
     ledger.measures.note("acme", MeasureName.CANARY_FOUND, 0.125, at=clock())
@@ -97,7 +98,7 @@ async def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger:
     _run(ledger, clock, "acme", "cy", ends=None)
     ledger.runs.create(NewRun(company="acme", agent_id="dee", planned_at=clock()))
     clock.advance(7 * MINUTE)
-    seen = values(await collector.text(None))
+    seen = values(collector.gather(None).text(FAMILIES))
     assert seen["memtend_memories_stored_total"] == {labels(): 12}
     assert seen["memtend_canary_age_seconds"] == {labels(): 420}
     assert seen["memtend_store_to_findable_seconds"] == {labels(): 0.125}
@@ -119,14 +120,14 @@ async def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger:
     assert seen["memtend_queue_oldest_seconds"] == {frozenset({("queue", "memory.maintenance")}): 420}
 
 
-async def test_each_family_is_named_even_where_it_has_no_value(collector: Collector) -> None:
-    text = await collector.text(None)
+def test_each_family_is_named_even_where_it_has_no_value(collector: Collector) -> None:
+    text = collector.gather(None).text(FAMILIES)
     assert [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")] == [
         family.name for family in FAMILIES
     ]
 
 
-async def test_a_company_sees_itself_and_the_operator_all(
+def test_a_company_sees_itself_and_the_operator_all(
     collector: Collector, ledger: Ledger, clock: StoppedClock, tmp_path: Path
 ) -> None:
     Heartbeat.of(tmp_path, "beat").touch()
@@ -134,7 +135,7 @@ async def test_a_company_sees_itself_and_the_operator_all(
     ledger.companies.add("gone")
     ledger.companies.remove("gone")
     _run(ledger, clock, "bolt", "ada", ends=WorkState.DONE)
-    mine, whole = values(await collector.text("bolt")), values(await collector.text(None))
+    mine, whole = values(collector.gather("bolt").text(FAMILIES)), values(collector.gather(None).text(FAMILIES))
     assert mine["memtend_agents"].keys() == {labels(company="bolt")}
     assert whole["memtend_agents"].keys() == {labels(), labels(company="bolt")}
     assert mine["memtend_part_up"] == {frozenset({("part", "ledger")}): 1}
@@ -145,18 +146,17 @@ async def test_a_company_sees_itself_and_the_operator_all(
     assert MOST_COMPANIES == 200
 
 
-async def test_a_part_that_is_away_costs_its_own_figures_alone(
-    collector: Collector, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, seconds: Seconds
+def test_a_part_that_is_away_costs_its_own_figures_alone(
+    collector: Collector, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = values(await collector.text(None))
+    seen = values(collector.gather(None).text(FAMILIES))
     up = {dict(each)["part"]: value for each, value in seen["memtend_part_up"].items()}
     assert up == {"ledger": 1, "broker": 0}
     assert not seen["memtend_queue_jobs"]
     assert seen["memtend_agents"]
-    seconds.now += CACHE_SECONDS
     monkeypatch.setattr(ledger._databases[0], "read", _locked)
     monkeypatch.setattr(ledger._databases[0], "rows", _locked)
-    seen = values(await collector.text(None))
+    seen = values(collector.gather(None).text(FAMILIES))
     assert {dict(each)["part"]: value for each, value in seen["memtend_part_up"].items()} == {"ledger": 0, "broker": 0}
 
 
@@ -165,15 +165,17 @@ def _locked(*_args: Any) -> Any:
 
 
 async def test_a_scrape_is_given_again_for_seconds(collector: Collector, ledger: Ledger, seconds: Seconds) -> None:
-    first = await collector.text("acme")
+    kept = KeptScrapes(collector, monotonic=seconds)
+    first = await kept.text("acme")
     ledger.measures.add("acme", MeasureName.MEMORIES_STORED, 1)
     seconds.now += CACHE_SECONDS - 0.1
-    assert await collector.text("acme") == first
+    assert await kept.text("acme") == first
+    assert await kept.text(None) != first
     seconds.now += 0.2
-    assert await collector.text("acme") != first
+    assert await kept.text("acme") != first
 
 
-async def test_what_waits_for_a_model_that_is_not_connected_is_not_late(
+def test_what_waits_for_a_model_that_is_not_connected_is_not_late(
     collector: Collector, ledger: Ledger, clock: StoppedClock
 ) -> None:
     lesson = LessonPayload(company="acme", agent_id="ada", lesson_id="one")
@@ -181,4 +183,4 @@ async def test_what_waits_for_a_model_that_is_not_connected_is_not_late(
         add_items(connection, [new_item(WorkKey("acme", lesson.task, "one"), lesson, now=clock())])
     clock.advance(MINUTE)
     assert ledger.figures.oldest_due() == {str(lesson.queue): MINUTE}
-    assert values(await collector.text(None))["memtend_queue_oldest_seconds"] == {}
+    assert values(collector.gather(None).text(FAMILIES))["memtend_queue_oldest_seconds"] == {}
