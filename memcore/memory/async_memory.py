@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
-    from memcore.embedding.protocol import Embedder
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
     from memcore.models.execution import ChatMessage
     from memcore.remote import AsyncRemoteMemory
@@ -84,21 +83,9 @@ class AsyncMemory(AsyncKeptMemories):
         return cls.from_settings(*load_environment())
 
     @classmethod
-    def from_settings(
-        cls, settings: "Settings", policy: "Policy", *, embedder: "Callable[[], Embedder | None] | None" = None
-    ) -> Self:
-        """Return the memory of the stack that the settings describe; ``embedder`` loads another than they name."""
-        client = AsyncMemoryClient.from_settings(settings)
-        conversation = ConversationReader.from_settings(settings, policy)
-        return cls(
-            client,
-            open_backend=lambda: open_shared_backend(settings, policy, embedder=embedder and embedder()),
-            policy=policy,
-            conversation=conversation,
-            open_incognito=lambda: incognito_memory(settings, policy),
-            open_mem0=partial(open_configured_mem0, settings),
-            open_memories=opening_memories(settings, policy),
-        )
+    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
+        """Return the memory of the stack that the settings describe."""
+        return memory_over(cls, settings, policy, lambda: open_shared_backend(settings, policy))
 
     @staticmethod
     def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "AsyncRemoteMemory":
@@ -195,3 +182,19 @@ class AsyncMemory(AsyncKeptMemories):
 
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
+
+
+_Memory = TypeVar("_Memory", bound=AsyncMemory)
+
+
+def memory_over(kind: type[_Memory], settings: "Settings", policy: "Policy", open_backend: BackendFactory) -> _Memory:
+    """Return the memory of the stack that the settings describe, with the backend that is opened so."""
+    return kind(
+        AsyncMemoryClient.from_settings(settings),
+        open_backend=open_backend,
+        policy=policy,
+        conversation=ConversationReader.from_settings(settings, policy),
+        open_incognito=lambda: incognito_memory(settings, policy),
+        open_mem0=partial(open_configured_mem0, settings),
+        open_memories=opening_memories(settings, policy),
+    )

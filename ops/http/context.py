@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from fastapi import Depends, Request
 
 from memcore.backends.factory import WorkerBackend, create_configured_embedder
+from memcore.backends.protocol import MemoryBackend
 from memcore.clock import Clock, utc_now
 from memcore.company import JobDispatcher
 from memcore.config.loader import effective_policy
@@ -21,7 +22,8 @@ from memcore.errors import MemoryBackendUnsupportedError
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
-from memcore.memory.async_memory import AsyncMemory
+from memcore.memory.async_memory import AsyncMemory, memory_over
+from memcore.memory.reader import open_shared_backend
 from memcore.service import MemoryService
 from memcore.service.resources import ServiceResources
 from ops.http.access import Callers, company_service
@@ -33,7 +35,6 @@ from workers.broker import BrokerDispatcher, broker_app
 
 if TYPE_CHECKING:
     from memcore.client.publisher import OwnCelery
-    from memcore.embedding.protocol import Embedder
 
 #: How long a company is believed to be served after the ledger was asked, in seconds.
 CHECK_SECONDS = 5.0
@@ -73,9 +74,7 @@ class CompanyService(MemoryService):
         times: ServeTimes,
         clock: Clock,
     ) -> None:
-        self.engine = AsyncMemory.from_settings(
-            settings, policy, embedder=lambda: _timed_embedder(settings, policy, times)
-        )
+        self.engine = memory_over(AsyncMemory, settings, policy, lambda: _timed_backend(settings, policy, times))
         # One backend and one client for both.
         resources = ServiceResources(
             settings,
@@ -102,9 +101,10 @@ class CompanyService(MemoryService):
         yield backend
 
 
-def _timed_embedder(settings: Settings, policy: Policy, times: ServeTimes) -> "Embedder | None":
+def _timed_backend(settings: Settings, policy: Policy, times: ServeTimes) -> MemoryBackend:
     embedder = create_configured_embedder(settings, policy)
-    return None if embedder is None else TimedEmbedder(embedder, times)
+    timed = None if embedder is None else TimedEmbedder(embedder, times)
+    return open_shared_backend(settings, policy, embedder=timed)
 
 
 class LazyDispatcher:
