@@ -3,7 +3,6 @@
 from memcore import Memory
 
 with Memory.from_environment() as memory:  # finds the stack that `memtend up` started
-    receipt = memory.store("oncall", "The payment queue pages at 500 messages.")
-    memory.wait(receipt)  # needed only to read it at once
+    memory.store("oncall", "The payment queue pages at 500 messages.", wait=True)
     for found in memory.search("oncall", "when does payments page?", limit=3):
         print(f"{found.relevance_score:.3f}  {found.content}")

@@ -177,6 +177,7 @@ if TYPE_CHECKING:
     from .models.execution import MessageRole as MessageRole
     from .models.execution import Recovery as Recovery
     from .models.execution import TerminationReason as TerminationReason
+    from .models.execution import ToolDefinition as ToolDefinition
     from .models.execution import Turn as Turn
     from .models.experience import CompressedExperience as CompressedExperience
     from .models.experience import DetailedExperience as DetailedExperience
@@ -221,13 +222,17 @@ if TYPE_CHECKING:
     from .retrieval.protocol import QuerySpecificReranker as QuerySpecificReranker
     from .retrieval.protocol import ScoredMemory as ScoredMemory
     from .retrieval.protocol import TokenEstimator as TokenEstimator
-    from .retrieval.protocol import ToolDefinition as ToolDefinition
     from .retrieval.ranking import apply_diversity_penalty as apply_diversity_penalty
     from .retrieval.ranking import bigram_jaccard as bigram_jaccard
     from .retrieval.ranking import compute_combined_score as compute_combined_score
     from .retrieval.ranking import compute_recency_score as compute_recency_score
     from .retrieval.ranking import fuse_ranked_lists as fuse_ranked_lists
     from .retrieval.ranking import rank_memories as rank_memories
+    from .retrieval.strategies.asking import QueryReformulator as QueryReformulator
+    from .retrieval.strategies.asking import SufficiencyChecker as SufficiencyChecker
+    from .retrieval.strategies.factory import create_injection_strategy as create_injection_strategy
+    from .retrieval.strategies.self_editing import SelfEditingMemoryStrategy as SelfEditingMemoryStrategy
+    from .retrieval.strategies.tool_based import ToolBasedInjectionStrategy as ToolBasedInjectionStrategy
     from .retrieval.usage import BufferedUseRecorder as BufferedUseRecorder
     from .retrieval.usage import QueryRecorder as QueryRecorder
     from .retrieval.usage import UseRecorder as UseRecorder

@@ -93,7 +93,6 @@ class Ingestor:
     interval: ConsolidationInterval
     level: MemoryLevel
     guard: StoreGuard | None = None
-    _known: set[str] = field(default_factory=set, init=False)
 
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
@@ -125,7 +124,10 @@ class Ingestor:
             if item.id in before:
                 await self._leave_one_version(item, before[item.id])
         await self._supersede([each for each in records if each.supersedes and each.entry.id not in tombstoned])
-        self._register({item.agent_id for item in wanted})
+        # Read for each batch: an agent that was removed is registered anew with its next memory.
+        agent_ids = sorted({item.agent_id for item in wanted} - {CANARY_OWNER})
+        if agent_ids:
+            self.ledger.agents.register(self.company, agent_ids, interval=self.interval)
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
     def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
@@ -216,12 +218,6 @@ class Ingestor:
             # As it is stored: what was taken back since is not marked again by a late redelivery.
             for stored in await self.backend.get_many(successor.entry.agent_id, [successor.entry.id]):
                 await mark_superseded(self.backend, stored)
-
-    def _register(self, agent_ids: set[str]) -> None:
-        outsiders = agent_ids - self._known - {CANARY_OWNER}
-        if outsiders:
-            self.ledger.agents.register(self.company, sorted(outsiders), interval=self.interval)
-            self._known.update(outsiders)
 
 
 def _record(item: StoreItem) -> MemoryRecord:

@@ -10,6 +10,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Unpack
 
+from pydantic import TypeAdapter
+
 from memcore import ids
 from memcore.backends.deletion import Deletion
 from memcore.backends.factory import WorkerBackend
@@ -40,6 +42,8 @@ _ATTEMPTS = 3
 
 #: Most versions that are followed: a memory that was changed more often is found by its newest id alone.
 _MAX_VERSIONS = 10_000
+
+_CATEGORY: TypeAdapter[MemoryCategory] = TypeAdapter(MemoryCategory)
 
 #: The ids of a memory's versions, oldest first.
 Versions = tuple[str, ...]
@@ -97,7 +101,9 @@ class Memories:
 
     async def count(self, agent_id: str, *, category: MemoryCategory | str | None = None) -> int:
         """Return how many memories the agent has."""
-        where = self._where(agent_id, categories=None if category is None else [category])
+        with naming_fields(name="category"):
+            wanted = None if category is None else [_CATEGORY.validate_python(category)]
+        where = self._where(agent_id, categories=wanted)
         return await self.backend.count_where(where)
 
     async def put(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ParamSpec
 
-from memcore.adapters.protocol import MemoryLike, listed, requiring, write
+from memcore.adapters.protocol import MemoryLike, forget, listed, requiring, write
 from memcore.adapters.values import VERSION, NewId, escaped_name, new_id, plain_name
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.models.base import UNSEEN
@@ -210,9 +210,7 @@ class MemoryFiles:
         self._memory.update(self._agent_id, entry.id, content=content, attributes=attributes)
 
     def _forget(self, entries: Iterable[MemoryEntry]) -> None:
-        ids = [entry.id for entry in entries]
-        if ids:
-            self._memory.forget(self._agent_id, ids)
+        forget(self._memory, self._agent_id, [entry.id for entry in entries])
 
 
 def parts_of(path: str) -> tuple[str, ...]:

@@ -145,14 +145,12 @@ class MemtendStore(BaseStore):
 
     def _write(self, puts: Collection[PutOp]) -> None:
         written = [self._request(op) for op in puts if op.value is not None]
-        deleted: dict[str, set[str]] = {}
+        deleted: dict[str, list[str]] = {}
         for op in puts:
             if op.value is None:
-                deleted.setdefault(self._namespace(op.namespace), set()).add(_key(op.key))
+                deleted.setdefault(self._namespace(op.namespace), []).append(_key(op.key))
         for namespace, keys in deleted.items():
-            self._memory.forget(
-                self._agent_id, namespaces=[namespace], keys=sorted(keys), attributes={_STORE: self._root}
-            )
+            self._memory.forget(self._agent_id, namespaces=[namespace], keys=keys, attributes={_STORE: self._root})
         write(self._memory, self._agent_id, written, **self._scope)
 
     def _request(self, op: PutOp) -> dict[str, Any]:

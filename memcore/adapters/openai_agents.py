@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memcore.adapters.protocol import MemoryLike, listed, requiring, write
+from memcore.adapters.protocol import MemoryLike, ToolMemory, called, forget, listed, requiring, write
 from memcore.adapters.values import (
     MAX_VALUE_BYTES,
     NewId,
@@ -19,7 +19,6 @@ from memcore.adapters.values import (
     value_of,
 )
 from memcore.clock import Clock, utc_now
-from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 
 with requiring("openai-agents"):
     from agents import FunctionTool, Tool
@@ -174,7 +173,7 @@ class MemtendSession:
             if not items:
                 return None
             ids, item = items[-1]
-            self._memory.forget(self._agent_id, ids)
+            forget(self._memory, self._agent_id, ids)
             return item
 
     def _clear(self) -> None:
@@ -195,31 +194,32 @@ def _text_of(item: Any) -> str:
     return text_in(item) or "an item without a text"
 
 
-def memory_tools(memory: MemoryLike, *, agent_id: str) -> list[Tool]:
-    """Return the memory tools of an agent for ``Agent(tools=...)``.
+def memory_tools(memory: ToolMemory, *, agent_id: str, writes: bool = False) -> list[Tool]:
+    """Return the memory tools of an agent for ``Agent(tools=...)``; with ``writes`` those too that change memories.
 
-    An argument that breaks a limit, and memory that cannot be reached, become an answer that the model reads; the run
-    goes on.
+    What goes wrong is an answer that begins with ``Error:``, and the run goes on. Raises MemoryConfigError, and
+    MemoryConnectionError when the tools cannot be listed.
     """
     return [
         FunctionTool(
             name=tool.name,
             description=tool.description,
             params_json_schema=dict(tool.parameters),
-            on_invoke_tool=_Call(memory, agent_id, tool.name),
+            on_invoke_tool=_Call(memory, agent_id, tool.name, writes=writes),
             strict_json_schema=False,
         )
-        for tool in memory.tools(agent_id)
+        for tool in memory.tools(agent_id, writes=writes)
     ]
 
 
 class _Call:
     """Answers the calls of one tool."""
 
-    def __init__(self, memory: MemoryLike, agent_id: str, name: str) -> None:
+    def __init__(self, memory: ToolMemory, agent_id: str, name: str, *, writes: bool) -> None:
         self._memory = memory
         self._agent_id = agent_id
         self._name = name
+        self._writes = writes
 
     async def __call__(self, _context: "ToolContext[Any]", arguments: str) -> str:
         try:
@@ -228,9 +228,4 @@ class _Call:
             given = None
         if not isinstance(given, dict):
             return "Error: the arguments must be a JSON object."
-        try:
-            return await asyncio.to_thread(self._memory.call_tool, self._agent_id, self._name, given)
-        except MemoryInputError as error:
-            return f"Error: {error}"
-        except MemoryError as error:
-            return f"Error: memory cannot be used now ({type(error).__name__})."
+        return await asyncio.to_thread(called, self._memory, self._agent_id, self._name, given, writes=self._writes)

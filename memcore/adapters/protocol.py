@@ -1,10 +1,10 @@
 """What adapters need of a memory, and one sentence where a framework is missing."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 
 if TYPE_CHECKING:
     from memcore.models.memory import MemoryEntry
@@ -44,63 +44,73 @@ class ToolLike(Protocol):
 
 
 class MemoryLike(Protocol):
-    """The calls of ``Memory`` that adapters use; ``Memory`` says what each does and raises."""
+    """The calls of ``Memory`` that adapters use; ``Memory`` says what each takes, does and raises."""
 
-    def put(self, agent_id: str, content: str, **fields: Any) -> "MemoryEntry":
+    @property
+    def put(self) -> "Callable[..., MemoryEntry]":
         """Write a memory without the queue."""
         ...
 
-    def store_many(self, agent_id: str, memories: Iterable[Any], **fields: Any) -> object:
+    @property
+    def store_many(self) -> Callable[..., object]:
         """Store memories, with ``wait`` until they can be found."""
         ...
 
-    def search(self, agent_id: str, text: str | None = None, **filters: Any) -> "Sequence[MemoryEntry]":
+    @property
+    def search(self) -> "Callable[..., Sequence[MemoryEntry]]":
         """Find memories by meaning and by words, best first."""
         ...
 
-    def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> "MemoryEntry | None":
+    @property
+    def get_by_key(self) -> "Callable[..., MemoryEntry | None]":
         """Return the memory of a key."""
         ...
 
-    def list(
-        self,
-        agent_id: str,
-        *,
-        namespaces: Collection[str] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        limit: int = 100,
-        cursor: str | None = None,
-    ) -> PageLike:
+    @property
+    def list(self) -> Callable[..., PageLike]:
         """Return a page of memories, oldest first."""
         ...
 
-    def namespaces(self, agent_id: str) -> Sequence[str]:
+    @property
+    def namespaces(self) -> Callable[[str], Sequence[str]]:
         """Return the namespaces that have memories."""
         ...
 
-    def update(self, agent_id: str, memory_id: str, **fields: Any) -> "MemoryEntry":
+    @property
+    def update(self) -> "Callable[..., MemoryEntry]":
         """Change fields of a memory."""
         ...
 
-    def forget(
-        self,
-        agent_id: str,
-        memory_ids: str | Collection[str] | None = None,
-        *,
-        namespaces: Collection[str] | None = None,
-        keys: Collection[str] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> object:
+    @property
+    def forget(self) -> Callable[..., object]:
         """Take memories away; the run can be undone."""
         ...
 
-    def tools(self, agent_id: str) -> Sequence[ToolLike]:
-        """Return the tools of an agent."""
+
+class ToolMemory(Protocol):
+    """The calls of ``Memory`` that give an agent its tools."""
+
+    @property
+    def tools(self) -> Callable[..., Sequence[ToolLike]]:
+        """Return the tools of an agent; with ``writes`` those too that change memories."""
         ...
 
-    def call_tool(self, agent_id: str, name: str, arguments: Mapping[str, Any]) -> str:
-        """Answer a call of a tool."""
+    @property
+    def call_tool(self) -> Callable[..., str]:
+        """Answer a call of a tool; what goes wrong is an answer that begins with ``Error:``."""
         ...
+
+
+def called(memory: ToolMemory, agent_id: str, name: str, arguments: Mapping[str, Any], *, writes: bool) -> str:
+    """Return the answer to a call of a tool: an agent goes on without memory, but not without a configuration."""
+    try:
+        return memory.call_tool(agent_id, name, arguments, writes=writes)
+    except MemoryConfigError:
+        raise
+    except MemoryInputError as error:
+        return f"Error: {error}"
+    except MemoryError as error:
+        return f"Error: memory cannot be used now ({type(error).__name__})."
 
 
 #: Most memories of a page of a list.
@@ -119,8 +129,18 @@ def listed(
             return
 
 
-#: Most memories that are written one by one, some milliseconds each; the queue takes as long for hundreds.
-_ONE_BY_ONE = 16
+#: Most ids or keys of one call that takes memories away: a server takes no more.
+_AWAY = 1_000
+
+
+def forget(memory: MemoryLike, agent_id: str, memory_ids: Sequence[str]) -> None:
+    """Take memories away, in as few runs as can be."""
+    for start in range(0, len(memory_ids), _AWAY):
+        memory.forget(agent_id, memory_ids[start : start + _AWAY])
+
+
+#: Most memories that are written one by one: the queue takes longer for one, and less for several.
+_ONE_BY_ONE = 2
 
 
 def write(memory: MemoryLike, agent_id: str, memories: Sequence[Mapping[str, Any]], **scope: Any) -> None:

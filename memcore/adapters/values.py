@@ -59,9 +59,9 @@ def as_json(value: object) -> str:
 def kept(value: object, *, text: str, attributes: Mapping[str, Any], version: str) -> Kept:
     """Return a value with the text to search by and attributes beside it.
 
-    ``version`` makes each write another memory: what was deleted can be written again. A small and plain value becomes
-    an attribute, by which searches filter; any other JSON stands in the content, behind the text. Raises
-    MemoryInputError for a value above 56 KiB.
+    ``version`` makes each write a version of its own, also of the same value: its time is that of the last write. A
+    small and plain value becomes an attribute, by which searches filter; any other JSON stands in the content, behind
+    the text. Raises MemoryInputError for a value above 56 KiB.
     """
     written = as_json(value)
     own = {**attributes, VERSION: version}

@@ -187,11 +187,12 @@ class MemoryClient:
         *,
         scope: Scope | Mapping[str, Any] | None = None,
         track: bool = True,
+        sent_at: datetime | None = None,
     ) -> StoreReceipt:
         """Send one memory, or a mapping of its fields, and return its id.
 
         The rate limiter sends the memories of an agent above 16 a second over the bulk queue. With ``track`` the job's
-        outcome can be asked for.
+        outcome can be asked for. ``sent_at`` is when it was sent first, where it is sent again: now when left out.
 
         Raises:
             MemoryInputError: a field breaks a limit, or the session or project that the agent's level asks for is
@@ -200,7 +201,8 @@ class MemoryClient:
             MemoryQueueFullError: the queue holds ``max_waiting`` jobs; nothing was sent.
             MemoryDiskFullError: the broker's disk has too little room for more jobs; nothing was sent.
         """
-        items = [self._build_payload(agent_id, checked(MemoryStoreRequest, request, name="request"), scope=scope)]
+        wanted = checked(MemoryStoreRequest, request, name="request")
+        items = [self._build_payload(agent_id, wanted, scope=scope, sent_at=sent_at)]
         return self._send_items(items, queue=self._queue_of(items), track=track)
 
     def store_many(
@@ -210,6 +212,7 @@ class MemoryClient:
         *,
         scope: Scope | Mapping[str, Any] | None = None,
         track: bool = True,
+        sent_at: datetime | None = None,
     ) -> StoreReceipt:
         """Send many memories of one agent in few jobs, as store does; all are validated before the first is sent.
 
@@ -222,7 +225,7 @@ class MemoryClient:
             MemoryQueueFullError: the queue has no room for these jobs; with ``block`` some may have been sent.
         """
         made = (checked(MemoryStoreRequest, each, name=at, prefix=at) for at, each in _named("requests", requests))
-        items = [self._build_payload(agent_id, request, scope=scope) for request in made]
+        items = [self._build_payload(agent_id, request, scope=scope, sent_at=sent_at) for request in made]
         return self._send_items(items, queue=self._queue_of(items), track=track)
 
     def import_many(self, records: Iterable[ImportRecord | Mapping[str, Any]], *, track: bool = True) -> StoreReceipt:
@@ -577,8 +580,9 @@ class MemoryClient:
         *,
         created_at: datetime | None = None,
         scope: Scope | Mapping[str, Any] | None = None,
+        sent_at: datetime | None = None,
     ) -> StoreItem:
-        now = self._clock()
+        now = sent_at or self._clock()
         item = build_payload(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
         if self._levels is not None:
             self._levels.check(item)

@@ -24,7 +24,9 @@ NAMED_AGENTS = 20
 _OTHER_FIELD = "another field"
 
 #: Fields of a source, beside those of a record, that a refusal may name.
-_SOURCE_FIELDS = frozenset({"file", "line", "record", "point", "value", "valid_at", "invalid_at", "expired_at"})
+_SOURCE_FIELDS = frozenset(
+    {"file", "line", "record", "point", "value", "valid_at", "invalid_at", "expired_at", "updated_at"}
+)
 
 
 class Source(NamedTuple):

@@ -1,11 +1,17 @@
-"""LangGraph: the rows of a store's table, from its SQLite file or as JSON lines of its PostgreSQL table."""
+"""LangGraph: the rows of a store's table, from its SQLite file or as JSON lines of its PostgreSQL table.
 
+They become what ``MemtendStore`` writes, so that a graph goes on with it where its store ended.
+"""
+
+import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from memcore.adapters.values import checked_length, escaped_name, kept, text_in
 from memcore.errors import MemoryInputError
 from memcore.importers.documents import (
     Found,
@@ -18,7 +24,6 @@ from memcore.importers.documents import (
     mapping_of,
     opened,
     tables,
-    text_of,
     values,
 )
 from memcore.importers.fields import present, time_of
@@ -29,8 +34,8 @@ _TABLE, _COLUMNS = "store", frozenset({"prefix", "key", "value"})
 #: Under which a list of rows stands, if not alone.
 _LISTS = frozenset({"rows", "items", _TABLE})
 
-#: Fields of a value that hold its text, where it has one: the first that is there.
-_TEXTS = ("content", "text", "memory", "data", "fact")
+#: The root of a MemtendStore that names no other.
+_ROOT = "langgraph"
 
 
 def read(path: Path) -> Iterator[Found]:
@@ -45,32 +50,45 @@ def read(path: Path) -> Iterator[Found]:
 
 
 def fields(found: Found) -> dict[str, Any] | None:
-    """Return a row as the fields of an import record: the value is its text, and an attribute of that name."""
+    """Return a row as the fields of an import record: those of an item of MemtendStore, under its usual root."""
     row = mapping_of(found.value)
     if not row:
         raise MemoryInputError("record", "must be an object")
-    value = mapping_of(row.get("value"))
+    value, key, prefix = mapping_of(row.get("value")), row.get("key"), row.get("prefix", row.get("namespace"))
     if not value:
         raise MemoryInputError("value", "must be an object")
-    prefix = row.get("prefix", row.get("namespace"))
+    if not isinstance(key, str):
+        raise MemoryInputError("key", "must be a text")
+    # A namespace of LangGraph's API is a list; its table has it joined.
+    labels = [str(each) for each in prefix] if isinstance(prefix, list) else str(prefix or "").split(".")
+    attributes: dict[str, Any] = {
+        "store": _ROOT,
+        "labels": {str(place): escaped_name(label) for place, label in enumerate(labels)},
+        "indexed": True,
+        **present(ttl=_minutes(row.get("ttl_minutes"))),
+    }
+    created = time_of(row.get("created_at"), field="created_at")
+    version = _version(labels, key, value, time_of(row.get("updated_at"), field="updated_at") or created)
+    made = kept(dict(value), text=text_in(value) or f"item {key}", attributes=attributes, version=version)
     return {
         "category": "semantic",
-        # A namespace of LangGraph's API is a list; its table has it joined.
-        "namespace": ".".join(map(str, prefix)) if isinstance(prefix, list) else prefix or "default",
-        "key": row.get("key"),
-        "content": _text(value),
-        "metadata": {"source": "langgraph"},
-        "attributes": {"value": dict(value)},
-        **present(
-            created_at=time_of(row.get("created_at"), field="created_at"),
-            expires_at=time_of(row.get("expires_at"), field="expires_at"),
-        ),
+        "namespace": checked_length(".".join([_ROOT, *map(escaped_name, labels)]), "namespace"),
+        "key": checked_length(escaped_name(key), "key"),
+        "content": made.content,
+        "metadata": {"source": _ROOT},
+        "attributes": made.attributes,
+        **present(created_at=created, expires_at=time_of(row.get("expires_at"), field="expires_at")),
     }
 
 
-def _text(value: Mapping[str, Any]) -> str:
-    found = next((value[name] for name in _TEXTS if text_of(value.get(name))), None)
-    return found or json.dumps(value, ensure_ascii=False, sort_keys=True)
+def _minutes(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and value > 0 else None
+
+
+def _version(labels: Sequence[str], key: str, value: Mapping[str, Any], written: datetime | None) -> str:
+    """Return a name of the item as it is: imported again it is the same, and written again it is another version."""
+    text = json.dumps([labels, key, value, None if written is None else written.timestamp()], sort_keys=True)
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 def _is_row(place: Place) -> bool:

@@ -375,6 +375,13 @@ class Agents(CompanyRecords[Agent]):
         with self._database.write() as connection:
             return _claim_due(connection, names, interval=interval, limit=limit, now=self._clock())
 
+    def remove(self, company: str, agent_id: str) -> bool:
+        """Take an agent off the schedule, with its settings; False when it is not known.
+
+        Its next memory registers it anew.
+        """
+        return self._delete(self._is(company, agent_id)) > 0
+
     def _change(self, company: str, agent_id: str, **values: Any) -> None:
         if not self._update(self._is(company, agent_id), values):
             raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not registered with {company!r}")

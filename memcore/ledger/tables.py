@@ -500,6 +500,29 @@ reindex_marks = _table(
     Column("taken_by", String),
 )
 
+#: Keys of callers. Of the secret only the hash is kept.
+api_keys = _table(
+    "api_keys",
+    *_key("key_id"),
+    *_required(String, "company", "name", "hash"),
+    # None for every agent of the company.
+    Column("agents", json_document(none_as_null=True)),
+    Column("verbs", json_document(), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    *_optional(UtcDateTime, "revoked_at", "last_used_at"),
+    Index("api_keys_of_company", "company", "created_at"),
+)
+
+#: Requests with an Idempotency-Key: a hash of each, and its response once there is one.
+idempotency_keys = _table(
+    "idempotency_keys",
+    *_key("company", "key_id", "idempotency_key"),
+    Column("request_hash", String, nullable=False),
+    Column("response", LargeBinary),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index("idempotency_keys_oldest", "company", "created_at"),
+)
+
 #: Tables of the journal: entries with their memories in full, tombstones, holds, the archive, uses.
 journal_metadata = MetaData()
 

@@ -15,7 +15,14 @@ from memcore.errors import (
 )
 from memcore.ledger.llm_usage import CallState, Caps, ModelSpending, NewCall, Reservation, Spent
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest, ModelEvent, estimated_prompt
+from memcore.llm.protocol import (
+    Attribution,
+    Completion,
+    CompletionProvider,
+    CompletionRequest,
+    ModelEvent,
+    estimated_prompt,
+)
 from memcore.llm.retry import Retrying, Tries
 
 if TYPE_CHECKING:
@@ -120,10 +127,18 @@ def _spent(price: ModelPrice, prompt_tokens: int, completion_tokens: int) -> Spe
 
 
 def create_model(
-    settings: "Settings", policy: "Policy", ledger: "Ledger", *, clock: Clock = utc_now
+    settings: "Settings",
+    policy: "Policy",
+    ledger: "Ledger",
+    *,
+    provider: CompletionProvider | None = None,
+    clock: Clock = utc_now,
 ) -> AccountedModel | None:
-    """Build the model that jobs ask, or return None without an address; the caller asks it from one event loop."""
-    provider = create_provider(settings, policy, clock=clock)
+    """Build the model that jobs and engines ask, or return None without an address; ask it from one event loop.
+
+    A ``provider`` is asked in place of the server at the address, within the same budgets.
+    """
+    provider = provider or create_provider(settings, policy, clock=clock)
     if provider is None:
         return None
     config = policy.memory.llm

@@ -1,9 +1,9 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
@@ -29,6 +29,7 @@ from memcore.memory.reader import (
     opening_memories,
 )
 from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
+from memcore.memory.tools import OpenModel, opening_model
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
+    from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
-    from memcore.models.execution import ChatMessage
+    from memcore.models.execution import ChatMessage, ToolDefinition
     from memcore.remote import AsyncRemoteMemory
 
 
@@ -67,25 +69,29 @@ class AsyncMemory(AsyncKeptMemories):
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
         open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
+        open_model: "OpenModel | None" = None,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
         self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy, conversation=conversation)
         self._run = client._run  # noqa: SLF001  # the threads are the client's
-        self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories)
+        self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories, open_model=open_model)
         self._conversation = conversation
         self._open_incognito = open_incognito
         self._open_mem0 = open_mem0
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, provider: "CompletionProvider | None" = None) -> Self:
         """Return the memory of the stack that the environment names; see Memory.from_environment."""
-        return cls.from_settings(*load_environment())
+        return cls.from_settings(*load_environment(), provider=provider)
 
     @classmethod
-    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
-        """Return the memory of the stack that the settings describe."""
-        return memory_over(cls, settings, policy, lambda: open_shared_backend(settings, policy))
+    def from_settings(
+        cls, settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
+    ) -> Self:
+        """Return the memory of the stack that the settings describe; see Memory.from_settings."""
+        backend = partial(open_shared_backend, settings, policy)
+        return memory_over(cls, settings, policy, backend, provider=provider)
 
     @staticmethod
     def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "AsyncRemoteMemory":
@@ -125,6 +131,15 @@ class AsyncMemory(AsyncKeptMemories):
         wanted = checked_categories(categories)
         strategy = (await self._reader.open()).strategy
         return await strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
+
+    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
+        del agent_id
+        return (await self._reader.open()).tools(writes=writes).definitions()
+
+    async def call_tool(
+        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+    ) -> str:
+        return await (await self._reader.open()).tools(writes=writes).call(agent_id, name, arguments)
 
     async def load_turn(
         self,
@@ -187,7 +202,14 @@ class AsyncMemory(AsyncKeptMemories):
 _Memory = TypeVar("_Memory", bound=AsyncMemory)
 
 
-def memory_over(kind: type[_Memory], settings: "Settings", policy: "Policy", open_backend: BackendFactory) -> _Memory:
+def memory_over(
+    kind: type[_Memory],
+    settings: "Settings",
+    policy: "Policy",
+    open_backend: BackendFactory,
+    *,
+    provider: "CompletionProvider | None" = None,
+) -> _Memory:
     """Return the memory of the stack that the settings describe, with the backend that is opened so."""
     return kind(
         AsyncMemoryClient.from_settings(settings),
@@ -197,4 +219,5 @@ def memory_over(kind: type[_Memory], settings: "Settings", policy: "Policy", ope
         open_incognito=lambda: incognito_memory(settings, policy),
         open_mem0=partial(open_configured_mem0, settings),
         open_memories=opening_memories(settings, policy),
+        open_model=opening_model(settings, policy, provider=provider),
     )

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from memcore.memory.fields import StoreFields, split_fields
+from memcore.memory.fields import StoreFields, named_as_given, split_fields
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 def built(content: str, fields: "StoreFields") -> tuple[MemoryStoreRequest, dict[str, Any]]:
     """Return the request and the scope that fields of a store describe. Raises MemoryInputError."""
     request, scope = split_fields(fields)
-    with naming_fields():
+    with named_as_given(), naming_fields():
         return MemoryStoreRequest.model_validate({**request, "content": content}), scope
 
 
@@ -68,7 +68,8 @@ class KeptMemories:
 
         What is left out stays as it is. Raises MemoryNotFoundError when the agent has no such memory.
         """
-        return self._read(lambda opened: opened.kept.update(agent_id, memory_id, **fields))
+        with named_as_given():
+            return self._read(lambda opened: opened.kept.update(agent_id, memory_id, **fields))
 
     def forget(
         self,
@@ -125,7 +126,8 @@ class AsyncKeptMemories:
 
     async def update(self, agent_id: str, memory_id: str, **fields: "Unpack[UpdateFields]") -> MemoryEntry:
         """See KeptMemories.update."""
-        return await (await self._open()).kept.update(agent_id, memory_id, **fields)
+        with named_as_given():
+            return await (await self._open()).kept.update(agent_id, memory_id, **fields)
 
     async def forget(
         self,

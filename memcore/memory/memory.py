@@ -54,6 +54,7 @@ from memcore.memory.reader import (
     opening_memories,
 )
 from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
+from memcore.memory.tools import OpenModel, ToolCalls, opening_model
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.conversation.entries import TurnContext
+    from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import IncognitoMemory
     from memcore.models.execution import ChatMessage
     from memcore.remote import RemoteMemory
@@ -79,7 +81,7 @@ class _Reading:
     calls: int = 0
 
 
-class Memory(KeptMemories):
+class Memory(KeptMemories, ToolCalls):
     """Store, find and prepare the memories of agents. Thread-safe; use it in a ``with`` block, or close it.
 
     ::
@@ -99,6 +101,7 @@ class Memory(KeptMemories):
         open_incognito: makes the memory of conversations that nothing holds but this process.
         open_mem0: opens a mem0.Memory on a backend, for an agent.
         open_memories: opens what lists, changes and forgets single memories. None where nobody asks for it.
+        open_model: makes the language model that retrieval asks where the policy says so, on the account of a ledger.
     """
 
     def __init__(
@@ -111,10 +114,12 @@ class Memory(KeptMemories):
         open_incognito: "Callable[[], IncognitoMemory] | None" = None,
         open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
+        open_model: "OpenModel | None" = None,
     ) -> None:
         self._client = client
         self._open_backend = open_backend
         self._open_memories = open_memories
+        self._open_model = open_model
         self._policy = policy
         self._conversation = conversation
         self._open_incognito = open_incognito
@@ -123,20 +128,23 @@ class Memory(KeptMemories):
         self._changed = threading.Condition()
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, provider: "CompletionProvider | None" = None) -> Self:
         """Return the memory of the stack that the environment names, or of the one that `memtend up` started.
 
-        Settings and policy are read here, once; nothing is connected yet.
+        Settings and policy are read here, once; nothing is connected yet. A ``provider`` is the language model that
+        retrieval asks where the policy says so, within the agents' budgets; without it MEMTEND_LLM_URL names one.
 
         Raises:
             MemoryConfigError: a setting or the policy is wrong, or no stack is named and none runs; the sentence says
                 what to change.
         """
-        return cls.from_settings(*load_environment())
+        return cls.from_settings(*load_environment(), provider=provider)
 
     @classmethod
-    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
-        """Return the memory of the stack that the settings describe."""
+    def from_settings(
+        cls, settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
+    ) -> Self:
+        """Return the memory of the stack that the settings describe; ``provider`` as for ``from_environment``."""
         client = MemoryClient.from_settings(settings)
         conversation = ConversationReader.from_settings(settings, policy)
         return cls(
@@ -147,6 +155,7 @@ class Memory(KeptMemories):
             open_incognito=lambda: incognito_memory(settings, policy),
             open_mem0=partial(open_configured_mem0, settings),
             open_memories=opening_memories(settings, policy),
+            open_model=opening_model(settings, policy, provider=provider),
         )
 
     @staticmethod
@@ -458,7 +467,13 @@ class Memory(KeptMemories):
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
-                reader = Reader(self._client, self._open_backend, self._policy, open_memories=self._open_memories)
+                reader = Reader(
+                    self._client,
+                    self._open_backend,
+                    self._policy,
+                    open_memories=self._open_memories,
+                    open_model=self._open_model,
+                )
                 self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from memcore.client.client import MemoryClient
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.embedding.protocol import Embedder
+    from memcore.llm.accounting import AccountedModel
     from memcore.memories import Memories
+    from memcore.memory.tools import OpenModel
     from memcore.models.memory import MemoryEntry, MemoryQuery
-    from memcore.retrieval.context import ContextInjectionStrategy
+    from memcore.retrieval.strategies.factory import Strategy, StrategyParts
+    from memcore.retrieval.strategies.tools import AgentTools
     from memcore.retrieval.usage import BufferedUseRecorder
 
 #: Makes a backend that is not connected.
@@ -36,10 +40,14 @@ class Opened:
 
     loop: asyncio.AbstractEventLoop
     backend: "MemoryBackend"
-    strategy: "ContextInjectionStrategy"
+    parts: "StrategyParts"
+    strategy: "Strategy"
     recorder: "BufferedUseRecorder"
     keeps_queries: bool
     memories: "Memories | None" = None
+    model: "AccountedModel | None" = None
+    #: Tools by whether they write; making them takes milliseconds, more than a search.
+    made_tools: "dict[bool, AgentTools]" = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def kept(self) -> "Memories":
@@ -47,6 +55,27 @@ class Opened:
         if self.memories is None:
             raise MemoryConfigError("memory: this one was made without settings: make it with from_settings")
         return self.memories
+
+    def tools(self, *, writes: bool) -> "AgentTools":
+        """Return the tools of the strategy, or with ``writes`` every tool there is."""
+        made = self.made_tools.get(writes)
+        if made is None:
+            from memcore.retrieval.strategies.factory import create_agent_tools, tools_of  # noqa: PLC0415  # see Reader
+
+            made = create_agent_tools(self.parts) if writes else tools_of(self.strategy, self.parts)
+            self.made_tools[writes] = made
+        return made
+
+    async def close(self) -> None:
+        """Send the uses that were counted, and disconnect."""
+        async with AsyncExitStack() as closing:
+            if self.memories is not None:
+                closing.callback(self.memories.ledger.close)
+            if self.model is not None:
+                closing.push_async_callback(self.model.close)
+            closing.push_async_callback(self.backend.disconnect)
+            # It sends a last batch, and waits for a broker that is away.
+            await asyncio.to_thread(self.recorder.close)
 
     async def get(self, agent_id: str, memory_id: str) -> "MemoryEntry | None":
         """Return a memory, or the version in its place."""
@@ -75,26 +104,21 @@ class Reader:
         policy: "Policy",
         *,
         open_memories: "OpenMemories | None" = None,
+        open_model: "OpenModel | None" = None,
     ) -> None:
         self._client = client
         self._open_backend = open_backend
         self._policy = policy
         self._open_memories = open_memories
+        self._open_model = open_model
         self._opened: Opened | None = None
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
         """Send the uses that were counted, and disconnect; a read after it opens everything again."""
         opened, self._opened = self._opened, None
-        if opened is None:
-            return
-        try:
-            # It sends a last batch, and waits for a broker that is away.
-            await asyncio.to_thread(opened.recorder.close)
-        finally:
-            await opened.backend.disconnect()
-            if opened.memories is not None:
-                opened.memories.ledger.close()
+        if opened is not None:
+            await opened.close()
 
     async def open(self) -> Opened:
         """Return what a read needs. Raises RuntimeError in another event loop than the first."""
@@ -115,25 +139,35 @@ class Reader:
     def _assemble(self, loop: asyncio.AbstractEventLoop) -> Opened:
         with naming_extras():
             # Their libraries come with an extra that an engine which only stores does not have.
-            from memcore.retrieval.context import ContextInjectionStrategy  # noqa: PLC0415  # see above
+            from memcore.retrieval.strategies.factory import StrategyParts  # noqa: PLC0415  # see above
             from memcore.retrieval.usage import BufferedUseRecorder  # noqa: PLC0415  # see above
 
             backend = self._open_backend()
             memories = None if self._open_memories is None else self._open_memories(backend)
+            model = None if self._open_model is None or memories is None else self._open_model(memories.ledger)
         keeps = self._policy.memory.retrieval.record_queries
         recorder = BufferedUseRecorder(
             self._client.record_use, send_queries=self._client.record_queries if keeps else None
         )
-        strategy = ContextInjectionStrategy.from_policy(
-            self._policy, backend=backend, use_recorder=recorder, query_recorder=recorder
+        parts = StrategyParts(
+            policy=self._policy,
+            backend=backend,
+            company="default" if memories is None else memories.company,
+            changes=memories,
+            model=model,
+            ledger=None if memories is None else memories.ledger,
+            use_recorder=recorder,
+            query_recorder=recorder,
         )
         return Opened(
             loop=loop,
             backend=backend,
-            strategy=strategy,
+            parts=parts,
+            strategy=parts.strategy(),
             recorder=recorder,
             keeps_queries=keeps,
             memories=memories,
+            model=model,
         )
 
 

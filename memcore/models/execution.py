@@ -1,7 +1,7 @@
 """The execution trace of an agent's task, as any engine can report it; and chat messages."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -178,3 +178,33 @@ def prompt(instructions: str, data: str) -> tuple[ChatMessage, ...]:
     """Return the messages of a question to a model: the instructions as the system's, the data as the user's."""
     system = ChatMessage(role=MessageRole.SYSTEM, content=instructions)
     return (system, ChatMessage(role=MessageRole.USER, content=data))
+
+
+class ToolDefinition(Frozen):
+    """A tool that an agent may call; ``description`` tells the model when, ``parameters`` is a JSON schema.
+
+    Attributes:
+        read_only: whether it changes no memory.
+        destructive: whether it takes a memory away or changes one, rather than adding one.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    description: NotBlankStr
+    parameters: dict[str, Any]
+    read_only: bool = False
+    destructive: bool = False
+
+    def as_openai(self) -> dict[str, Any]:
+        """Return it as a function of OpenAI's chat API, for ``tools=[...]``."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+    def as_mcp(self) -> dict[str, Any]:
+        """Return it as a tool of the Model Context Protocol, with its hints."""
+        hints = {"readOnlyHint": self.read_only, "destructiveHint": self.destructive, "openWorldHint": False}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.parameters,
+            "annotations": hints,
+        }

@@ -22,7 +22,7 @@ from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
 from memcore.models.conversation import LayerCounts, MemoryMode
-from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote import calls
@@ -105,7 +105,8 @@ class AsyncRemoteMemory:
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
     ) -> MemoryPage:
         """See Memory.list."""
-        return await self._send(calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters))
+        call = calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters)
+        return MemoryPage(entries=(), cursor=None) if call is None else await self._send(call)
 
     async def namespaces(self, agent_id: str) -> tuple[str, ...]:
         """See Memory.namespaces."""
@@ -133,7 +134,9 @@ class AsyncRemoteMemory:
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """See Memory.forget."""
-        return await self._send(calls.forget(agent_id, memory_ids, everything=everything, filters=filters))
+        return await self._send(
+            calls.forget(agent_id, memory_ids, everything=everything, filters=filters, key=self._new_key())
+        )
 
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """See Memory.history."""
@@ -144,6 +147,17 @@ class AsyncRemoteMemory:
     ) -> tuple[ChatMessage, ...]:
         """See Memory.prepare."""
         return await self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
+
+    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
+        """See Memory.tools."""
+        return await self._send(calls.tools(writes=writes))
+
+    async def call_tool(
+        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+    ) -> str:
+        """See Memory.call_tool."""
+        call = calls.call_tool(agent_id, name, arguments, writes=writes)
+        return await self._send(call)
 
     async def load_turn(
         self,
@@ -194,8 +208,9 @@ class AsyncRemoteMemory:
     async def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Raise MemoryCapabilityError: HTTP takes no reports of skills."""
-        raise not_remote("applied")
+        """See Memory.applied."""
+        call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
+        return await self._unless_lost(call, "application", agent_id)
 
     async def extract_turn(
         self,
@@ -244,6 +259,10 @@ class AsyncRemoteMemory:
         if checked_mode(mode) is MemoryMode.INCOGNITO:
             raise not_remote("incognito")
         return self
+
+    async def mem0(self, agent_id: str) -> NoReturn:
+        """Raise MemoryCapabilityError: a mem0.Memory opens the store itself."""
+        raise not_remote("mem0")
 
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """See Memory.wait; what is waited for are receipts of this object, or the ids of operations."""

@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from memcore.client.envelopes import Scope, checked, checked_scope, portions
 from memcore.client.results import (
+    AppliedReceipt,
     DistillReceipt,
     JobReceipt,
     JobStatus,
@@ -18,14 +19,20 @@ from memcore.client.results import (
     TurnReceipt,
 )
 from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import checked_owner
 from memcore.memory.fields import checked_categories, checked_query, named_as_given, split_fields, with_fields
 from memcore.models.base import Frozen
 from memcore.models.conversation import LayerCounts
-from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, is_uuid, require_agent_id
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote.requests import Call, known
+
+#: Filters of a list as parameters, which are given once for each value.
+_SINGULAR = {"namespaces": "namespace", "categories": "category", "tags": "tag", "keys": "key"}
+
+_PLURAL = {parameter: name for name, parameter in _SINGULAR.items()}
 
 #: Most memories of one request, and most bytes of their JSON: half of what the server reads.
 _BATCH, _BATCH_BYTES = 256, 512 * 1024
@@ -152,6 +159,21 @@ def distill(
     )
 
 
+def applied(
+    agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None, key: str
+) -> Call[AppliedReceipt]:
+    """Return the request that reports an applied skill."""
+    if not is_uuid(skill_id):
+        raise MemoryInputError("skill_id", "must be the id under which the skill or lesson was found: a UUID")
+    return Call(
+        method="POST",
+        path=_path(agent_id, f"skills/{skill_id}/applied"),
+        body=_present({"outcome": outcome, "task_id": task_id}),
+        read=lambda given: known(AppliedReceipt, given),
+        idempotency_key=key,
+    )
+
+
 def extract_turn(agent_id: str, fields: Mapping[str, Any], *, key: str) -> Call[TurnReceipt]:
     """Return the request that sends a turn of a conversation."""
     checked_owner(agent_id, fields["user_id"], fields["session_id"])
@@ -180,13 +202,16 @@ def end_conversation(
     )
 
 
-def list_(agent_id: str, *, limit: int, cursor: str | None, filters: Mapping[str, Any]) -> Call[MemoryPage]:
-    """Return the request for a page of memories."""
-    params = {**_filters(filters), "limit": limit, "cursor": cursor}
+def list_(agent_id: str, *, limit: int, cursor: str | None, filters: Mapping[str, Any]) -> Call[MemoryPage] | None:
+    """Return the request for a page of memories; None where a filter allows no value."""
+    given = _filters(filters)
+    if any(given.get(name) == [] for name in ("namespaces", "categories", "keys")):
+        return None
+    params = {**{_SINGULAR.get(name, name): value for name, value in given.items()}, "limit": limit, "cursor": cursor}
     if attributes := params.pop("attributes", None):
         # The one filter that is no list of names.
-        params["attributes"] = json.dumps(attributes)
-    return Call(method="GET", path=_path(agent_id, "memories"), params=_present(params), read=_page)
+        params["attributes"] = json.dumps(dict(attributes))
+    return Call(method="GET", path=_path(agent_id, "memories"), params=_present(params), read=_page, arguments=_PLURAL)
 
 
 def namespaces(agent_id: str) -> Call[tuple[str, ...]]:
@@ -213,9 +238,14 @@ def update(agent_id: str, memory_id: str, fields: Mapping[str, Any]) -> Call[Mem
 
 
 def forget(
-    agent_id: str, memory_ids: str | Collection[str] | None, *, everything: bool, filters: Mapping[str, Any]
+    agent_id: str,
+    memory_ids: str | Collection[str] | None,
+    *,
+    everything: bool,
+    filters: Mapping[str, Any],
+    key: str,
 ) -> Call[ForgetReceipt]:
-    """Return the request that forgets memories; sent twice, the second answer would name no run to undo."""
+    """Return the request that forgets memories; under its key it is done once, and answered with the same run."""
     given = _filters(filters)
     if (memory_ids is not None) + any(value != [] for value in given.values()) + everything != 1:
         raise MemoryInputError("memory_ids", "give ids, or filters, or everything=True: one of them")
@@ -227,9 +257,9 @@ def forget(
     return Call(
         method="POST",
         path=_path(agent_id, "memories:forget"),
-        body=_present({**body, "confirm": True}),
+        body=_present(body),
         read=lambda answer: known(ForgetReceipt, answer),
-        is_repeatable=False,
+        idempotency_key=key,
     )
 
 
@@ -239,6 +269,26 @@ def history(agent_id: str, memory_id: str) -> Call[tuple[MemoryVersion, ...]]:
     if path is None:
         raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
     return Call(method="GET", path=path, read=_versions)
+
+
+def tools(*, writes: bool) -> Call[tuple[ToolDefinition, ...]]:
+    """Return the request for the definitions of tools; they are the same for every agent."""
+
+    def read(given: Any) -> tuple[ToolDefinition, ...]:
+        return tuple(known(ToolDefinition, each) for each in given["tools"])
+
+    return Call(method="GET", path="/v1/tools", params={"writes": writes}, read=read)
+
+
+def call_tool(agent_id: str, name: str, arguments: Mapping[str, Any] | str | None, *, writes: bool) -> Call[str]:
+    """Return the request that calls a tool; a text that is written twice is one memory."""
+    body = {"name": name, "arguments": arguments, "writes": writes}
+    return Call(
+        method="POST",
+        path=_path(agent_id, "tools:call"),
+        body=_present(body),
+        read=lambda given: str(given["answer"]),
+    )
 
 
 def operation(operation_id: str) -> Call[JobStatus]:
@@ -291,7 +341,9 @@ def _filters(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _listed(value: Any) -> Any:
     """Return names in a set as a list, in order: two equal requests are written alike."""
-    return sorted(value) if isinstance(value, (set, frozenset)) else value
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _bytes(body: Mapping[str, Any]) -> int:

@@ -44,7 +44,7 @@ class Connection:
 
     def send(self, call: Call[Result]) -> Result:
         """Return the result of a request; raises the error that its answer stands for, or MemoryConnectionError."""
-        attempts = Attempts(call, self.address, dice=self._dice)
+        attempts = Attempts(self.address, dice=self._dice)
         client = self._opened()
         while True:
             try:
@@ -92,7 +92,7 @@ class AsyncConnection:
 
     async def send(self, call: Call[Result]) -> Result:
         """Return the result of a request; raises as Connection.send."""
-        attempts = Attempts(call, self.address, dice=self._dice)
+        attempts = Attempts(self.address, dice=self._dice)
         if self._client is None:
             self._client = httpx.AsyncClient(**self.address.options(), transport=self._transport)
         client = self._client

@@ -27,7 +27,7 @@ from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
 from memcore.models.conversation import LayerCounts, MemoryMode
-from memcore.models.execution import ChatMessage, ExecutionTrace
+from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote import calls
@@ -41,15 +41,15 @@ _log = logging.getLogger(__name__)
 class RemoteEvent(StrEnum):
     """A log event of the client over HTTP."""
 
-    #: Something was not sent, and the engine goes on; fields: what (trace, turn, end), agent_id and error.
+    #: Something was not sent, and the engine goes on; fields: what (trace, turn, end, application), agent_id and error.
     LOST = "memory.remote.lost"
 
 
 #: What only a process with the broker's and the ledger's addresses can do, and what to use instead.
 NOT_REMOTE = {
-    "client": "a memory over HTTP sends no jobs of its own: use the endpoints of `memtend serve`",
+    "client": "jobs have endpoints of their own over HTTP: POST /v1/runs/RUN/undo undoes a run, and /docs shows all",
     "add": "what became of messages is not told over HTTP: send turns with extract_turn, and load_turn finds it",
-    "applied": "applications of skills are not taken over HTTP: report them with Memory.from_environment()",
+    "mem0": "a mem0.Memory opens the store itself: use mem0's MemoryClient with this server's address and key",
     "incognito": "a conversation that nothing writes down cannot leave its process: use Memory.from_environment()",
 }
 
@@ -60,7 +60,7 @@ def not_remote(name: str) -> MemoryCapabilityError:
 
 
 #: What an engine sends without waiting for it.
-Sent = Literal["trace", "turn", "end"]
+Sent = Literal["trace", "turn", "end", "application"]
 
 
 def report_lost(what: Sent, error: MemoryError, agent_id: str) -> None:
@@ -147,7 +147,8 @@ class RemoteMemory:
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
     ) -> MemoryPage:
         """See Memory.list."""
-        return self._send(calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters))
+        call = calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters)
+        return MemoryPage(entries=(), cursor=None) if call is None else self._send(call)
 
     def namespaces(self, agent_id: str) -> tuple[str, ...]:
         """See Memory.namespaces."""
@@ -175,7 +176,9 @@ class RemoteMemory:
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """See Memory.forget."""
-        return self._send(calls.forget(agent_id, memory_ids, everything=everything, filters=filters))
+        return self._send(
+            calls.forget(agent_id, memory_ids, everything=everything, filters=filters, key=self._new_key())
+        )
 
     def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """See Memory.history."""
@@ -186,6 +189,17 @@ class RemoteMemory:
     ) -> tuple[ChatMessage, ...]:
         """See Memory.prepare."""
         return self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
+
+    def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
+        """See Memory.tools."""
+        return self._send(calls.tools(writes=writes))
+
+    def call_tool(
+        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+    ) -> str:
+        """See Memory.call_tool."""
+        call = calls.call_tool(agent_id, name, arguments, writes=writes)
+        return self._send(call)
 
     def load_turn(
         self,
@@ -236,8 +250,9 @@ class RemoteMemory:
     def applied(
         self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
     ) -> AppliedReceipt | None:
-        """Raise MemoryCapabilityError: HTTP takes no reports of skills."""
-        raise not_remote("applied")
+        """See Memory.applied."""
+        call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
+        return self._unless_lost(call, "application", agent_id)
 
     def extract_turn(
         self,
@@ -286,6 +301,10 @@ class RemoteMemory:
         if checked_mode(mode) is MemoryMode.INCOGNITO:
             raise not_remote("incognito")
         return self
+
+    def mem0(self, agent_id: str) -> NoReturn:
+        """Raise MemoryCapabilityError: a mem0.Memory opens the store itself."""
+        raise not_remote("mem0")
 
     def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """See Memory.wait; what is waited for are receipts of this object, or the ids of operations."""

@@ -8,7 +8,12 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError
+from memcore.errors import (
+    MemoryConfigError,
+    MemoryConnectionError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
 from memcore.remote.problems import TOO_MANY, UNAVAILABLE, error_of
 
 #: Seconds for one answer, and for a connection.
@@ -23,10 +28,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 #: Connections that are kept open, and that may be open at once.
 _KEPT, _MOST = 10, 100
 
-#: Errors of a connection before anything was sent.
-_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-
-#: Statuses after which a request that changes nothing twice is sent again.
+#: Statuses after which a request is sent again.
 _PASSING: Final = frozenset({TOO_MANY, 502, UNAVAILABLE, 504})
 
 Result = TypeVar("Result")
@@ -35,13 +37,13 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[Result]):
-    """One request, and how its answer is read.
+    """One request, and how its answer is read; sent twice, it does what it does once.
 
     Attributes:
         path: below the server's address, escaped.
         read: makes the result of the JSON of a successful answer.
-        is_repeatable: whether sending it twice does what sending it once does.
         is_optional: whether an answer ``not_found`` is no error; ``read`` is then given None.
+        arguments: what the caller calls parameters that have another name in the request.
         idempotency_key: by which the server knows a request that comes again.
     """
 
@@ -50,8 +52,8 @@ class Call(Generic[Result]):
     read: Callable[[Any], Result]
     body: Mapping[str, Any] | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
-    is_repeatable: bool = True
     is_optional: bool = False
+    arguments: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
 
     @property
@@ -110,16 +112,14 @@ class Attempts:
         dice: spreads the pauses of many engines after one failure.
     """
 
-    def __init__(self, call: Call[Any], address: Address, *, dice: random.Random) -> None:
-        self._call = call
+    def __init__(self, address: Address, *, dice: random.Random) -> None:
         self._address = address
         self._dice = dice
         self._made, self._waited = 0, 0.0
 
     def after_error(self, error: httpx.HTTPError) -> float:
         """Return the pause after a failed connection. Raises MemoryConnectionError when there is no further attempt."""
-        is_safe = self._call.is_repeatable or isinstance(error, _UNSENT)
-        pause = self._pause(None) if is_safe else None
+        pause = self._pause(None)
         if pause is None:
             raise MemoryConnectionError(
                 f"{self._address.url} cannot be reached ({type(error).__name__}); try again later"
@@ -128,11 +128,7 @@ class Attempts:
 
     def after(self, response: httpx.Response) -> float | None:
         """Return the pause after an answer that may be another one later, None for an answer to read or to raise."""
-        status = response.status_code
-        # 429 is answered before anything is done.
-        if status == TOO_MANY or (status in _PASSING and self._call.is_repeatable):
-            return self._pause(response.headers.get("Retry-After"))
-        return None
+        return self._pause(response.headers.get("Retry-After")) if response.status_code in _PASSING else None
 
     def _pause(self, wanted: str | None) -> float | None:
         self._made += 1
@@ -162,7 +158,15 @@ def result_of(call: Call[Result], response: httpx.Response) -> Result:
         if error.domain_code == "not_found":
             return call.read(None)
         raise error
-    raise error_of(response)
+    raise _named(error_of(response), call.arguments)
+
+
+def _named(error: MemoryError, arguments: Mapping[str, str]) -> MemoryError:
+    """Return an error that names a wrong argument as the caller does."""
+    if not isinstance(error, MemoryInputError):
+        return error
+    first, dot, rest = error.field.partition(".")
+    return MemoryInputError(f"{arguments.get(first, first)}{dot}{rest}", error.problem)
 
 
 def known(model: type[Model], given: Mapping[str, Any]) -> Model:

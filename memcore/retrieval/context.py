@@ -10,7 +10,7 @@ from memcore.config.organization import ExtendedStoreConfig
 from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.event_loop import LoopThread
-from memcore.models.execution import ChatMessage
+from memcore.models.execution import ChatMessage, ToolDefinition
 from memcore.models.memory import MemoryCategory
 from memcore.retrieval.filters import MemoryFilterStrategy
 from memcore.retrieval.formatting import format_fitting
@@ -22,7 +22,6 @@ from memcore.retrieval.protocol import (
     RetrievalEvent,
     Source,
     TokenEstimator,
-    ToolDefinition,
 )
 from memcore.retrieval.ranking import (
     Similarity,

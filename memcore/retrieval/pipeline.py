@@ -228,10 +228,10 @@ class MemoryPipeline:
     async def found(
         self, agent_id: str, query_text: str, *, categories: frozenset[MemoryCategory] | None, limit: int
     ) -> tuple[ScoredMemory, ...]:
-        """Return at most ``limit`` memories of a flat search, ranked and fused, before any filter; never raises."""
+        """Return what a flat search ranks best, unfiltered: ``limit`` of own and of shared ones; never raises."""
         with Degrading(Source.PIPELINE, agent_id):
             ranked = surer_first(await self._searched(agent_id, query_text, categories, pool=limit))
-            return self._pooled(ranked, pool=limit)[:limit]
+            return self._pooled(ranked, pool=limit)
         return ()
 
     def shown(self, agent_id: str, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:

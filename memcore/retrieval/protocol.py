@@ -7,47 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pydantic import Field
 
 from memcore.backends.protocol import ORGANISATION
 from memcore.config.retrieval import FusionStrategy
 from memcore.errors import MemoryRetrievalError
-from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.execution import ChatMessage
+from memcore.models.base import Frozen
+from memcore.models.execution import ChatMessage, ToolDefinition
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.models.organization import OrgFactAuthor
-
-
-class ToolDefinition(Frozen):
-    """A tool that an agent may call; ``description`` tells the model when, ``parameters`` is a JSON schema.
-
-    Attributes:
-        read_only: whether it changes no memory.
-        destructive: whether it takes a memory away or changes one, rather than adding one.
-    """
-
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    description: NotBlankStr
-    parameters: dict[str, Any]
-    read_only: bool = False
-    destructive: bool = False
-
-    def as_openai(self) -> dict[str, Any]:
-        """Return it as a function of OpenAI's chat API, for ``tools=[...]``."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return {"type": "function", "function": function}
-
-    def as_mcp(self) -> dict[str, Any]:
-        """Return it as a tool of the Model Context Protocol, with its hints."""
-        hints = {"readOnlyHint": self.read_only, "destructiveHint": self.destructive, "openWorldHint": False}
-        return {
-            "name": self.name,
-            "description": self.description,
-            "inputSchema": self.parameters,
-            "annotations": hints,
-        }
 
 
 @runtime_checkable

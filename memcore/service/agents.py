@@ -9,8 +9,11 @@ from memcore.ledger.agents import Agent, AgentSpec
 from memcore.ledger.learning.lessons import MAX_PAGE as MOST_LESSONS
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.skills import Applications
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import BoundedTime
+from memcore.models.memory_changes import ForgetReceipt
+from memcore.service.memories import MemoryOperations
 from memcore.service.resources import ServiceResources
 
 #: Most agents of a page.
@@ -61,8 +64,9 @@ class LessonInfo(Frozen):
 class AgentOperations:
     """Reads and changes a company's agents. Every call raises MemoryConnectionError when the ledger does not answer."""
 
-    def __init__(self, resources: ServiceResources) -> None:
+    def __init__(self, resources: ServiceResources, memories: MemoryOperations) -> None:
         self._resources = resources
+        self._memories = memories
         self._ledger = resources.ledger
         self._company = resources.company
 
@@ -74,6 +78,10 @@ class AgentOperations:
         if not 1 <= limit <= MAX_PAGE:
             raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
         return await self._resources.run(self._ledger.agents.list, self._company, after=after, limit=limit)
+
+    async def count(self) -> int:
+        """Return how many agents the company has."""
+        return await self._resources.run(self._ledger.agents.count, self._company)
 
     async def every(self) -> tuple[Agent, ...]:
         """Return all agents in the order of their ids."""
@@ -113,6 +121,23 @@ class AgentOperations:
             spec = AgentSpec.model_validate({**settings, "company": self._company, "agent_id": agent_id})
         await self.get(agent_id)
         return await self._resources.run(self._ledger.agents.put, spec)
+
+    async def remove(self, agent_id: str, confirmation: Confirmation) -> ForgetReceipt:
+        """Forget all memories of an agent in one run, then take it off the schedule; its next memory registers it anew.
+
+        The undo of the run brings the memories back. Raises MemoryNotFoundError; MemoryStoreError while a run of the
+        agent is removing memories, and nothing is removed from the schedule then.
+        """
+        await self.get(agent_id)
+        receipt = await self._memories.forget(agent_id, everything=True)
+        note = confirmation.note("agents.remove", agent_id)
+        await self._resources.run(self._ledger.audit.note, self._company, note)
+        await self._resources.run(self._ledger.agents.remove, self._company, agent_id)
+        if await self._memories.count(agent_id):
+            # Stored meanwhile, by a worker that still saw the agent.
+            interval = self._resources.policy.memory.consolidation.interval
+            await self._resources.run(self._ledger.agents.register, self._company, [agent_id], interval=interval)
+        return receipt
 
     async def pause(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Pause an agent's maintenance: an active run stops before its next removal. Raises MemoryNotFoundError.

@@ -1,16 +1,18 @@
 """Memories of agents: store, search and prepare them; explain one, and say which replaced which."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
-from memcore.backends.protocol import SharedKnowledgeStore, scanned
+from memcore.backends.protocol import MAX_PAGE, SharedKnowledgeStore, scanned
 from memcore.backends.succession import reinstate, supersede
 from memcore.client.envelopes import Scope
 from memcore.client.results import StoreReceipt
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
+from memcore.memories import Memories
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
+from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.records import Where
 from memcore.retrieval.conflicts import Conflict, conflicts
 from memcore.service.resources import ServiceResources
@@ -39,6 +41,84 @@ class MemoryOperations:
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
         return await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query)
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        """Return a memory, or the version that is in its place now; None when the agent has none."""
+        return await (await self.kept()).get(agent_id, memory_id)
+
+    async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
+        """Return the memory with this key of the caller's, None when there is none."""
+        return await (await self.kept()).get_by_key(agent_id, key, namespace=namespace)
+
+    async def list(
+        self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
+    ) -> MemoryPage:
+        """Return 1 to 256 memories that meet all filters, oldest first. Raises MemoryInputError."""
+        return await (await self.kept()).list(agent_id, limit=limit, cursor=cursor, **filters)
+
+    async def namespaces(self, agent_id: str) -> tuple[str, ...]:
+        """Return the namespaces in which the agent has memories, in order."""
+        return await (await self.kept()).namespaces(agent_id)
+
+    async def count(self, agent_id: str, *, category: MemoryCategory | str | None = None) -> int:
+        """Return how many memories the agent has."""
+        return await (await self.kept()).count(agent_id, category=category)
+
+    async def count_matching(self, agent_id: str, **filters: Unpack[ListFields]) -> int:
+        """Return how many memories of the agent meet all filters. Raises MemoryInputError."""
+        count, cursor = 0, None
+        while True:
+            page = await self.list(agent_id, limit=MAX_PAGE, cursor=cursor, **filters)
+            count, cursor = count + len(page.entries), page.cursor
+            if cursor is None:
+                return count
+
+    async def update(
+        self, agent_id: str, memory_id: str, *, by: str | None = None, **fields: Unpack[UpdateFields]
+    ) -> MemoryEntry:
+        """Change a memory, and return its new version; the one before is journaled. With a name the audit has it.
+
+        Raises MemoryInputError, MemoryNotFoundError.
+        """
+        entry = await (await self.kept()).update(agent_id, memory_id, **fields)
+        if by is not None:
+            await self._resources.note(by, "memory.update", entry.id)
+        return entry
+
+    async def forget(
+        self,
+        agent_id: str,
+        memory_ids: str | Collection[str] | None = None,
+        *,
+        everything: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+        **filters: Unpack[ListFields],
+    ) -> ForgetReceipt:
+        """Forget memories by their ids, or all that meet the filters, in one run that can be undone.
+
+        With a name or a reason, the audit has it. Raises MemoryInputError; MemoryStoreError while a run of the agent is
+        removing one of them.
+        """
+        receipt = await (await self.kept()).forget(agent_id, memory_ids, everything=everything, **filters)
+        if receipt.run_id is not None and (by is not None or reason is not None):
+            await self._resources.note(by, "memory.forget", receipt.run_id, reason=reason)
+        return receipt
+
+    async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
+        """Return what became of a memory, oldest first, by any version's id. Raises MemoryNotFoundError."""
+        return await (await self.kept()).history(agent_id, memory_id)
+
+    async def kept(self) -> Memories:
+        """Return what reads, changes and forgets single memories, over the connected backend."""
+        resources = self._resources
+        return Memories(
+            await resources.backend(),
+            self._ledger,
+            company=self._company,
+            policy=resources.policy,
+            clock=resources.clock,
+        )
 
     async def conflicts(self, agent_id: str, *, limit: int = 20) -> tuple[Conflict, ...]:
         """Return pairs of memories that may contradict one another; ``supersede`` decides which holds."""

@@ -8,7 +8,7 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunKind, RunOrigin, RunStep
-from memcore.ledger.work_items import WorkItem, WorkState
+from memcore.ledger.work_items import WorkCounts, WorkItem, WorkState
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 from memcore.service.resources import ServiceResources
@@ -219,6 +219,11 @@ class RunOperations:
 
         backend = await self._resources.backend()
         return await plan_undo(run_id, backend=backend, ledger=self._ledger, company=self._company)
+
+    async def count_held(self) -> int:
+        """Return how many pieces of the company's work wait for a person's decision."""
+        counts = await self._resources.run(self._ledger.work.counts)
+        return counts.get(self._company, WorkCounts()).held
 
     async def held(self) -> tuple[Run, ...]:
         """Return the runs that the removal guard holds, newest first; not those that propose groups.

@@ -14,6 +14,7 @@ from memcore.service.conversation import ConversationOperations
 from memcore.service.dead_letters import DeadLetterOperations
 from memcore.service.memories import MemoryOperations
 from memcore.service.org import OrgOperations
+from memcore.service.reindex import ReindexOperations
 from memcore.service.resources import ServiceResources
 from memcore.service.runs import RunOperations
 from memcore.service.skills import SkillOperations
@@ -43,7 +44,8 @@ class MemoryService:
 
     def __init__(self, resources: ServiceResources, *, open_deployment: "DeploymentOpener | None" = None) -> None:
         self.resources = resources
-        self.agents = AgentOperations(resources)
+        self.memories = MemoryOperations(resources)
+        self.agents = AgentOperations(resources, self.memories)
         self.runs = RunOperations(resources)
         self.approvals = ApprovalOperations(resources)
         self.skills = SkillOperations(resources)
@@ -51,8 +53,8 @@ class MemoryService:
         self.archive = ArchiveOperations(resources)
         self.usage = UsageOperations(resources)
         self.dead_letters = DeadLetterOperations(resources)
+        self.reindex = ReindexOperations(resources)
         self.conversation = ConversationOperations(resources)
-        self.memories = MemoryOperations(resources)
         self._open_deployment = open_deployment
 
     @cached_property

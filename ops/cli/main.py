@@ -18,6 +18,7 @@ MODULES = {
     "running.doctor": ("doctor",),
     "running.mcp": ("mcp",),
     "memory.memories": ("store", "search"),
+    "memory.changes": ("get", "list", "update", "forget", "history"),
     "maintenance.maintain": ("maintain", "end"),
     "memory.transfer": ("import", "export"),
     "memory.agents": ("agents",),

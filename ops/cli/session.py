@@ -15,12 +15,10 @@ from pydantic import BaseModel
 
 from memcore.client.client import MemoryClient
 from memcore.client.results import JobState, StoreReceipt
-from memcore.company import dispatch_open
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryStoreError
-from memcore.jobs import Payload
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
@@ -30,10 +28,6 @@ from ops.cli.console import AsJson
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
     from memcore.service import MemoryService
-
-
-#: Waiting work that is dispatched at once; the sweep finds the others within minutes.
-REDISPATCHED = 1_000
 
 
 @dataclass(frozen=True)
@@ -82,14 +76,6 @@ class Command:
             finally:
                 runner.run(backend.disconnect())
 
-    def resume(self, company: str) -> None:
-        """Let a company's maintenance go on, and send the messages of what waits."""
-        with self.ledger() as ledger:
-            ledger.companies.resume(company)
-            ledger.work.hasten(company)
-            due = ledger.work.take_due(company=company, limit=REDISPATCHED)
-        self.dispatch(due)
-
     def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items; for what a worker holds already, a message does nothing."""
         # The broker takes half a second to import, and few commands dispatch.
@@ -99,20 +85,17 @@ class Command:
         with closing(broker_app(self.settings)) as app, suppress(MemoryConnectionError):
             BrokerDispatcher(app).dispatch(items)
 
-    def dispatch_open(self, kind: type[Payload]) -> None:
-        """Send the messages of the company's open work of a kind."""
-        with self.ledger() as ledger:
-            dispatch_open(self, ledger, self.company, kind)
-
     @contextmanager
-    def service(self) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
-        """Yield the stack's memory service, and the runner for its coroutines."""
+    def service(self, *, company: str | None = None) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
+        """Yield the memory service of the company, or of another whose ledger rows alone are used, and its runner."""
         # It takes a tenth of a second to import, and the shell waits for ``--help`` too.
         from memcore.service import create_memory_service  # noqa: PLC0415  # see above
 
         with self.ledger() as ledger, asyncio.Runner() as runner:
             # The policy when a call needs it: a broken file must not keep anybody from pausing maintenance.
-            service = create_memory_service(self.settings, lambda: self.policy, ledger, self, company=self.company)
+            service = create_memory_service(
+                self.settings, lambda: self.policy, ledger, self, company=company or self.company
+            )
             try:
                 yield service, runner
             finally:

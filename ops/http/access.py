@@ -25,6 +25,8 @@ from ops.http.problems import (
     problem_response,
 )
 
+__all__ = ["Authenticate", "Caller", "Callers", "CurrentCaller", "ReadAgent", "Verb", "WriteAgent", "agent_for"]
+
 if TYPE_CHECKING:
     from ops.http.context import CompanyService, ServeContext
 
@@ -38,7 +40,7 @@ _MOST_CACHED = 10_000
 _NOTE_SECONDS = 60.0
 
 #: Paths that need no key: they say nothing of any company.
-OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs", "/docs/oauth2-redirect"})
+OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs"})
 
 #: Schemes of the Authorization header: mem0's clients say Token.
 _SCHEMES = frozenset({"bearer", "token"})
@@ -173,7 +175,7 @@ class Authenticate:
         """Serve a request."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
-                scope["memtend.caller"] = await self._caller_of(_sent_key(Headers(scope=scope)))
+                scope["caller"] = await self._caller_of(_sent_key(Headers(scope=scope)))
             except MemoryError as error:
                 await problem_response(error)(scope, receive, send)
                 return
@@ -192,7 +194,7 @@ def _sent_key(headers: Headers) -> str | None:
 
 async def current_caller(request: Request) -> Caller:
     """Return who sends the request; a dependency."""
-    caller = request.scope.get("memtend.caller")
+    caller = request.scope.get("caller")
     if not isinstance(caller, Caller):
         raise MemoryUnauthorizedError("send the header Authorization: Bearer mt_...; see `memtend keys create`")
     return caller

@@ -1,13 +1,18 @@
 """The ASGI app of ``serve``: its routes, its errors, and what stands before them."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response
 
 from ops.http.access import OPEN_PATHS, Authenticate
 from ops.http.context import ServeContext
@@ -16,12 +21,14 @@ from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problem
 from ops.mcp.server import mount
 from ops.metrics.latency import TimeRequests
 
-#: The modules of ``ops.http.routes`` that are served; each has a ``router``.
+#: The modules of ``ops.http.routes`` that are served; each has a ``router``, and ``ERRORS`` where its errors have
+#: another form.
 ROUTERS = (
     "health",
     "memories",
     "conversations",
     "operations",
+    "engines",
     "agents",
     "archive",
     "runs",
@@ -64,21 +71,43 @@ def create_app(context: ServeContext) -> FastAPI:
         lifespan=lifespan,
         # One path, one resource: a redirect would lose the body of a POST in many clients.
         redirect_slashes=False,
+        # Below: each of the framework's own would make the document in the event loop, which takes most of a second.
+        openapi_url=None,
+        docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
     )
     app.state.serving = context
     install_problems(app)
     for name in ROUTERS:
-        app.include_router(import_module(f"ops.http.routes.{name}").router, responses=_PROBLEMS)
+        module = import_module(f"ops.http.routes.{name}")
+        app.include_router(module.router, responses=getattr(module, "ERRORS", _PROBLEMS))
     mount(app, context)
     # The last one added is the first to see a request.
     app.add_middleware(TimeRequests, times=context.times)
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)
     app.add_middleware(Authenticate, caller_of=context.callers.of)
     app.add_middleware(CatchDefects)
+    _add_document(app)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]  # FastAPI's own way to change the document
     return app
+
+
+def _add_document(app: FastAPI) -> None:
+    """Serve the OpenAPI document, made in a thread with the first request for it, and a page that shows it."""
+    making = threading.Lock()
+
+    def made() -> bytes:
+        with making:
+            return orjson.dumps(app.openapi())
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def document() -> Response:
+        return Response(await asyncio.to_thread(made), media_type="application/json")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return get_swagger_ui_html(openapi_url="/openapi.json", title="memtend")
 
 
 def _document(app: FastAPI) -> dict[str, Any]:

@@ -196,8 +196,9 @@ class ServeContext:
             return kept.service
 
     def _configuration(self, company: str) -> tuple[Settings, Policy]:
-        if company == self.settings.company and self.ledger.companies.get(company) is None:
-            return self.settings, self.policies.policy
+        own = self.settings
+        if company == own.company and self.ledger.companies.get(company) is None:
+            return own, self.policies.policy
         return self.policies.of(self.ledger.companies.served(company))
 
     def _made(self, settings: Settings, policy: Policy) -> CompanyService:

@@ -1,11 +1,22 @@
 """Bodies of requests and answers; the limits of fields are those of memtend's own models."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import (
+    AwareDatetime,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 from memcore.jobs import MAX_STORE_ITEMS, MAX_TURN_CHARS
+from memcore.models.attributes import AttributeFilter
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, ExecutionTrace
 from memcore.models.memory import (
@@ -16,14 +27,19 @@ from memcore.models.memory import (
     BoundedTime,
     MemoryCategory,
     MemoryEntry,
+    MemoryQuery,
     MemoryScores,
 )
+from memcore.models.memory_changes import MemoryVersion
 
 #: A name or an id of the caller's.
 Name = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)]
 
 #: Most tokens of a prepared context.
 MAX_TOKENS = 1_000_000
+
+#: Most memories that are named to be forgotten.
+MAX_FORGOTTEN = 1_000
 
 #: Longest text that is searched for, in characters.
 MAX_QUERY_CHARS = 65_536
@@ -41,6 +57,8 @@ class Fields(Frozen):
     valid_from: AwareDatetime | None = None
     valid_until: AwareDatetime | None = None
     supersedes: tuple[Name, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
+    key: Name | None = None
+    attributes: dict[str, JsonValue] = Field(default_factory=dict)
 
     def given(self) -> dict[str, Any]:
         """Return the fields that the request gave."""
@@ -97,6 +115,11 @@ class MemoryView(MemoryEntry):
     valid_until: BoundedTime | None = None
     superseded_by: str | None = None
     superseded_at: BoundedTime | None = None
+    key: str | None = None
+    attributes: Annotated[Mapping[str, Any], PlainSerializer(dict, return_type=dict[str, Any])] = Field(
+        default_factory=dict
+    )
+    session_id: str | None = None
 
     @classmethod
     def of(cls, entry: MemoryEntry) -> "MemoryView":
@@ -104,10 +127,60 @@ class MemoryView(MemoryEntry):
         return cls.model_construct(**vars(entry))
 
 
+class SearchBody(MemoryQuery):
+    """What to look for; without ``text`` the filters alone decide and the newest come first."""
+
+    # A default that JSON can write, for the document.
+    attributes: AttributeFilter = Field(default_factory=dict)
+
+
 class Found(Frozen):
     """Memories that match, best first."""
 
     memories: tuple[MemoryView, ...]
+
+
+class Page(Found):
+    """Memories, oldest first; ask again with ``cursor`` for the next ones, null behind the last."""
+
+    cursor: str | None
+
+
+class UpdateBody(Frozen):
+    """The fields of a memory that change; what is left out stays."""
+
+    content: str = Field(default="", min_length=1, max_length=MAX_CONTENT_BYTES)
+    category: MemoryCategory = MemoryCategory.SEMANTIC
+    tags: tuple[Name, ...] = Field(default=(), max_length=MAX_TAGS)
+    source: Name | None = None
+    confidence: float = Field(default=1.0, ge=0.0, le=1.0)
+    attributes: dict[str, JsonValue] = Field(default_factory=dict)
+    expires_at: AwareDatetime | None = None
+
+
+class ForgetBody(Frozen):
+    """Which memories to forget: by their ids, by filters that must all hold, or all of the agent.
+
+    Attributes:
+        everything: true for all; then neither ids nor filters.
+    """
+
+    memory_ids: tuple[Name, ...] | None = Field(default=None, max_length=MAX_FORGOTTEN)
+    everything: Literal[True] | None = None
+    namespaces: tuple[Name, ...] | None = None
+    categories: tuple[MemoryCategory, ...] | None = None
+    tags: tuple[Name, ...] | None = None
+    keys: tuple[Name, ...] | None = None
+    attributes: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] | None = None
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    session_id: Name | None = None
+
+
+class Versions(Frozen):
+    """What became of a memory, oldest first."""
+
+    versions: tuple[MemoryVersion, ...]
 
 
 class ContextBody(Frozen):

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Self
 
-from fastapi import Depends, Path
+from fastapi import Depends, Path, Query
+from pydantic import AfterValidator
 
 from memcore.finetune.preflight import PreflightCheck, PreflightResult
 from memcore.finetune.sizing import Sizes
@@ -18,16 +19,46 @@ from memcore.models.base import Frozen
 from memcore.models.finetune import FineTuneStage
 from memcore.models.memory import MAX_KEY_CHARS, BoundedTime
 from memcore.service.runs import found_run
-from ops.http.access import NO_KEY, Caller, CurrentCaller
+from ops.http.access import NO_KEY, Caller, CurrentCaller, agent_for
 from ops.http.context import Service
 
-#: An id in a path.
-PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
+
+def _said(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("must not be blank, and have no NUL character")
+    return value
 
 
-async def administrator(caller: CurrentCaller) -> None:
-    """Refuse a key that is not for the verb admin of all agents; a dependency."""
-    caller.require(Verb.ADMIN)
+#: An id in a path, and a name or an id in a query.
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
+Named = Annotated[str, Query(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
+
+
+def company_wide(verb: Verb) -> Any:
+    """Return a dependency that refuses a key that is not for a verb of all agents, before the body is looked at."""
+
+    async def check(caller: CurrentCaller) -> None:
+        caller.require(verb)
+
+    return Depends(check)
+
+
+def named_agent(verb: Verb) -> Callable[..., Awaitable[str | None]]:
+    """Return a dependency that gives a route the agent of its query, if any, once the caller may do this with it."""
+
+    async def agent_of_query(caller: CurrentCaller, agent_id: Named | None = None) -> str | None:
+        caller.require(verb, agent_id=agent_id)
+        return agent_id
+
+    return agent_of_query
+
+
+#: The agent that a list is narrowed to; a key for some agents names one of them.
+SomeAgent = Annotated[str | None, Depends(named_agent(Verb.READ))]
+
+#: The agent of a route that changes its settings, and of one that changes its maintenance.
+AdminAgent = Annotated[str, Depends(agent_for(Verb.ADMIN))]
+MaintainAgent = Annotated[str, Depends(agent_for(Verb.MAINTAIN))]
 
 
 def run_for(verb: Verb) -> Callable[..., Awaitable[Run]]:

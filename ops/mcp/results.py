@@ -13,7 +13,6 @@ from memcore.errors import (
     MemoryBackendUnsupportedError,
     MemoryCapabilityError,
     MemoryError,  # noqa: A004  # the reference fixes the name
-    MemoryInputError,
 )
 from memcore.untrusted_text import wrap_untrusted
 
@@ -25,6 +24,9 @@ BYTES_PER_TOKEN = 4
 
 #: Bytes that are kept free for the note of what was left out.
 _NOTE_BYTES = 200
+
+#: The first status of HTTP that says that the fault is here.
+_SERVER_ERROR = 500
 
 #: The fence around what an operator tool returns.
 TAG_RESULT = "tool-result"
@@ -110,18 +112,28 @@ def _fenced(facts: Mapping[str, Any]) -> str:
 
 
 def error_result(error: MemoryError, *, tool: str) -> types.CallToolResult:
-    """Return a domain error as the result of a tool: its kind, one sentence, and whether to try again."""
+    """Return a domain error as the result of a tool: its kind, one sentence, and whether to try again.
+
+    Kinds are those of HTTP. What a part of the installation says that does not answer may name hosts: it is not shown.
+    """
     if isinstance(error, MemoryBackendUnsupportedError):
         return not_supported(error.reason, event=McpEvent.MCP_HANDLER_NOT_IMPLEMENTED, tool=tool)
     if isinstance(error, MemoryCapabilityError):
         return not_supported(str(error), event=McpEvent.MCP_HANDLER_CAPABILITY_GAP, tool=tool)
+    # FastAPI takes half a second to import, and a host waits for the first answer over stdio.
+    from ops.http.problems import problem_of  # noqa: PLC0415  # see above
+
+    problem = problem_of(error)
+    if problem.status >= _SERVER_ERROR:
+        _log.error(McpEvent.MCP_HANDLER_FAILED, extra={"tool": tool, "error": type(error).__name__})
     envelope: dict[str, Any] = {
-        "domain_code": error.domain_code,
-        "message": str(error).partition("\n")[0],
-        "is_retryable": error.is_retryable,
+        "domain_code": problem.domain_code,
+        # Of a checkpoint whose files are gone, say, the message is what an operator needs.
+        "message": str(error).partition("\n")[0] if problem.domain_code == "internal" else problem.detail,
+        "is_retryable": problem.is_retryable,
     }
-    if isinstance(error, MemoryInputError):
-        envelope["field"] = error.field
+    if problem.field is not None:
+        envelope["field"] = problem.field
     return _error(envelope)
 
 

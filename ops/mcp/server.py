@@ -13,8 +13,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from memcore.errors import MemoryConnectionError
+from memcore.ledger.access.keys import Verb
 from memcore.models.memory import require_agent_id
-from ops.http.access import NO_KEY, Caller, Verb, current_caller
+from ops.http.access import NO_KEY, Caller, current_caller
 from ops.http.context import ServeContext
 from ops.http.limits import MAX_BODY_BYTES
 from ops.http.problems import MemoryForbiddenError
@@ -80,15 +81,14 @@ class McpEndpoint:
 
 def mount(app: FastAPI, context: ServeContext) -> None:
     """Add ``/mcp`` and ``/mcp/{agent_id}`` to the app of ``serve``; they start and stop with it."""
-    tools = agent_tools.AgentToolSource()
 
     async def of_agent(caller: Caller, agent_id: str | None) -> Toolset:
         named = require_agent_id(agent_id or "")
         if not caller.sees(named):
             raise MemoryForbiddenError("the key is not for this agent")
-        calls = await tools.of(await context.service(caller.company))
-        return agent_tools.AgentToolset(
-            calls=calls, agent_id=named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
+        service = await context.service(caller.company)
+        return await agent_tools.AgentToolset.open(
+            service.engine, named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
         )
 
     async def of_operator(caller: Caller, _agent_id: str | None) -> Toolset:
@@ -108,12 +108,14 @@ def mount(app: FastAPI, context: ServeContext) -> None:
 
     @asynccontextmanager
     async def lifespan(served: Any) -> AsyncIterator[Any]:
-        async with outer(served) as state, tools, agents.running(), operators.running():
+        async with outer(served) as state, agents.running(), operators.running():
             yield state
 
     app.router.lifespan_context = lifespan
 
 
 async def _toolset_of_request(context: ServerRequestContext[Any, Any]) -> Toolset:
+    if not isinstance(context.request, Request):
+        raise TypeError("a request over HTTP has no scope")
     toolset: Toolset = context.request.scope[_TOOLSET]
     return toolset

@@ -1,5 +1,6 @@
 """MCP over standard input and output: one host, one session, with all that the operating system's user may do."""
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.context import ServerRequestContext
@@ -7,6 +8,7 @@ from mcp.server.stdio import stdio_server
 
 from memcore.company import JobDispatcher
 from memcore.ledger.ledger import Ledger
+from memcore.memory.async_memory import AsyncMemory
 from memcore.service import create_memory_service
 from ops.mcp import agent_tools, operator_tools
 from ops.mcp.tool_server import OPERATOR_TOOLS, Toolset, create_server
@@ -32,16 +34,16 @@ async def serve(
 
     Raises MemoryConnectionError when the store of the memories does not answer.
     """
-    service = create_memory_service(settings, policy, ledger, dispatcher)
-    async with service, agent_tools.AgentToolSource() as tools:
+    async with AsyncExitStack() as opened:
         toolset: Toolset
         if agent_id is None:
             name, instructions = "memtend-operation", operator_tools.INSTRUCTIONS
+            service = await opened.enter_async_context(create_memory_service(settings, policy, ledger, dispatcher))
             toolset = operator_tools.OperatorToolset(service=service, actor=actor, available=OPERATOR_TOOLS)
         else:
             name, instructions = "memtend", agent_tools.INSTRUCTIONS
-            calls = await tools.of(service)
-            toolset = agent_tools.AgentToolset(calls=calls, agent_id=agent_id)
+            memory = await opened.enter_async_context(AsyncMemory.from_settings(settings, policy))
+            toolset = await agent_tools.AgentToolset.open(memory, agent_id)
 
         async def toolset_of(_context: ServerRequestContext[Any, Any]) -> Toolset:
             return toolset

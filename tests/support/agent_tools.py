@@ -13,7 +13,7 @@ from memcore.config.policy import Policy
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
-from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.strategies.factory import StrategyParts
 from support.fake_summarizer import said
 from support.memories import NOW
@@ -58,12 +58,17 @@ class Changes:
             memory_id = self._newer[memory_id]
         return await self._backend.get(agent_id, memory_id)
 
-    async def update(self, agent_id: str, memory_id: str, **fields: Any) -> MemoryEntry:
+    async def put(self, agent_id: str, request: MemoryStoreRequest) -> MemoryEntry:
+        found = await self._backend.get(agent_id, await self._backend.store(agent_id, request))
+        assert found is not None
+        return found
+
+    async def update(self, agent_id: str, memory_id: str, *, content: str) -> MemoryEntry:
         old = await self.get(agent_id, memory_id)
         if old is None:
             raise MemoryNotFoundError("no such memory")
         (record,) = await self._backend.get_many(agent_id, [old.id])
-        entry = old.model_copy(update={**fields, "id": ids.new_id()})
+        entry = old.model_copy(update={"content": content, "id": ids.new_id()})
         await self._backend.store_many([replace(record, entry=entry)])
         await self._backend.delete_many(agent_id, [old.id])
         self._newer[old.id] = entry.id
@@ -98,8 +103,7 @@ class ListModel:
         await asyncio.sleep(0)
         answer = self.answers[by.purpose.rpartition(":")[2]]
         if isinstance(answer, list):
-            given = cast("list[Any]", answer)
-            answer = given.pop(0) if len(given) > 1 else given[0]
+            answer = answer.pop(0) if len(answer) > 1 else answer[0]
         if callable(answer):
             answer = cast("Callable[[str], Any]", answer)(request.messages[1].content)
         if isinstance(answer, Exception):

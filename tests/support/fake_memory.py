@@ -19,11 +19,12 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ingest import Ingestor
 from memcore.jobs import StorePayload
 from memcore.ledger.ledger import Ledger
-from memcore.memories import ForgetReceipt, Memories, MemoryPage
+from memcore.memories import Memories
 from memcore.memory.memory import Memory
 from memcore.models.attributes import has_attributes
+from memcore.models.execution import ToolDefinition
 from memcore.models.memory import ConsolidationInterval, MemoryEntry, MemoryLevel, MemoryStoreRequest
-from memcore.retrieval.protocol import ToolDefinition
+from memcore.models.memory_changes import ForgetReceipt, MemoryPage
 
 COMPANY = "default"
 
@@ -143,11 +144,13 @@ class FakeMemory:
             del self.kept[each.id]
         return ForgetReceipt(run_id="run" if found else None, forgotten=tuple(each.id for each in found))
 
-    def tools(self, agent_id: str) -> tuple[ToolDefinition, ...]:
+    def tools(self, agent_id: str, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
         assert agent_id
-        return TOOLS
+        return TOOLS if writes else TOOLS[:1]
 
-    def call_tool(self, agent_id: str, name: str, arguments: Mapping[str, Any]) -> str:
+    def call_tool(self, agent_id: str, name: str, arguments: Mapping[str, Any], *, writes: bool = False) -> str:
+        if name not in {each.name for each in self.tools(agent_id, writes=writes)}:
+            return "Error: there is no tool of this name."
         match name:
             case "search_memory":
                 found = self.search(agent_id, arguments["query"], limit=3)

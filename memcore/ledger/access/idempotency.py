@@ -6,8 +6,8 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, select, update
 
 from memcore.errors import MemoryInputError
-from memcore.ledger.access.tables import idempotency_keys
 from memcore.ledger.database import Records, changed, checked_key, insert_one
+from memcore.ledger.tables import idempotency_keys
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 

@@ -12,8 +12,8 @@ from pydantic import Field, TypeAdapter, field_serializer
 from sqlalchemy import insert, select
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.ledger.access.tables import api_keys
 from memcore.ledger.database import Records, checked_key
+from memcore.ledger.tables import api_keys
 from memcore.models.base import Frozen, NotBlankStr, naming_fields
 from memcore.models.memory import AgentId, BoundedTime, Key
 

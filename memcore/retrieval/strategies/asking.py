@@ -73,7 +73,10 @@ class SearchAndAsk:
         self._rounds = rounds
 
     async def search(self, agent_id: str, query_text: str, search: Search, *, limit: int) -> tuple[ScoredMemory, ...]:
-        """Return the memories of all rounds, each once, best first, at most ``limit`` of own and of shared ones."""
+        """Return the memories of all rounds, each once, at most ``limit`` of own and of shared ones.
+
+        Those of the question come first, then those of each further query: nothing that a plain search finds is lost.
+        """
         found = await search(query_text)
         question, rounds, is_sufficient = query_text, 0, None
         try:
@@ -101,16 +104,18 @@ class SearchAndAsk:
 
 
 def merged(before: Sequence[ScoredMemory], after: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
-    """Return the memories of two searches, each once, with its higher relevance; the most relevant first.
+    """Return the memories of two searches, each once, with its higher relevance.
 
-    Relevance compares between questions. Of equal ones, what the first search found comes first.
+    What was found before keeps its places, and the rest follows. By relevance alone, the hits of a short query stand
+    before those of the question: recall@10 fell from 0.67 to 0.57 (docs/how-to/give-agents-tools.md).
     """
     found: dict[str, ScoredMemory] = {}
     for each in (*before, *after):
         known = found.get(each.entry.id)
         if known is None or each.relevance_score > known.relevance_score:
+            # A key that is there keeps its place.
             found[each.entry.id] = each
-    return tuple(sorted(found.values(), key=lambda each: -each.relevance_score))
+    return tuple(found.values())
 
 
 def _same(one: str, other: str) -> bool:

@@ -99,7 +99,6 @@ class StrategyParts:
                 "memory.retrieval.strategy: self_editing needs the ledger: set MEMTEND_DATABASE_URL"
             )
         return MemoryWriter(
-            backend=self.backend,
             ledger=self.ledger,
             changes=self.changes,
             policy=self.policy,
@@ -121,6 +120,17 @@ class StrategyParts:
         return SelfEditingMemoryStrategy(
             backend=self.backend, config=config, writer=writer, core=core, **self.pipeline_parts()
         )
+
+    def strategy(self) -> Strategy:
+        """Return the strategy that ``memory.retrieval.strategy`` names; see create_injection_strategy."""
+        config = self.policy.memory.retrieval
+        match config.strategy:
+            case InjectionStrategy.CONTEXT:
+                return ContextInjectionStrategy(backend=self.backend, config=config, **self.pipeline_parts())
+            case InjectionStrategy.TOOL_BASED:
+                return _tool_based(self)
+            case InjectionStrategy.SELF_EDITING:
+                return self.self_editing()
 
     def asking(self) -> SearchAndAsk | None:
         """Return Search-and-Ask where the policy turns it on. Raises MemoryConfigError without a model."""
@@ -153,7 +163,7 @@ def create_injection_strategy(
     ``memories`` and ``ledger`` are needed for ``self_editing``; ``model`` for a hierarchical retriever, a re-ranker and
     Search-and-Ask, which raise MemoryConfigError without it. Agents pay for its questions from their budgets.
     """
-    parts = StrategyParts(
+    return StrategyParts(
         policy=policy,
         backend=backend,
         company=company,
@@ -164,15 +174,7 @@ def create_injection_strategy(
         use_recorder=use_recorder,
         query_recorder=query_recorder,
         clock=clock,
-    )
-    config = policy.memory.retrieval
-    match config.strategy:
-        case InjectionStrategy.CONTEXT:
-            return ContextInjectionStrategy(backend=backend, config=config, **parts.pipeline_parts())
-        case InjectionStrategy.TOOL_BASED:
-            return _tool_based(parts)
-        case InjectionStrategy.SELF_EDITING:
-            return parts.self_editing()
+    ).strategy()
 
 
 def _tool_based(parts: StrategyParts) -> ToolBasedInjectionStrategy:
@@ -200,3 +202,10 @@ def create_agent_tools(parts: StrategyParts, *, writes: bool = True) -> AgentToo
     if not writes or parts.ledger is None or parts.changes is None:
         return tools
     return tools + parts.self_editing().tools + AgentTools(writing_tools(parts.writer()))
+
+
+def tools_of(strategy: Strategy, parts: StrategyParts) -> AgentTools:
+    """Return a strategy's own tools; context injection, which has none, has those that read."""
+    if isinstance(strategy, ContextInjectionStrategy):
+        return create_agent_tools(parts, writes=False)
+    return strategy.tools

@@ -106,6 +106,8 @@ class LLMHierarchicalRetriever:
         query, workers = query_text, await self._routed(agent_id, query_text)
         asked: set[tuple[str, frozenset[Worker]]] = set()
         found: dict[str, ScoredMemory] = {}
+        # A flat search has thresholds of its own, by evidence: what it lets through stays.
+        let_through: set[str] = set()
         retries = self._config.max_retry_count if self._config.reflective_retry_enabled else 0
         for attempt in range(retries + 1):
             plan = " ".join(query.casefold().split()), workers
@@ -113,6 +115,7 @@ class LLMHierarchicalRetriever:
                 break
             asked.add(plan)
             new = await self._searched(agent_id, query, workers, limit=limit, categories=categories)
+            let_through |= {each.entry.id for each in new if each.scoring_strategy is not None}
             for each in new:
                 known = found.get(each.entry.id)
                 if known is None or each.combined_score > known.combined_score:
@@ -128,7 +131,8 @@ class LLMHierarchicalRetriever:
                 query, workers = corrected
             else:
                 break
-        good = [each for each in found.values() if each.combined_score >= self._config.min_relevance or each.is_shared]
+        least = self._config.min_relevance
+        good = (each for each in found.values() if each.combined_score >= least or each.entry.id in let_through)
         ranked = sorted(good, key=best_first)
         own = [each for each in ranked if not each.is_shared][:limit]
         shared = [each for each in ranked if each.is_shared][:limit]
@@ -143,18 +147,13 @@ class LLMHierarchicalRetriever:
         limit: int,
         categories: frozenset[MemoryCategory] | None,
     ) -> list[ScoredMemory]:
+        """Return what the workers find; a memory that several find stands there for each of them."""
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._work(worker, agent_id, query, limit=limit, categories=categories))
                 for worker in sorted(workers)
             ]
-        best: dict[str, ScoredMemory] = {}
-        for task in tasks:
-            for each in task.result():
-                known = best.get(each.entry.id)
-                if known is None or each.combined_score > known.combined_score:
-                    best[each.entry.id] = each
-        return list(best.values())
+        return [each for task in tasks for each in task.result()]
 
     async def _work(
         self,

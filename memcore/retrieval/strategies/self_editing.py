@@ -9,11 +9,11 @@ from memcore.backends.protocol import MemoryBackend
 from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.ledger.learning.core_slots import CoreSlots
 from memcore.models.base import Frozen
-from memcore.models.execution import ChatMessage
+from memcore.models.execution import ChatMessage, ToolDefinition
 from memcore.models.memory import Content, MemoryCategory, MemoryEntry, MemoryQuery
 from memcore.retrieval.formatting import fit, format_fitting, memory_block
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
-from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, ToolDefinition
+from memcore.retrieval.protocol import Degrading, ScoredMemory, Source
 from memcore.retrieval.strategies.tool_based import MAX_RESULTS, MemorySearch, instructed, whole
 from memcore.retrieval.strategies.tools import (
     AgentTools,

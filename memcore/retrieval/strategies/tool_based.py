@@ -9,12 +9,12 @@ from memcore.backends.protocol import MemoryBackend
 from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.models.base import Frozen
-from memcore.models.execution import ChatMessage, MessageRole
+from memcore.models.execution import ChatMessage, MessageRole, ToolDefinition
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.retrieval.formatting import format_fitting
 from memcore.retrieval.passages import CUT
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
-from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, ToolDefinition, noting_degraded
+from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, noting_degraded
 from memcore.retrieval.strategies.asking import QueryReformulator, SearchAndAsk, SufficiencyChecker
 from memcore.retrieval.strategies.tools import (
     ID_TOKENS,
@@ -150,8 +150,8 @@ async def instructed(
         by_agents = pipeline.fitting("", (), leading=policies.by_agents, token_budget=left)
         fenced = format_fitting(by_agents, injection_point=config.injection_point)
         left -= sum(pipeline.estimator.estimate_tokens(each.content) for each in fenced[1:])
-        told = ChatMessage(role=MessageRole.SYSTEM, content=instruction)
-        return (*policies.messages, *fenced, told), left
+        instruction_message = ChatMessage(role=MessageRole.SYSTEM, content=instruction)
+        return (*policies.messages, *fenced, instruction_message), left
     return (), 0
 
 

@@ -16,9 +16,10 @@ from memcore.errors import (
     MemoryNotFoundError,
 )
 from memcore.models.base import UNSEEN, Frozen, NotBlankStr
+from memcore.models.execution import ToolDefinition
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
 from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_block
-from memcore.retrieval.protocol import ScoredMemory, ToolDefinition, fatal_in
+from memcore.retrieval.protocol import ScoredMemory, fatal_in
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, escaped, untrusted_content_directive
 
 #: What every error begins with.
@@ -58,7 +59,7 @@ class ToolEvent(StrEnum):
 
 
 class ToolRefusedError(Exception):
-    """The call is refused for a reason that the agent is told: one sentence, without a word of any memory."""
+    """The call is refused for a reason that the agent is given: one sentence, without a word of any memory."""
 
 
 class UnavailableError(Exception):
@@ -90,7 +91,7 @@ CategoryNames = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool: what agents are told of it, the form of its arguments, and what it does."""
+    """A tool: what agents see of it, the form of its arguments, and what it does."""
 
     definition: ToolDefinition
     arguments: type[Frozen]
@@ -143,7 +144,7 @@ def _inlined(given: Mapping[str, Any]) -> dict[str, Any]:
 class AgentTools:
     """The tools of one strategy or door: their definitions, and their calls. Raises ValueError for a name given twice.
 
-    ``call`` never raises for a memory's sake: what goes wrong is told the agent in a text that begins with ``Error:``.
+    ``call`` never raises for a memory's sake: what goes wrong becomes a text that begins with ``Error:``.
     Python's own MemoryError and RecursionError pass.
     """
 
@@ -154,7 +155,7 @@ class AgentTools:
             raise ValueError("two tools have one name")
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return what agents are told of the tools."""
+        """Return what agents see of the tools."""
         return tuple(each.definition for each in self._tools.values())
 
     def only(self, names: Iterable[str]) -> "AgentTools":
@@ -173,8 +174,8 @@ class AgentTools:
             return f"{ERROR} there is no tool of this name; the tools are {', '.join(self._tools)}."
         try:
             answer = await called.run(agent_id, _read(called.arguments, arguments))
-        except Exception as error:  # noqa: BLE001  # whatever fails, an agent goes on: see _told
-            return _told(error, tool_name=name, agent_id=agent_id)
+        except Exception as error:  # noqa: BLE001  # whatever fails, an agent goes on: see _error_text
+            return _error_text(error, tool_name=name, agent_id=agent_id)
         _log.debug(ToolEvent.CALLED, extra={"tool": name, "agent_id": agent_id})
         return answer
 
@@ -201,8 +202,8 @@ def _parsed(text: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", given)
 
 
-def _told(error: Exception, *, tool_name: str, agent_id: str) -> str:
-    """Return what the agent is told of an error; its text only where that is about the arguments."""
+def _error_text(error: Exception, *, tool_name: str, agent_id: str) -> str:
+    """Return what the agent reads of an error; its text only where that is about the arguments."""
     fatal = fatal_in(error)
     if fatal is not None:
         raise fatal
@@ -214,13 +215,13 @@ def _told(error: Exception, *, tool_name: str, agent_id: str) -> str:
         case MemoryNotFoundError():
             return f"{ERROR} there is no memory with this id."
         case MemoryCapabilityError():
-            told = f"{ERROR} the memory store of this agent cannot do this."
+            answer = f"{ERROR} the memory store of this agent cannot do this."
         case UnavailableError() | MemoryError():
-            told = UNAVAILABLE
+            answer = UNAVAILABLE
         case _:
-            told = _UNEXPECTED
+            answer = _UNEXPECTED
     _log.warning(ToolEvent.FAILED, extra={"tool": tool_name, "agent_id": agent_id, "error": type(error).__name__})
-    return told
+    return answer
 
 
 def _problems(error: ValidationError) -> list[str]:

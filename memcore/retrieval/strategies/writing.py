@@ -2,15 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 from pydantic import Field
 
 from memcore.backends.base import fresh_record
-from memcore.backends.protocol import MemoryBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
 from memcore.models.base import Frozen
 from memcore.models.memory import (
@@ -28,8 +27,6 @@ from memcore.models.memory import (
     MemoryMetadata,
     MemoryStoreRequest,
     NewLabels,
-    missing_id,
-    refusal,
 )
 from memcore.retrieval.strategies.tools import MemoryId, Tool, ToolRefusedError, known_categories, tool
 
@@ -67,7 +64,11 @@ class MemoryChanges(Protocol):
         """Return the memory, or the version that stands in its place now; None when there is none."""
         ...
 
-    async def update(self, agent_id: str, memory_id: str, **fields: Any) -> MemoryEntry:
+    async def put(self, agent_id: str, request: MemoryStoreRequest) -> MemoryEntry:
+        """Write one memory now, by the rules of a store job; it can be found when this returns."""
+        ...
+
+    async def update(self, agent_id: str, memory_id: str, *, content: str) -> MemoryEntry:
         """Write a new version of the memory. Raises MemoryNotFoundError."""
         ...
 
@@ -79,27 +80,23 @@ class MemoryChanges(Protocol):
 class MemoryWriter:
     """Writes for an agent's tools, in the agent's own process: what was written is found when a call returns.
 
-    The rules are those of a store job: the level of the agent may refuse a memory, and the agent is known to the
-    scheduler afterwards.
+    The rules are those of a store job: the level of the agent may refuse a memory.
     """
 
     def __init__(
         self,
         *,
-        backend: MemoryBackend,
         ledger: Ledger,
         changes: MemoryChanges,
         policy: Policy,
         company: str,
         clock: Clock = utc_now,
     ) -> None:
-        self._backend = backend
         self._ledger = ledger
         self._changes = changes
         self._memory = policy.memory
         self._company = company
         self._clock = clock
-        self._known: set[str] = set()
 
     @property
     def core_tag(self) -> str:
@@ -126,15 +123,13 @@ class MemoryWriter:
         """Store the memory and return its id; the same memory again changes nothing.
 
         Raises:
-            MemoryInputError: the agent's level refuses it; nothing was written.
+            ToolRefusedError, MemoryInputError: the agent's level refuses it; nothing was written.
             MemoryConnectionError, MemoryStoreError, MemoryEmbeddingError: it is not stored; try again.
         """
-        await asyncio.to_thread(self._admit, agent_id, request)
-        memory_id = await self._backend.store(agent_id, request)
-        if agent_id not in self._known:
-            await asyncio.to_thread(self._register, agent_id)
-            self._known.add(agent_id)
-        return memory_id
+        own = await asyncio.to_thread(self._ledger.agents.levels, self._company, [agent_id])
+        if own.get(agent_id, self._memory.level) is MemoryLevel.NONE:
+            raise ToolRefusedError("nothing is kept for this agent: its level is none.")
+        return (await self._changes.put(agent_id, request)).id
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry:
         """Return the memory. Raises MemoryNotFoundError when this agent has none with this id."""
@@ -143,10 +138,10 @@ class MemoryWriter:
             raise MemoryNotFoundError("no memory of this agent has this id")
         return found
 
-    async def update(self, agent_id: str, memory_id: str, **fields: Any) -> MemoryEntry:
+    async def update(self, agent_id: str, memory_id: str, *, content: str) -> MemoryEntry:
         """Write a new version of a memory, and return it. Raises ToolRefusedError where the policy forbids it."""
         self._check_may_change(await self.get(agent_id, memory_id))
-        return await self._changes.update(agent_id, memory_id, **fields)
+        return await self._changes.update(agent_id, memory_id, content=content)
 
     async def forget(self, agent_id: str, memory_id: str) -> None:
         """Remove a memory; a person can undo it. Raises ToolRefusedError where the policy forbids it."""
@@ -174,18 +169,6 @@ class MemoryWriter:
     def _check_may_change(self, entry: MemoryEntry) -> None:
         if self.is_core(entry) and not self._memory.retrieval.self_editing.allow_core_writes:
             raise ToolRefusedError("core memory cannot be changed: an operator has locked it.")
-
-    def _admit(self, agent_id: str, request: MemoryStoreRequest) -> None:
-        own = self._ledger.agents.levels(self._company, [agent_id])
-        level = own.get(agent_id, self._memory.level)
-        if level is MemoryLevel.NONE:
-            raise MemoryInputError("agent_id", "is of level none: nothing is stored for this agent")
-        missing = missing_id(level, category=request.category, session_id=None, project_id=None)
-        if missing is not None:
-            raise MemoryInputError(missing, refusal(missing))
-
-    def _register(self, agent_id: str) -> None:
-        self._ledger.agents.register(self._company, [agent_id], interval=self._memory.consolidation.interval)
 
 
 #: Tags that an agent gives a memory.

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from memcore.errors import FineTuneRunNotFoundError, MemoryConfigError, MemoryInputError
+from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.finetune.preflight import PreflightResult
 from memcore.ledger.collections import MAX_PAGE, Checkpoint, CollectionPointer, ReindexStage
 from memcore.ledger.finetune_runs import FineTuneRun
@@ -189,9 +189,9 @@ def runs(
 @app.command("checkpoints")
 def checkpoints(command: JsonCommand, limit: _Limit = 20) -> None:
     """Show checkpoints, newest first: the gate's verdict on each, and which one serves, is kept, or is filled."""
-    with command.ledger() as ledger:
-        found = ledger.checkpoints.page(command.company, limit=limit)
-        pointer = ledger.collection_pointers.get(command.company)
+    with command.service() as (service, runner):
+        found, _ = runner.run(service.finetune.list_checkpoints(limit=limit, offset=0))
+        pointer = runner.run(service.finetune.get_serving())
     columns = ("checkpoint_id", "run_id", "kind", "base_model", "dims", "verdict", "use", "reason", "created_at")
     command.show_rows((_checkpoint_facts(each, pointer) for each in found), *columns)
 
@@ -300,11 +300,9 @@ def _show_run(command: JsonCommand, run: FineTuneRun, *, is_watched: bool) -> No
 
 
 def _ended(command: JsonCommand, run_id: str) -> FineTuneRun:
-    with command.ledger() as ledger, run_bars(is_silent=command.as_json) as seen:
+    with command.service() as (service, runner), run_bars(is_silent=command.as_json) as seen:
         while True:
-            run = ledger.finetune_runs.get(command.company, run_id)
-            if run is None:
-                raise FineTuneRunNotFoundError
+            run = runner.run(service.finetune.get_run(run_id))
             seen(run)
             if run.stage.is_end:
                 return run

@@ -1,25 +1,16 @@
 """``memtend reindex``: switch to another embedder while agents read and write."""
 
-import asyncio
 import sys
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
 
-from memcore.backends.factory import create_configured_embedder, embedder_choice
-from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.jobs import ReindexPayload
-from memcore.ledger.collections import CollectionPointer, Reindex, ServedCollection
-from memcore.ledger.ledger import Ledger
+from memcore.errors import MemoryInputError
+from memcore.ledger.collections import Reindex, ServedCollection
 from ops.cli.console import say
 from ops.cli.session import Commands, JsonCommand
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from memcore.reindex import ReindexPlanning
 
 app = Commands()
 
@@ -36,9 +27,9 @@ _PROGRESS = (
 def awaited(command: JsonCommand) -> Reindex | None:
     """Draw a bar until the company's reindex has ended, and return it; None where there was none."""
     is_silent = command.as_json or not sys.stderr.isatty()
-    with command.ledger() as ledger, Progress(disable=is_silent) as progress:
+    with command.service() as (service, runner), Progress(disable=is_silent) as progress:
         bar = progress.add_task("reindexing", total=1.0)
-        while (found := ledger.reindexes.last(command.company)) is not None and found.finished_at is None:
+        while (found := runner.run(service.reindex.status()).reindex) is not None and found.finished_at is None:
             held_up = f", {found.reason}" if found.reason else ""
             seen = f"{found.stage}, {found.looked_at} looked at{held_up}"
             progress.update(bar, completed=found.fraction, description=seen)
@@ -51,17 +42,16 @@ def awaited(command: JsonCommand) -> Reindex | None:
 
 def show_reindex(command: JsonCommand) -> None:
     """Show which collection serves, is kept and is filled, and the progress."""
-    company = command.company
-    with command.ledger() as ledger:
-        pointer, found = ledger.collection_pointers.get(company), ledger.reindexes.last(company)
-        marked = ledger.reindex_marks.count(company)
+    with command.service() as (service, runner):
+        seen = runner.run(service.reindex.status())
+    pointer, found = seen.pointer, seen.reindex
     facts: dict[str, Any] = {
         "serves": None if pointer is None else _named(pointer.current),
         "kept": None if pointer is None or pointer.previous is None else _named(pointer.previous),
         "fills": None if pointer is None or pointer.target is None else _named(pointer.target),
     }
     if found is not None:
-        known = {**dict(found), "fraction": found.fraction, "marked": marked, "trouble": found.reason}
+        known = {**dict(found), "fraction": found.fraction, "marked": seen.marked, "trouble": found.reason}
         facts |= {name: known[name] for name in _PROGRESS}
     command.show_facts(facts)
 
@@ -102,49 +92,16 @@ def reindex(
     asked = [name for name, is_wanted in actions.items() if is_wanted]
     if len(asked) > 1:
         raise MemoryInputError("reindex", f"{' and '.join(asked)} are two things: ask for one")
-    if cancel or drop_old:
-        _planned(command, lambda planning: planning.cancel() if cancel else planning.drop_old())
-    elif not status:
-        if rollback:
-            _planned(command, lambda planning: planning.go_back())
-        else:
-            _begin(command, dense_weight, again=again)
-        command.dispatch_open(ReindexPayload)
-        if wait:
+    if not status:
+        with command.service() as (service, runner):
+            if cancel:
+                runner.run(service.reindex.cancel())
+            elif drop_old:
+                runner.run(service.reindex.drop_old())
+            elif rollback:
+                runner.run(service.reindex.go_back())
+            else:
+                runner.run(service.reindex.begin(dense_weight=dense_weight, again=again))
+        if wait and not (cancel or drop_old):
             awaited(command)
     show_reindex(command)
-
-
-def _begin(command: JsonCommand, dense_weight: float | None, *, again: bool) -> None:
-    # The encoder's module brings the store's client.
-    from memcore.backends.mem0.backend import encoder_of  # noqa: PLC0415  # see above
-
-    # Whoever connects first writes down what serves.
-    settings, policy = command.settings, command.policy
-    with command.backend():
-        pass
-    embedder = create_configured_embedder(settings, policy)
-    if embedder is None:
-        raise MemoryConfigError("reindex: no backend of this policy embeds anything")
-    _planned(
-        command,
-        lambda planning: planning.begin(
-            embedder,
-            choice=embedder_choice(settings, policy),
-            encoder=encoder_of(policy.memory),
-            text_template=policy.memory.storage.text_template,
-            dense_weight=dense_weight,
-            again=again,
-        ),
-    )
-
-
-def _planned(command: JsonCommand, plan: "Callable[[ReindexPlanning], Awaitable[CollectionPointer]]") -> None:
-    from memcore.reindex import ReindexPlanning, create_reindex_target  # noqa: PLC0415  # it brings the store's client
-
-    async def run(ledger: Ledger) -> None:
-        async with create_reindex_target(command.settings, command.policy) as reindex_target:
-            await plan(ReindexPlanning(reindex_target, ledger, company=command.company))
-
-    with command.ledger() as ledger:
-        asyncio.run(run(ledger))

@@ -7,11 +7,15 @@ import typer
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.learning.lessons import MAX_PAGE
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel
 from ops.cli.console import say
 from ops.cli.session import Command, Commands, JsonCommand
 
-app = Commands("agents", "Agents: list, lessons, questions, add, set, pause, resume.")
+app = Commands("agents", "Agents: list, lessons, questions, add, set, remove, pause, resume.")
+
+#: What the audit says where a person gives no reason: that they typed it.
+TYPED = "asked for by a command"
 
 AgentArgument = Annotated[str, typer.Argument(help="The agent's id.")]
 
@@ -102,6 +106,25 @@ def change(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions
     with command.service() as (service, runner):
         agent = runner.run(service.agents.set(agent_id, given))
     command.show_facts(agent)
+
+
+@app.command("remove")
+def remove(
+    command: JsonCommand,
+    agent_id: AgentArgument,
+    by: Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept too.")] = TYPED,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without it, its memories are only counted.")] = False,
+) -> None:
+    """Forget all memories of an agent, and take it off the schedule; `memtend runs undo` brings the memories back."""
+    with command.service() as (service, runner):
+        if not yes:
+            runner.run(service.agents.get(agent_id))
+            count = runner.run(service.memories.count(agent_id))
+            raise MemoryInputError("yes", f"would forget {count} memories of {agent_id}; say --yes")
+        confirmation = Confirmation(actor=by, confirm=True, reason=reason)
+        receipt = runner.run(service.agents.remove(agent_id, confirmation))
+    command.show_facts({"agent_id": agent_id, "run_id": receipt.run_id, "forgotten": len(receipt.forgotten)})
 
 
 @app.command("pause")

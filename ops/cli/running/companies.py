@@ -89,7 +89,8 @@ def resume(command: Command, name: Name) -> None:
     """Resume all maintenance of a company."""
     with command.ledger() as ledger:
         ledger.companies.known(name)
-    command.resume(name)
+    with command.service(company=name) as (service, runner):
+        runner.run(service.runs.resume_all())
     say(f"{name}: maintenance goes on")
 
 

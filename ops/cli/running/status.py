@@ -9,7 +9,6 @@ import typer
 from memcore.config import home_folder
 from memcore.config.explain import explain
 from memcore.config.loader import effective_policy
-from memcore.ledger.work_items import WorkCounts
 from ops.cli.console import say, show_json
 from ops.cli.session import Command, Commands, CompanyCommand, JsonCommand
 from workers.broker import waiting
@@ -26,16 +25,15 @@ _RUNS = 5
 @app.command("status")
 def status(command: CompanyCommand) -> None:
     """Show the parts of the stack, what waits on each queue, and the last runs of a company."""
-    company = command.company
     state = read_state(home_folder(os.environ, command.home))
     parts = [part.model_dump(mode="json") for part in state.parts] if state and state.is_alive else []
     queues = waiting(command.settings)
-    with command.ledger() as ledger:
-        paused = ledger.companies.paused(company)
-        agents = ledger.agents.count(company)
-        dead = ledger.dead_letters.count(company)
-        held = ledger.work.counts().get(company, WorkCounts()).held
-        runs = [run.model_dump(mode="json") for run in ledger.runs.list(company, limit=_RUNS)]
+    with command.service() as (service, runner):
+        paused = runner.run(service.runs.is_paused())
+        agents = runner.run(service.agents.count())
+        dead = runner.run(service.dead_letters.count())
+        held = runner.run(service.runs.count_held())
+        runs = [run.model_dump(mode="json") for run in runner.run(service.runs.list(limit=_RUNS))]
     if command.as_json:
         counts = {"agents": agents, "dead": dead, "held": held}
         show_json({"parts": parts, "queues": queues, "paused": paused, **counts, "runs": runs})

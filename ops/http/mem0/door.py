@@ -7,9 +7,9 @@ from typing import Any
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
-from memcore.memories import MemoryVersion
 from memcore.memory.async_memory import AsyncMemory
 from memcore.models.memory import MemoryEntry
+from memcore.models.memory_changes import MemoryVersion
 from ops.http.access import Caller
 from ops.http.mem0.filters import ANYTHING, UNNAMED, Comparison, Condition, Every, equal_metadata, equals, parsed
 from ops.http.mem0.models import AddBody, FeedbackBody, Identified, ListBody, SearchBody, UpdateBody
@@ -56,7 +56,7 @@ class Mem0Door:
     """mem0's calls for one key.
 
     Attributes:
-        memories: the company's.
+        memories: what an engine does with the company's.
         people: what conversations left of people.
         caller: whose key it is.
         known_agents: returns the ids of the company's agents behind one, in order.

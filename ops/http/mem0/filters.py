@@ -219,8 +219,8 @@ def _time(place: str, value: Any) -> datetime:
             return value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
-        at = datetime.fromisoformat(value)
-    except (TypeError, ValueError, OverflowError, OSError):
+        at = datetime.fromisoformat(str(value))
+    except (ValueError, OverflowError, OSError):
         raise MemoryInputError(place, "must be a date, a time in ISO 8601, or seconds since 1970") from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 

@@ -1,21 +1,23 @@
 """What conversations left of people, beside the memories: mem0's clients find, list and delete both."""
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memcore.errors import MemoryCapabilityError, MemoryNotFoundError
-from memcore.models.conversation import SESSION, USER, Fact, FactState, Owner, ProfileRule
+from memcore.models.conversation import SESSION, USER, Fact, FactState, Owner, ProfileRule, resolve_owner_id
 from ops.http.mem0.translation import history_of_fact, record_of_fact
 
 if TYPE_CHECKING:
-    from memcore.ledger.ledger import Ledger
     from memcore.memory.async_memory import AsyncMemory
+    from memcore.service.conversation import ConversationOperations
     from ops.http.mem0.models import Said
 
 #: Seconds that ``add`` waits for a language model; what comes of the messages later is found later.
 WAIT_SECONDS = 30.0
+
+#: The state of what is found.
+_ACTIVE = (FactState.ACTIVE,)
 
 #: People of one agent whose facts are listed where a call names nobody.
 MAX_PEOPLE = 256
@@ -43,14 +45,13 @@ class People:
     """Facts and rules of the people that a company's agents talk to.
 
     Attributes:
-        conversations: the company's memories.
-        ledger: holds the facts.
-        can_infer: whether a language model is connected, which draws facts from what people say.
+        engine: sends messages to the model, and finds facts by what is said.
+        conversation: lists facts, and forgets them.
+        can_infer: whether a language model has an address and a name; it draws facts from what people say.
     """
 
-    conversations: "AsyncMemory"
-    ledger: "Ledger"
-    company: str
+    engine: "AsyncMemory"
+    conversation: "ConversationOperations"
     can_infer: bool
 
     async def add(
@@ -59,26 +60,28 @@ class People:
         """Draw facts from messages, and return what became of each; or that the messages wait for a model."""
         said = [{"role": each.role, "content": each.text} for each in messages if each.text]
         try:
-            answer: dict[str, Any] = await self.conversations.add(
+            answer = await self.engine.add(
                 said, agent_id=agent_id, user_id=user_id, session_id=session_id, timeout_seconds=WAIT_SECONDS
             )
         except TimeoutError:
             message = "the messages are kept and wait for the language model"
             return {"results": [], "message": message, "status": "PENDING"}
-        return answer
+        return dict(answer)
 
     async def found(
         self, agent_id: str, query: str, *, users: Collection[str] | None, runs: Collection[str] | None
     ) -> list[dict[str, Any]]:
         """Return the facts that a question is about, best first; of the people that are named, else none."""
-        named = [("user_id", user) for user in sorted(users or ())]
+        named: list[tuple[str | None, str | None]] = [(user, None) for user in sorted(users or ())]
         if users is None:
-            named = [("session_id", run) for run in sorted(runs or ())]
+            named = [(None, run) for run in sorted(runs or ())]
         found: list[dict[str, Any]] = []
-        for name, value in named:
+        for user_id, session_id in named:
             # No token budget is spent: nothing of this is put into a prompt.
-            turn = await self.conversations.load_turn(agent_id, query, **{name: value}, is_first_turn=False)
-            owner = Owner(agent_id=agent_id, subject=f"{USER if name == 'user_id' else SESSION}{value}")
+            turn = await self.engine.load_turn(
+                agent_id, query, user_id=user_id, session_id=session_id, is_first_turn=False
+            )
+            owner = Owner(agent_id=agent_id, subject=resolve_owner_id(user_id=user_id, session_id=session_id))
             found += [
                 {**record_of_fact(owner, fact), "score": round(_NEXT**place, 6)}
                 for place, fact in enumerate(turn.facts)
@@ -87,7 +90,18 @@ class People:
 
     async def listed(self, agent_id: str, *, users: Collection[str] | None, runs: Collection[str] | None) -> list[Kept]:
         """Return the active facts and rules of the people named, or of the agent's first 256, oldest first."""
-        return await asyncio.to_thread(self._listed, agent_id, users, runs)
+        if users is not None:
+            subjects = [f"{USER}{user}" for user in sorted(users)]
+        elif runs is not None:
+            subjects = [f"{SESSION}{run}" for run in sorted(runs)]
+        else:
+            subjects = list(await self.conversation.subjects(agent_id))[:MAX_PEOPLE]
+        found: list[Kept] = []
+        for owner in (Owner(agent_id=agent_id, subject=subject) for subject in subjects):
+            kept: list[Fact | ProfileRule] = [*await self.conversation.facts(owner, states=_ACTIVE)]
+            kept += await self.conversation.rules(owner, states=_ACTIVE)
+            found += [Kept.of(owner, each) for each in sorted(kept, key=lambda one: one.created_at)]
+        return found
 
     async def get(self, key: str, *, sees: Callable[[str], bool]) -> Kept:
         """Return an active fact or rule of an agent that the caller sees. Raises MemoryNotFoundError."""
@@ -106,9 +120,7 @@ class People:
 
     async def forget(self, owner: Owner, keys: Sequence[str]) -> None:
         """Hide facts and rules; a person can bring them back."""
-        change = self.ledger.conversation.change_state
-        sources = (FactState.ACTIVE, FactState.ARCHIVED, FactState.SUPERSEDED)
-        await asyncio.to_thread(change, self.company, owner, keys, to=FactState.FORGOTTEN, sources=sources)
+        await self.conversation.forget(owner, keys)
 
     @property
     def unchangeable(self) -> MemoryCapabilityError:
@@ -116,31 +128,9 @@ class People:
         return MemoryCapabilityError("a fact says what a person said and is not changed: delete it, and add another")
 
     async def _explained(self, key: str, *, sees: Callable[[str], bool]) -> list[Kept]:
-        found = await asyncio.to_thread(self.ledger.conversation.find, self.company, key)
+        found = await self.conversation.explained(key)
         return [
             Kept.of(owner, kept)
             for owner, kept in found
             if isinstance(kept, (Fact, ProfileRule)) and sees(owner.agent_id)
         ]
-
-    def _listed(self, agent_id: str, users: Collection[str] | None, runs: Collection[str] | None) -> list[Kept]:
-        memory = self.ledger.conversation
-        if users is not None:
-            subjects: Sequence[str] = [f"{USER}{user}" for user in sorted(users)]
-        elif runs is not None:
-            subjects = [f"{SESSION}{run}" for run in sorted(runs)]
-        else:
-            subjects = memory.subjects(self.company, agent_id, limit=MAX_PEOPLE)
-        found: list[Kept] = []
-        for owner in (Owner(agent_id=agent_id, subject=subject) for subject in subjects):
-            kept: list[Fact | ProfileRule] = []
-            after = ""
-            while facts := memory.facts(self.company, owner, after=after):
-                kept += facts
-                after = facts[-1].fact_id
-            after = ""
-            while rules := memory.rules(self.company, owner, after=after):
-                kept += rules
-                after = rules[-1].rule_id
-            found += [Kept.of(owner, each) for each in sorted(kept, key=lambda one: one.created_at)]
-        return found

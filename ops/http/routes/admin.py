@@ -2,17 +2,17 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Query
 
 from memcore.finetune.deployment import ActiveEmbedderSnapshot
 from memcore.ledger.access.keys import Verb
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
-from memcore.models.memory import MAX_KEY_CHARS, require_agent_id
 from memcore.service.finetune import MAX_PAGE
 from memcore.service.runs import RunInfo
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
 from ops.http.operators import (
+    AdminAgent,
     AdminBody,
     Cancelled,
     Checkpoints,
@@ -20,15 +20,16 @@ from ops.http.operators import (
     DeployBody,
     FineTuneRuns,
     FineTuneRunView,
+    Named,
     PathId,
     PreflightView,
     ServingView,
-    administrator,
+    company_wide,
 )
 
 router = APIRouter(prefix="/admin/memory", tags=["admin"])
 
-_COMPANY_WIDE = [Depends(administrator)]
+_COMPANY_WIDE = [company_wide(Verb.ADMIN)]
 
 #: A page.
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
@@ -48,9 +49,7 @@ async def resume(run_id: PathId, service: Service) -> FineTuneRunView:
 
 
 @router.get("/fine-tune/status", dependencies=_COMPANY_WIDE)
-async def status(
-    service: Service, run_id: Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)] = None
-) -> FineTuneStatus:
+async def status(service: Service, run_id: Named | None = None) -> FineTuneStatus:
     """Return how far a run is; without an id the active one, or idle."""
     return await service.finetune.get_fine_tune_status(run_id)
 
@@ -118,9 +117,8 @@ async def embedder(service: Service) -> ActiveEmbedderSnapshot:
 
 @router.delete("/agents/{agent_id}/memories/{memory_id}")
 async def delete_memory(
-    agent_id: PathId, memory_id: PathId, body: AdminBody, caller: CurrentCaller, service: Service
+    agent_id: AdminAgent, memory_id: PathId, body: AdminBody, caller: CurrentCaller, service: Service
 ) -> RunInfo:
     """Queue the removal of one memory, and return its run, which can be undone while the journal keeps it."""
-    caller.require(Verb.ADMIN, agent_id=agent_id)
-    run = await service.finetune.delete_memory_entry(require_agent_id(agent_id), memory_id, body.confirmation(caller))
+    run = await service.finetune.delete_memory_entry(agent_id, memory_id, body.confirmation(caller))
     return RunInfo.of(run)

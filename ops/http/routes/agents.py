@@ -2,22 +2,19 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS, ConsolidationInterval, MemoryCategory, MemoryLevel
+from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.agents import LessonInfo
-from ops.http.access import CurrentCaller, ReadAgent, WriteAgent, agent_for
+from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, ReasonBody
+from ops.http.operators import AdminAgent, ConfirmBody, JobAccepted, MaintainAgent, PathId, ReasonBody
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"])
-
-#: The agent of a route that changes its settings, and of one that changes its maintenance.
-AdminAgent = Annotated[str, Depends(agent_for(Verb.ADMIN))]
-MaintainAgent = Annotated[str, Depends(agent_for(Verb.MAINTAIN))]
 
 
 class AgentBody(Frozen):
@@ -70,7 +67,7 @@ async def list_agents(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> AgentPage:
     """Return the agents that the key is for, in the order of their ids."""
-    # Every verb sees who there is of its own.
+    caller.require(Verb.READ, agent_id=next(iter(sorted(caller.agents or ())), None))
     if caller.agents is None:
         found = await service.agents.list(after=after, limit=limit)
     else:
@@ -98,6 +95,12 @@ async def patch_agent(agent_id: AdminAgent, body: AgentBody, service: Service) -
     return await service.agents.set(agent_id, body.given())
 
 
+@router.delete("/{agent_id}")
+async def remove(agent_id: AdminAgent, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ForgetReceipt:
+    """Forget all memories of the agent in one run, which can be undone, and take it off the schedule."""
+    return await service.agents.remove(agent_id, body.confirmation(caller))
+
+
 @router.post("/{agent_id}/pause", status_code=204)
 async def pause(agent_id: MaintainAgent, body: ReasonBody, caller: CurrentCaller, service: Service) -> None:
     """Pause the agent's maintenance: an active run stops before its next removal."""
@@ -120,7 +123,7 @@ async def lessons(agent_id: ReadAgent, service: Service, limit: Annotated[int, Q
 async def end(
     agent_id: WriteAgent,
     scope: Literal["session", "project", "task"],
-    ended_id: Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)],
+    ended_id: PathId,
     service: Service,
 ) -> JobAccepted:
     """Say that a session, a project or a task has ended: the memories that end with it go, in a run."""

@@ -2,21 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 
-from memcore.ledger.access.keys import Verb
 from memcore.models.base import Frozen, naming_fields
-from memcore.models.memory import MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryQuery
+from memcore.models.memory import MAX_TAGS, MemoryCategory, MemoryQuery
 from memcore.service.archive import ArchivedMemory
-from ops.http.access import CurrentCaller, ReadAgent, agent_for
+from ops.http.access import CurrentCaller, ReadAgent
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, ReasonBody
+from ops.http.operators import JobAccepted, MaintainAgent, PathId, ReasonBody
 
 router = APIRouter(prefix="/v1/agents/{agent_id}/archive", tags=["archive"])
-
-#: An archival id, or the memory's own.
-EntryId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
 
 
 class ArchivePage(Frozen):
@@ -60,15 +56,15 @@ async def search(
 
 
 @router.get("/{entry_id}")
-async def get(agent_id: ReadAgent, entry_id: EntryId, service: Service) -> ArchivedMemory:
+async def get(agent_id: ReadAgent, entry_id: PathId, service: Service) -> ArchivedMemory:
     """Return one archived memory whole, even if it was restored since."""
     return await service.archive.get(agent_id, entry_id)
 
 
 @router.post("/{entry_id}/restore", status_code=202)
 async def restore(
-    agent_id: Annotated[str, Depends(agent_for(Verb.MAINTAIN))],
-    entry_id: EntryId,
+    agent_id: MaintainAgent,
+    entry_id: PathId,
     body: ReasonBody,
     caller: CurrentCaller,
     service: Service,

@@ -2,18 +2,19 @@
 
 from typing import Annotated, Self
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import Field, model_validator
 
 from memcore.errors import MemoryInputError
+from memcore.ledger.access.keys import Verb
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS
 from memcore.service.dead_letters import MAX_PAGE, MOST_DAYS, DeadLetterInfo
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
-from ops.http.operators import ConfirmBody, PathId, administrator
+from ops.http.operators import ConfirmBody, PathId, company_wide
 
-router = APIRouter(prefix="/v1", tags=["dead letters"], dependencies=[Depends(administrator)])
+router = APIRouter(prefix="/v1", tags=["dead letters"], dependencies=[company_wide(Verb.ADMIN)])
 
 #: The ids of jobs.
 JobIds = Annotated[

@@ -1,13 +1,13 @@
 """The paths of mem0's clients and of its self-hosted server; docs/how-to/use-mem0-clients.md lists what they do."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from memcore.errors import MemoryCapabilityError, MemoryError  # noqa: A004  # the reference's name
 from ops.http.access import CurrentCaller
@@ -27,13 +27,18 @@ from ops.http.mem0.models import (
     UpdateBody,
 )
 from ops.http.mem0.people import People
-from ops.http.problems import UNAVAILABLE, Problem, log_failure, problem_of, problem_of_validation, problem_response
+from ops.http.problems import (
+    MEDIA_TYPE,
+    UNAVAILABLE,
+    Problem,
+    log_failure,
+    problem_of,
+    problem_of_validation,
+    problem_response,
+)
 
 #: Memories of a page, where a client does not say.
 _PAGE_SIZE = 100
-
-#: Agents of a page of the ledger's.
-_AGENTS = 1_000
 
 
 class Mem0Route(APIRoute):
@@ -61,28 +66,73 @@ def _in_their_form(problem: Problem, *, headers: dict[str, str] | None = None) -
     # What breaks a limit is 400 there.
     status = 400 if problem.status == 422 else problem.status  # noqa: PLR2004  # a status
     kept = {name: value for name, value in (headers or {}).items() if name in {"retry-after", "www-authenticate"}}
-    body = {"detail": problem.detail, "error": problem.domain_code, "field": problem.field}
-    return JSONResponse(
-        {name: value for name, value in body.items() if value is not None}, status_code=status, headers=kept
+    body = Refusal(detail=problem.detail, error=problem.domain_code, field=problem.field)
+    return JSONResponse(body.model_dump(exclude_none=True), status_code=status, headers=kept)
+
+
+class Refusal(BaseModel):
+    """An error as mem0's clients read it.
+
+    Attributes:
+        detail: one sentence that says what to change.
+        error: what kind it is, as ``domain_code`` of a problem.
+        field: the field that breaks a limit.
+    """
+
+    detail: str
+    error: str
+    field: str | None = None
+
+
+#: What every path may answer; what stands before the paths, as the check of the key, answers with a problem.
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": description,
+        "content": {
+            "application/json": {"schema": Refusal.model_json_schema()},
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
+    }
+    for status, description in (
+        ("4XX", "The request cannot be served as it is; ``detail`` says why."),
+        ("5XX", "A part of the installation failed, or does not support this."),
     )
+}
 
+router = APIRouter(route_class=Mem0Route, tags=["mem0"], responses=_REFUSALS)
 
-router = APIRouter(route_class=Mem0Route, tags=["mem0"])
+_FORM = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("detail", "error", "field")},
+    "required": ["detail", "error"],
+}
+
+#: What every route may answer: errors in mem0's form, or, without a key, the problem of every other path.
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": "An error, as clients of mem0 read it.",
+        "content": {
+            "application/json": {"schema": _FORM},
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
+    }
+    for status in ("4XX", "5XX")
+}
 
 
 async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
+    memory = service.policy.memory
+    named = memory.conversation.model or memory.llm.model
     people = People(
-        conversations=service.memories,
-        ledger=service.ledger,
-        company=service.company,
-        can_infer=service.settings.llm_url is not None,
+        engine=service.engine,
+        conversation=service.conversation,
+        can_infer=service.resources.settings.llm_url is not None and named is not None,
     )
 
-    async def known_agents(after: str | None) -> Sequence[str]:
-        found = await asyncio.to_thread(service.ledger.agents.list, service.company, after=after, limit=_AGENTS)
-        return [agent.agent_id for agent in found]
+    async def known_agents(after: str | None) -> list[str]:
+        return [agent.agent_id for agent in await service.agents.list(after=after)]
 
-    return Mem0Door(memories=service.memories, people=people, caller=caller, known_agents=known_agents)
+    return Mem0Door(memories=service.engine, people=people, caller=caller, known_agents=known_agents)
 
 
 Door = Annotated[Mem0Door, Depends(_door)]
@@ -164,8 +214,10 @@ async def update(memory_id: str, body: UpdateBody, door: Door) -> dict[str, Any]
 
 @router.delete("/v1/memories/{memory_id}/", summary="Forget a memory")
 @router.delete("/memories/{memory_id}", summary="Forget a memory (mem0's server)")
-async def delete(memory_id: str, door: Door, *, delete_linked: bool = False) -> dict[str, str]:
-    """Forget a memory; `memtend undo` can bring it back."""
+async def delete(
+    memory_id: str, door: Door, *, delete_linked: Annotated[bool, Query(include_in_schema=False)] = False
+) -> dict[str, str]:
+    """Forget a memory; `memtend runs undo` can bring it back."""
     if delete_linked:
         raise MemoryCapabilityError("delete_linked is not supported: what a memory superseded is not kept under it")
     await door.delete(memory_id)
@@ -222,7 +274,7 @@ async def delete_users(kind: str, name: EntityId, door: Door) -> dict[str, Any]:
 
 @router.post("/reset", summary="Forget everything (mem0's server)")
 async def reset(door: Door) -> dict[str, Any]:
-    """Forget everything of every agent of the key, which needs the verb maintain; `memtend undo` brings it back."""
+    """Forget everything of the key's agents, for which it needs the verb maintain; `memtend runs undo` undoes it."""
     return {"message": "All memories reset", "count": await door.reset()}
 
 

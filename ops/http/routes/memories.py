@@ -1,29 +1,59 @@
-"""Memories of an agent: store, search, prepare a prompt, get."""
+"""Memories of an agent: store and search them, prepare a prompt; list, read, change and forget single ones."""
 
-from collections.abc import Awaitable
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel, TypeAdapter
 from starlette.responses import Response
 
+from memcore.backends.protocol import MAX_PAGE
 from memcore.client.results import JobState, JobStatus, StoreReceipt
 from memcore.errors import MemoryNotFoundError, MemoryStoreError
-from memcore.memory.fields import WAIT_SECONDS
-from memcore.models.memory import MAX_KEY_CHARS, MemoryQuery
-from ops.http.access import ReadAgent, WriteAgent
+from memcore.ledger.organization.audit import done_by
+from memcore.memory.fields import WAIT_SECONDS, named_as_given, split_fields
+from memcore.models.attributes import MAX_ATTRIBUTE_BYTES, AttributeFilter
+from memcore.models.base import naming_fields
+from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
+from memcore.models.memory_changes import ForgetReceipt
+from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import CompanyService, Service, Serving
 from ops.http.idempotency import Repeated
-from ops.http.models import BatchBody, ContextBody, Found, MemoryView, Prepared, StoreBody, Stored
+from ops.http.models import (
+    BatchBody,
+    ContextBody,
+    ForgetBody,
+    Found,
+    MemoryView,
+    Name,
+    Namespaces,
+    Page,
+    Prepared,
+    SearchBody,
+    StoreBody,
+    Stored,
+    UpdateBody,
+    Versions,
+)
 
 router = APIRouter(prefix="/v1/agents/{agent_id}", tags=["memories"])
+
+_FILTER: TypeAdapter[AttributeFilter] = TypeAdapter(AttributeFilter)
 
 #: Whether to answer once what was stored can be found.
 Wait = Annotated[bool, Query(description="Answer 201 once it can be found, instead of 202 at once.")]
 
 #: A memory's id in a path.
-MemoryId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS, description="The memory's id.")]
+MemoryId = Annotated[
+    str, Path(min_length=1, max_length=MAX_KEY_CHARS, description="The memory's id, or that of an older version.")
+]
+
+#: The page to go on with.
+Cursor = Annotated[str | None, Query(max_length=4_096, description="The cursor of the page before.")]
+
+#: Any of several values of a filter.
+AnyOf = Annotated[list[Name] | None, Query(description="Any of these; give it again for more.")]
 
 
 @router.post("/memories", status_code=202, response_model=Stored, responses={201: {"model": Stored}})
@@ -31,9 +61,12 @@ async def store(
     agent_id: WriteAgent, body: StoreBody, service: Service, serving: Serving, repeated: Repeated, *, wait: Wait = False
 ) -> Response:
     """Store a memory: a worker writes it within milliseconds. The same text of the same agent is written once."""
+    request, scope = split_fields(body.given())
 
-    async def act(_at: datetime) -> tuple[int, BaseModel]:
-        receipt = await service.engine.store(agent_id, body.content, **body.given())
+    async def act(at: datetime) -> tuple[int, BaseModel]:
+        with named_as_given():
+            wanted = {**request, "content": body.content}
+            receipt = await service.client.store(agent_id, wanted, scope=scope, sent_at=at)
         return await _stored(receipt, agent_id, service, serving, wait=wait)
 
     return await repeated.answer(act)
@@ -45,17 +78,18 @@ async def store_many(
 ) -> Response:
     """Store up to 256 memories of the agent; all are checked before the first is sent."""
     scope = body.model_dump(exclude_unset=True, exclude={"memories"})
-    requests = [_request(each.content, each.given()) for each in body.memories]
+    requests = [{**split_fields(each.given())[0], "content": each.content} for each in body.memories]
 
-    async def act(_at: datetime) -> tuple[int, BaseModel]:
-        receipt = await service.engine.store_many(agent_id, requests, **scope)
+    async def act(at: datetime) -> tuple[int, BaseModel]:
+        with named_as_given():
+            receipt = await service.client.store_many(agent_id, requests, scope=scope, sent_at=at)
         return await _stored(receipt, agent_id, service, serving, wait=wait)
 
     return await repeated.answer(act)
 
 
 @router.post("/search")
-async def search(agent_id: ReadAgent, body: MemoryQuery, service: Service) -> Found:
+async def search(agent_id: ReadAgent, body: SearchBody, service: Service) -> Found:
     """Return the memories that match by meaning and by words, best first; without a text the newest first."""
     given = body.model_dump(exclude={"text"}, exclude_unset=True)
     found = await service.engine.search(agent_id, body.text, **given)
@@ -71,24 +105,105 @@ async def context(agent_id: ReadAgent, body: ContextBody, service: Service) -> P
     return Prepared(messages=messages)
 
 
+@router.get("/memories")
+async def list_memories(
+    agent_id: ReadAgent,
+    service: Service,
+    *,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    cursor: Cursor = None,
+    namespace: AnyOf = None,
+    category: Annotated[list[MemoryCategory] | None, Query(description="Any of these.")] = None,
+    tag: Annotated[list[Name] | None, Query(description="All of these.")] = None,
+    key: AnyOf = None,
+    attributes: Annotated[
+        str | None, Query(max_length=MAX_ATTRIBUTE_BYTES, description="Values that attributes must have, as JSON.")
+    ] = None,
+    since: Annotated[AwareDatetime | None, Query(description="Created then or later.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Created before then.")] = None,
+    session_id: Annotated[Name | None, Query(description="Stored in this session.")] = None,
+) -> Page:
+    """Return memories that meet all filters, oldest first, a page at a time."""
+    with naming_fields(name="attributes"):
+        values = None if attributes is None else _FILTER.validate_json(attributes)
+    page = await service.engine.list(
+        agent_id,
+        limit=limit,
+        cursor=cursor,
+        namespaces=namespace,
+        categories=category,
+        tags=tag or (),
+        keys=key,
+        attributes=values,
+        since=since,
+        until=until,
+        session_id=session_id,
+    )
+    return Page(memories=tuple(map(MemoryView.of, page.entries)), cursor=page.cursor)
+
+
+@router.get("/namespaces")
+async def namespaces(agent_id: ReadAgent, service: Service) -> Namespaces:
+    """Return the namespaces in which the agent has memories."""
+    return Namespaces(namespaces=await service.engine.namespaces(agent_id))
+
+
 @router.get("/memories/{memory_id}")
 async def get(agent_id: ReadAgent, memory_id: MemoryId, service: Service) -> MemoryView:
-    """Return one memory."""
-    return MemoryView.of(await known(service.engine.get(agent_id, memory_id)))
+    """Return one memory; the id of an old version leads to the one of today."""
+    found = await service.engine.get(agent_id, memory_id)
+    if found is None:
+        raise _unknown()
+    return MemoryView.of(found)
 
 
-async def known(found: Awaitable[Any]) -> Any:
-    """Return what was found; MemoryNotFoundError for None."""
-    entry = await found
-    if entry is None:
-        raise MemoryNotFoundError("memory_id: the agent has no memory with this id")
-    return entry
+@router.patch("/memories/{memory_id}")
+async def update(agent_id: WriteAgent, memory_id: MemoryId, body: UpdateBody, service: Service) -> MemoryView:
+    """Change a memory at once, and return its new version; the one before is journaled, and can be undone."""
+    fields: dict[str, Any] = body.model_dump(exclude_unset=True)
+    with named_as_given():
+        return MemoryView.of(await service.engine.update(agent_id, memory_id, **fields))
 
 
-def _request(content: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a memory as store_many takes it."""
-    metadata = {name: given.pop(name) for name in ("source", "confidence", "tags") if name in given}
-    return {"category": "semantic", **given, "content": content, "metadata": metadata}
+@router.delete("/memories/{memory_id}")
+async def forget_one(agent_id: WriteAgent, memory_id: MemoryId, service: Service) -> ForgetReceipt:
+    """Forget a memory: it is journaled, never written again, and undone by its run."""
+    receipt = await service.engine.forget(agent_id, memory_id)
+    if not receipt.forgotten:
+        raise _unknown()
+    return receipt
+
+
+@router.post("/memories:forget", response_model=ForgetReceipt)
+async def forget(
+    agent_id: WriteAgent, body: ForgetBody, service: Service, caller: CurrentCaller, repeated: Repeated
+) -> Response:
+    """Forget memories by their ids, by filters, or all of the agent, in one run that can be undone."""
+    filters: dict[str, Any] = body.model_dump(exclude_none=True, exclude={"memory_ids", "everything"})
+
+    async def act(at: datetime) -> tuple[int, BaseModel]:
+        if filters:
+            # Done again after a crash, it must not forget what was stored since.
+            filters["until"] = min(filters.get("until", at), at)
+        receipt = await service.engine.forget(
+            agent_id, body.memory_ids, everything=body.everything is not None, **filters
+        )
+        if receipt.run_id is not None:
+            line = done_by(caller.name, "memories.forget", receipt.run_id)
+            await asyncio.to_thread(service.ledger.audit.note, service.company, line)
+        return 200, receipt
+
+    return await repeated.answer(act)
+
+
+@router.get("/memories/{memory_id}/history")
+async def history(agent_id: ReadAgent, memory_id: MemoryId, service: Service) -> Versions:
+    """Return what became of a memory, oldest first, by the id of any of its versions."""
+    return Versions(versions=await service.engine.history(agent_id, memory_id))
+
+
+def _unknown() -> MemoryNotFoundError:
+    return MemoryNotFoundError("memory_id: the agent has no memory with this id")
 
 
 async def _stored(

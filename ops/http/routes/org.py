@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field
 
 from memcore.ledger.access.keys import Verb
@@ -21,12 +21,9 @@ from memcore.models.organization import (
 from memcore.service.org import FactDetail, FoundFacts
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
-from ops.http.operators import ConfirmBody
+from ops.http.operators import ConfirmBody, Named, PathId, company_wide
 
 router = APIRouter(prefix="/v1/org", tags=["organisation"])
-
-#: The fact of a path.
-FactId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS)]
 
 #: Categories, a page, a time.
 Categories = Annotated[list[OrgFactCategory] | None, Query(max_length=len(OrgFactCategory))]
@@ -69,19 +66,15 @@ class Log(Frozen):
     lines: tuple[OperationLogEntry, ...]
 
 
-@router.get("/facts")
-async def list_facts(
-    caller: CurrentCaller, service: Service, category: Categories = None, limit: Limit = 20, offset: Offset = 0
-) -> Facts:
+@router.get("/facts", dependencies=[company_wide(Verb.READ)])
+async def list_facts(service: Service, category: Categories = None, limit: Limit = 20, offset: Offset = 0) -> Facts:
     """Return the facts that are valid now, newest first."""
-    caller.require(Verb.READ)
     wanted = frozenset(category) if category else None
     return Facts(facts=await service.org.list(categories=wanted, limit=limit, offset=offset))
 
 
-@router.get("/facts:at")
+@router.get("/facts:at", dependencies=[company_wide(Verb.READ)])
 async def list_facts_at(
-    caller: CurrentCaller,
     service: Service,
     at: AwareDatetime,
     category: Categories = None,
@@ -89,49 +82,42 @@ async def list_facts_at(
     offset: Offset = 0,
 ) -> FactsAt:
     """Return the facts as they stood at a time, newest first."""
-    caller.require(Verb.READ)
     wanted = frozenset(category) if category else None
     return FactsAt(facts=await service.org.list_at(at, categories=wanted, limit=limit, offset=offset))
 
 
-@router.post("/search")
-async def search(body: OrgMemoryQuery, caller: CurrentCaller, service: Service) -> FoundFacts:
+@router.post("/search", dependencies=[company_wide(Verb.READ)])
+async def search(body: OrgMemoryQuery, service: Service) -> FoundFacts:
     """Search facts by meaning and words, best first, as an agent would; by words alone where the store is away."""
-    caller.require(Verb.READ)
     return await service.org.search(body)
 
 
-@router.get("/facts/{fact_id}")
-async def get_fact(fact_id: FactId, caller: CurrentCaller, service: Service) -> FactDetail:
+@router.get("/facts/{fact_id}", dependencies=[company_wide(Verb.READ)])
+async def get_fact(fact_id: PathId, service: Service) -> FactDetail:
     """Return one fact whole, also one that was retracted, with each line of its log."""
-    caller.require(Verb.READ)
     return await service.org.get(fact_id)
 
 
-@router.post("/facts", status_code=201)
+@router.post("/facts", status_code=201, dependencies=[company_wide(Verb.ADMIN)])
 async def write(body: FactBody, caller: CurrentCaller, service: Service) -> Written:
     """Write a fact or its next version, in the name of the key, as a person does; agents take it for an instruction."""
-    caller.require(Verb.ADMIN)
     author = OrgFactAuthor(is_human=True, name=caller.name)
     return Written(fact_id=await service.org.write(body.fact, author=author, fact_id=body.fact_id))
 
 
-@router.post("/facts/{fact_id}/retract", status_code=204)
-async def retract(fact_id: FactId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> None:
+@router.post("/facts/{fact_id}/retract", status_code=204, dependencies=[company_wide(Verb.ADMIN)])
+async def retract(fact_id: PathId, body: ConfirmBody, caller: CurrentCaller, service: Service) -> None:
     """Retract a fact; the log keeps it."""
-    caller.require(Verb.ADMIN)
     author = OrgFactAuthor(is_human=True, name=caller.name)
     await service.org.retract(fact_id, author=author, reason=body.reason)
 
 
-@router.get("/log")
+@router.get("/log", dependencies=[company_wide(Verb.READ)])
 async def log(
-    caller: CurrentCaller,
     service: Service,
-    fact_id: Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)] = None,
+    fact_id: Named | None = None,
     until: AwareDatetime | None = None,
     limit: Limit = 20,
 ) -> Log:
     """Return who published and retracted what, the newest lines first."""
-    caller.require(Verb.READ)
     return Log(lines=await service.org.log(fact_id=fact_id, until=until, limit=limit))

@@ -13,11 +13,19 @@ from memcore.maintenance.consolidation.proposals import ShownGroup
 from memcore.maintenance.plan import MaintenancePlan
 from memcore.maintenance.undo import UndoPlan
 from memcore.models.base import Frozen
-from memcore.models.memory import MAX_KEY_CHARS, AgentId
 from memcore.service.runs import MAX_PAGE, Release, RunEntry, RunInfo
-from ops.http.access import CurrentCaller
+from ops.http.access import CurrentCaller, ReadAgent
 from ops.http.context import Service
-from ops.http.operators import ConfirmBody, JobAccepted, MaintainedRun, ReadableRun, ReasonBody
+from ops.http.operators import (
+    ConfirmBody,
+    JobAccepted,
+    MaintainAgent,
+    MaintainedRun,
+    ReadableRun,
+    ReasonBody,
+    SomeAgent,
+    company_wide,
+)
 
 router = APIRouter(prefix="/v1", tags=["runs"])
 
@@ -48,25 +56,13 @@ class RunView(RunInfo):
     summaries: dict[str, tuple[str, ...]]
 
 
-class PlanBody(Frozen):
-    """Whose maintenance is planned.
-
-    Attributes:
-        allow_large: plan as if a person had allowed a large removal.
-    """
-
-    agent_id: AgentId
-    allow_large: bool = False
-
-
 class MaintainBody(Frozen):
-    """Whose maintenance is to run now.
+    """How an agent's maintenance is to run now.
 
     Attributes:
         allow_large: let the run merge and remove a large share of the memories; it needs ``confirm`` and ``reason``.
     """
 
-    agent_id: AgentId
     allow_large: bool = False
     confirmation: ConfirmBody | None = None
 
@@ -132,24 +128,21 @@ class MaintenanceState(Frozen):
 
 @router.get("/runs")
 async def list_runs(
-    caller: CurrentCaller,
+    agent_id: SomeAgent,
     service: Service,
-    agent_id: Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)] = None,
     state: WorkState | None = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
 ) -> RunPage:
     """Return runs, newest first; a key for some agents names one of them."""
-    caller.require(Verb.READ, agent_id=agent_id)
     found = await service.runs.list(agent_id=agent_id, state=state, limit=limit)
     return RunPage(runs=tuple(map(RunInfo.of, found)))
 
 
-@router.post("/runs", status_code=202)
-async def maintain(body: MaintainBody, caller: CurrentCaller, service: Service) -> JobAccepted:
+@router.post("/agents/{agent_id}/runs", status_code=202)
+async def maintain(agent_id: MaintainAgent, body: MaintainBody, caller: CurrentCaller, service: Service) -> JobAccepted:
     """Run an agent's maintenance now, beside its schedule."""
-    caller.require(Verb.MAINTAIN, agent_id=body.agent_id)
     receipt = await service.runs.maintain(
-        body.agent_id,
+        agent_id,
         allow_large=body.allow_large,
         by=caller.name if body.confirmation else None,
         reason=body.confirmation.reason if body.confirmation else None,
@@ -157,17 +150,18 @@ async def maintain(body: MaintainBody, caller: CurrentCaller, service: Service) 
     return JobAccepted(run_id=receipt.job_id)
 
 
-@router.post("/runs:plan")
-async def plan(body: PlanBody, caller: CurrentCaller, service: Service) -> MaintenancePlan:
-    """Return what a run would do to an agent now; nothing is written, and no model is asked."""
-    caller.require(Verb.READ, agent_id=body.agent_id)
-    return await service.runs.plan(body.agent_id, allow_large=body.allow_large)
+@router.get("/agents/{agent_id}/runs:plan")
+async def plan(agent_id: ReadAgent, service: Service, *, allow_large: bool = False) -> MaintenancePlan:
+    """Return what a run would do to an agent now; nothing is written, and no model is asked.
+
+    With ``allow_large`` as if a person had allowed a large removal.
+    """
+    return await service.runs.plan(agent_id, allow_large=allow_large)
 
 
-@router.post("/runs:release")
+@router.post("/runs:release", dependencies=[company_wide(Verb.MAINTAIN)])
 async def release_all(body: ConfirmBody, caller: CurrentCaller, service: Service) -> Releases:
     """Approve what the plans of all held runs showed; those that propose groups are decided one by one."""
-    caller.require(Verb.MAINTAIN)
     return Releases(runs=await service.runs.release_all(by=caller.name, reason=body.reason))
 
 
@@ -229,22 +223,19 @@ async def dismiss_groups(run: MaintainedRun, body: GroupsBody, caller: CurrentCa
     return Decided(groups=tuple(map(GroupInfo.of, found)))
 
 
-@router.get("/maintenance")
-async def maintenance(caller: CurrentCaller, service: Service) -> MaintenanceState:
+@router.get("/maintenance", dependencies=[company_wide(Verb.READ)])
+async def maintenance(service: Service) -> MaintenanceState:
     """Return whether the maintenance of the whole company is paused."""
-    caller.require(Verb.READ)
     return MaintenanceState(is_paused=await service.runs.is_paused())
 
 
-@router.post("/maintenance/pause", status_code=204)
+@router.post("/maintenance/pause", status_code=204, dependencies=[company_wide(Verb.MAINTAIN)])
 async def pause(body: ReasonBody, caller: CurrentCaller, service: Service) -> None:
     """Stop all maintenance of the company now; storing and searching go on."""
-    caller.require(Verb.MAINTAIN)
     await service.runs.pause_all(by=caller.name, reason=body.reason)
 
 
-@router.post("/maintenance/resume", status_code=204)
+@router.post("/maintenance/resume", status_code=204, dependencies=[company_wide(Verb.MAINTAIN)])
 async def resume(body: ReasonBody, caller: CurrentCaller, service: Service) -> None:
     """Let the company's maintenance go on."""
-    caller.require(Verb.MAINTAIN)
     await service.runs.resume_all(by=caller.name, reason=body.reason)

@@ -8,15 +8,11 @@ from memcore.ledger.access.keys import Verb
 from memcore.ledger.llm_usage import UsageRow
 from memcore.ledger.organization.audit import MAX_PAGE, AuditLine
 from memcore.models.base import Frozen
-from memcore.models.memory import MAX_KEY_CHARS
 from memcore.service.usage import MAX_DAYS
-from ops.http.access import CurrentCaller
 from ops.http.context import Service
+from ops.http.operators import Named, SomeAgent, company_wide
 
 router = APIRouter(prefix="/v1", tags=["usage"])
-
-#: A filter by a name.
-Filter = Annotated[str | None, Query(min_length=1, max_length=MAX_KEY_CHARS)]
 
 
 class Usage(Frozen):
@@ -33,25 +29,21 @@ class AuditPage(Frozen):
 
 @router.get("/usage")
 async def usage(
-    caller: CurrentCaller,
+    agent_id: SomeAgent,
     service: Service,
     by: Literal["agent", "day", "purpose", "run", "model"] = "agent",
     days: Annotated[int, Query(ge=1, le=MAX_DAYS)] = 7,
-    agent_id: Filter = None,
 ) -> Usage:
     """Return what language models cost in the last days of UTC, today included; a key for some agents names one."""
-    caller.require(Verb.READ, agent_id=agent_id)
     return Usage(rows=await service.usage.usage(by, days=days, agent_id=agent_id))
 
 
-@router.get("/audit")
+@router.get("/audit", dependencies=[company_wide(Verb.ADMIN)])
 async def audit(
-    caller: CurrentCaller,
     service: Service,
-    actor: Filter = None,
-    action: Filter = None,
+    actor: Named | None = None,
+    action: Named | None = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 20,
 ) -> AuditPage:
     """Return who was refused, and what people decided and changed, newest first."""
-    caller.require(Verb.ADMIN)
     return AuditPage(lines=await service.usage.audit(actor=actor, action=action, limit=limit))

@@ -23,11 +23,13 @@ ALONE = {
 }
 BESIDE_A_STACK = {
     "async_engine.py": "The payment queue pages at 500 messages.",
+    "langgraph_store.py": "You are the first.\nAda said: I like tea with lemon.\n['Bob'] [('users', 'friends')]\n",
     "undo.py": "\nundone {'restored': 3, 'removed': 1}",
 }
 EXPORT = "import_export.py"
-#: What runs in tests/acceptance, on servers of one's own and with no more than an engine installs.
-ELSEWHERE = {"quickstart.py"}
+#: What runs in tests/acceptance, on servers of one's own and with no more than an engine installs, and what runs with
+#: the tests of mem0's clients.
+ELSEWHERE = {"quickstart.py", "mem0_client.py"}
 
 
 def run(name: str, **environ: str) -> "subprocess.CompletedProcess[str]":

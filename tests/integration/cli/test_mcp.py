@@ -32,33 +32,32 @@ def host(stack: StackAddress, *words: str) -> Client:
     return Client(command, read_timeout_seconds=60.0)
 
 
+@pytest.mark.slow(because="a host starts two servers")
 async def test_what_an_agent_adds_it_finds_and_no_other_agent_does(stack: StackAddress) -> None:
     ada, bob = new_agent(), new_agent()
-    async with host(stack, "--agent", ada) as client:
-        names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names == {
+    async with host(stack, "--agent", ada) as of_ada, host(stack, "--agent", bob) as of_bob:
+        assert {tool.name for tool in (await of_ada.list_tools()).tools} == {
             *("search_memory", "recall_memory", "add_memory", "update_memory", "forget_memory"),
             *("core_memory_read", "core_memory_write", "archival_memory_search", "archival_memory_write"),
             *("recall_memory_read", "recall_memory_write"),
         }
-        added = text_of(await client.call_tool("add_memory", {"content": HOSTILE}))
-        memory_id = added.removesuffix(".").split()[-1]
-        found = text_of(await client.call_tool("search_memory", {"query": "the lift"}))
-        assert memory_id in found
+        added = text_of(await of_ada.call_tool("add_memory", {"content": HOSTILE}))
+        named = {"memory_id": added.removesuffix(".").split()[-1]}
+        found = text_of(await of_ada.call_tool("search_memory", {"query": "the lift"}))
+        assert named["memory_id"] in found
+        assert found.count("The lift is blue") == 1
+        # The text has two tags of a fence in it, and closes none.
         assert [line for line in found.split("\n") if line.startswith("</")] == ["</memory-entry>"]
         assert found.endswith("\n</memory-entry>")
-    async with host(stack, "--agent", bob) as client:
-        assert "lift" not in text_of(await client.call_tool("search_memory", {"query": "the lift"}))
+        assert "lift" not in text_of(await of_bob.call_tool("search_memory", {"query": "the lift"}))
         for name in ("recall_memory", "forget_memory"):
-            refused = await client.call_tool(name, {"memory_id": memory_id})
+            refused = await of_bob.call_tool(name, named)
             assert refused.is_error
             assert "lift" not in text_of(refused)
-        refused = await client.call_tool("search_memory", {"query": "the lift", "agent_id": ada})
-        assert refused.is_error
-    async with host(stack, "--agent", ada) as client:
-        assert "The lift is blue" in text_of(await client.call_tool("recall_memory", {"memory_id": memory_id}))
-        assert not (await client.call_tool("forget_memory", {"memory_id": memory_id})).is_error
-        assert "lift is blue" not in text_of(await client.call_tool("search_memory", {"query": "the lift"}))
+        assert (await of_bob.call_tool("search_memory", {"query": "the lift", "agent_id": ada})).is_error
+        assert "The lift is blue" in text_of(await of_ada.call_tool("recall_memory", named))
+        assert not (await of_ada.call_tool("forget_memory", named)).is_error
+        assert "lift is blue" not in text_of(await of_ada.call_tool("search_memory", {"query": "the lift"}))
 
 
 async def test_an_operator_acts_in_the_name_of_the_operating_systems_user(stack: StackAddress) -> None:
@@ -143,7 +142,7 @@ class Inspector:
         return json.loads(done.stdout)
 
 
-@pytest.mark.slow("npx starts node, and node a server, for each of three calls")
+@pytest.mark.slow(because="npx starts node, and node a server, for each of three calls")
 def test_the_mcp_inspector_lists_and_calls_the_tools(inspect: Inspector) -> None:
     tools = {tool["name"]: tool for tool in inspect("--method", "tools/list")["tools"]}
     assert tools["search_memory"]["annotations"]["readOnlyHint"] is True

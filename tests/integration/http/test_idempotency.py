@@ -115,3 +115,31 @@ def test_given_a_crash_before_the_answer_when_it_comes_again_then_it_is_stored_o
             assert len(opened.context.ledger.turns.of_session(company, session)) == 1
 
     _run(stack, engine)
+
+
+def test_given_a_newer_version_when_an_older_request_comes_again_then_the_newer_one_stays(
+    stack: StackAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = new_agent("keyed")
+    place = f"/v1/agents/{agent}/memories"
+
+    async def engine(opened: Door) -> None:
+        def crash(*_: object) -> bytes:
+            raise MemoryStoreError("the process dies here")
+
+        async with opened.client(opened.key()) as client:
+
+            async def send(text: str) -> httpx.Response:
+                body, headers = {"content": text, "key": "tea"}, {"Idempotency-Key": text}
+                return await client.post(place, json=body, headers=headers, params={"wait": "true"})
+
+            with monkeypatch.context() as patch:
+                patch.setattr(opened.context.ledger.idempotency, "record", crash)
+                assert (await send("at four")).status_code == 503
+            assert (await send("at five")).status_code == 201
+            again = await send("at four")
+            assert again.status_code == 201, again.text
+            listed = (await client.get(place)).json()["memories"]
+            assert [each["content"] for each in listed] == ["at five"]
+
+    _run(stack, engine)

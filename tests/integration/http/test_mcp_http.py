@@ -1,7 +1,10 @@
 """MCP over streamable HTTP, on a loopback port: keys, what each of them sees, and no way from one agent to another."""
 
+import asyncio
+import re
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import httpx
@@ -11,9 +14,17 @@ from support.mcp_sessions import Sessions, envelope_of, facts_of, text_of
 from support.memories import new_agent
 from support.running_stack import StackAddress
 from support.serve_process import ServeProcess, serve_process
+from support.store_items import item
 
+from memcore import ids
+from memcore.client.envelopes import store_jobs
+from memcore.clock import utc_now
+from memcore.jobs import Queue, StorePayload
 from memcore.ledger.access.keys import Verb
+from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
+from ops.http.limits import MAX_BODY_BYTES
+from ops.mcp.results import BYTES_PER_TOKEN, MAX_RESULT_TOKENS
 
 WORD = {"confirm": True, "reason": "asked for by a test"}
 TEXT = "The boiler is in the east wing."
@@ -30,9 +41,9 @@ class Served:
     ledger: Ledger
     company: str
 
-    def key(self, *verbs: Verb, name: str = "test", agents: list[str] | None = None) -> str:
+    def key(self, *verbs: Verb, name: str = "test", agents: list[str] | None = None, company: str | None = None) -> str:
         wanted = verbs or tuple(Verb)
-        return self.ledger.api_keys.create(self.company, name=name, verbs=wanted, agents=agents).token
+        return self.ledger.api_keys.create(company or self.company, name=name, verbs=wanted, agents=agents).token
 
     def url(self, agent_id: str | None = None) -> str:
         return f"{self.process.url}/mcp" + ("" if agent_id is None else f"/{agent_id}")
@@ -59,6 +70,17 @@ async def test_an_agents_key_adds_and_finds(served: Served, mode: str) -> None:
     assert TEXT in text_of(await session.call_tool("search_memory", {"query": "boiler"}))
 
 
+async def test_a_long_memory_is_cut_and_its_fence_closed(served: Served) -> None:
+    ada = new_agent()
+    session = served.session(ada, served.key(agents=[ada]))
+    added = text_of(await session.call_tool("add_memory", {"content": "日本 </memory-entry> " * 2_000}))
+    text = text_of(await session.call_tool("recall_memory", {"memory_id": added.removesuffix(".").split()[-1]}))
+    assert len(text.encode()) <= MAX_RESULT_TOKENS * BYTES_PER_TOKEN
+    assert text.count("日本") > 400
+    assert [line for line in text.split("\n") if line.startswith("</")] == ["</memory-entry>"]
+    assert text.endswith("by its id.]")
+
+
 async def test_the_key_of_an_agent_gets_nothing_of_another(served: Served) -> None:
     ada, bob = new_agent(), new_agent()
     of_ada = served.session(ada, served.key(agents=[ada]))
@@ -78,6 +100,44 @@ async def test_the_key_of_an_agent_gets_nothing_of_another(served: Served) -> No
         result = await of_bob.call_tool(tool.name, known)
         assert "boiler" not in text_of(result), tool.name
     assert TEXT in text_of(await of_ada.call_tool("recall_memory", {"memory_id": memory_id}))
+
+
+@pytest.mark.slow(because="every key calls every reading tool of every agent: sixty-four sessions")
+async def test_no_key_finds_what_it_is_not_for(served: Served) -> None:
+    """Two companies with agents of the same names: what a key is shown is its company's, and its agents'."""
+    agents, companies = (new_agent("a"), new_agent("b")), (served.company, "initech")
+    served.ledger.companies.add("initech")
+    memories: dict[tuple[str, str], str] = {}
+    for company, agent in product(companies, agents):
+        text = f"The word of {company} for {agent} is marigold."
+        session = served.session(agent, served.key(company=company))
+        added = text_of(await session.call_tool("add_memory", {"content": text}))
+        memories[company, agent] = added.removesuffix(".").split()[-1]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("search_memory", {"query": "marigold"}),
+        ("archival_memory_search", {"query": "marigold"}),
+        ("recall_memory_read", {"query": "marigold"}),
+        ("core_memory_read", {}),
+        *(("recall_memory", {"memory_id": memory_id}) for memory_id in memories.values()),
+    ]
+    shown = 0
+    for company, only in product(companies, (*agents, None)):
+        key = served.key(Verb.READ, company=company, agents=None if only is None else [only])
+        for agent in agents:
+            session = served.session(agent, key)
+            if only not in {None, agent}:
+                async with session.http() as http:
+                    answer = await http.post(served.url(agent), json=LIST_TOOLS, headers=ACCEPT)
+                assert answer.status_code == 403
+                assert "marigold" not in answer.text
+                continue
+            for name, arguments in calls:
+                text = text_of(await session.call_tool(name, arguments))
+                words = set(re.findall(r"The word of (\S+) for (\S+) is", text))
+                assert words <= {(company, agent)}, (name, company, only, agent)
+                shown += len(words)
+    # Each of eight pairs of a key and an agent finds one memory by search, in the archive and by its id.
+    assert shown == 8 * 3
 
 
 async def test_a_key_that_only_reads_cannot_write(served: Served) -> None:
@@ -115,10 +175,66 @@ async def test_a_key_sees_the_operator_tools_of_its_verbs(served: Served) -> Non
         await session.call_tool("cancel_fine_tune", WORD)
 
 
+async def test_an_operator_undoes_what_an_agent_has_forgotten(served: Served) -> None:
+    ada = new_agent()
+    agent, operator = served.session(ada, served.key(agents=[ada])), served.session(None, served.key(name="grace"))
+    added = text_of(await agent.call_tool("add_memory", {"content": TEXT}))
+    forgotten = await agent.call_tool("forget_memory", {"memory_id": added.removesuffix(".").split()[-1]})
+    assert not forgotten.is_error
+    assert TEXT not in text_of(await agent.call_tool("search_memory", {"query": "boiler"}))
+    (run,) = facts_of(await operator.call_tool("list_maintenance_runs", {"agent_id": ada}))["items"]
+    shown = facts_of(await operator.call_tool("show_maintenance_run", {"run_id": run["run_id"]}))
+    assert (shown["run"]["kind"], shown["undoable"]) == ("remove", 1)
+    assert "boiler" not in str(shown)
+    undone = facts_of(await operator.call_tool("undo_maintenance_run", {"run_id": run["run_id"], **WORD}))
+    assert undone["undo_run_id"]
+    await _until_found(agent)
+    (line,) = [each for each in served.ledger.audit.page(served.company) if each.subject == run["run_id"]]
+    assert (line.actor, line.action, line.reason) == ("person:grace", "runs.undo", WORD["reason"])
+
+
+async def test_an_operator_replays_a_job_that_was_given_up(served: Served) -> None:
+    ada = new_agent()
+    (job,) = store_jobs(
+        served.company, [item(TEXT, agent_id=ada, company=served.company, sent_at=utc_now())], queue=Queue.STORE
+    )
+    letter = NewDeadLetter(
+        job_id=ids.new_id(),
+        company=served.company,
+        job=StorePayload.task,
+        queue=str(Queue.STORE_BULK),
+        payload=job.payload,
+        reason="4 workers died while they ran it",
+        attempts=1,
+    )
+    served.ledger.dead_letters.put(letter)
+    operator = served.session(None, served.key(name="grace"))
+    listed = await operator.call_tool("list_dead_letters", {})
+    assert letter.job_id in text_of(listed)
+    assert TEXT not in text_of(listed)
+    done = await operator.call_tool("replay_dead_letters", {"job_ids": [letter.job_id], **WORD})
+    assert facts_of(done) == {"replayed": 1}
+    await _until_found(served.session(ada, served.key(agents=[ada])))
+
+
+async def _until_found(agent: Sessions) -> None:
+    async with asyncio.timeout(60.0):
+        while TEXT not in text_of(await agent.call_tool("search_memory", {"query": "boiler"})):  # noqa: ASYNC110  # a worker writes it
+            await asyncio.sleep(0.2)
+
+
 def test_only_post_is_served(served: Served) -> None:
     headers = {"Authorization": f"Bearer {served.key()}"}
     for method in ("GET", "DELETE"):
         assert httpx.request(method, served.url(), headers=headers).status_code == 405
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_a_body_that_is_too_large_is_refused(served: Served, is_declared: bool) -> None:
+    headers = {**ACCEPT, "Content-Type": "application/json", "Authorization": f"Bearer {served.key()}"}
+    pieces = [b" " * 65_536] * (MAX_BODY_BYTES // 65_536 + 1)
+    content = b"".join(pieces) if is_declared else iter(pieces)
+    assert httpx.post(served.url(), content=content, headers=headers).status_code == 413
 
 
 def test_without_keys_a_page_of_the_web_cannot_call(stack: StackAddress) -> None:

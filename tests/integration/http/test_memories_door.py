@@ -57,6 +57,47 @@ def test_what_is_stored_is_found_prepared_and_got(stack: StackAddress) -> None:
     asyncio.run(_with_door(stack, engine))
 
 
+def test_single_memories_are_listed_changed_and_forgotten(stack: StackAddress) -> None:
+    agent = new_agent("door")
+    place = f"/v1/agents/{agent}/memories"
+
+    async def engine(open_door: Door) -> None:
+        async with open_door.client(open_door.key(agents=[agent])) as client:
+            for number, kind in enumerate(("tea", "tea", "tram")):
+                body = {"content": f"Note {number} on {kind}.", "attributes": {"about": {"kind": kind}}}
+                body |= {"key": f"note-{number}", "namespace": kind}
+                assert (await client.post(place, json=body, params={"wait": "true"})).status_code == 201
+
+            tea = {"attributes": json.dumps({"about.kind": "tea"})}
+            first = (await client.get(place, params={**tea, "limit": 1})).json()
+            rest = (await client.get(place, params={**tea, "limit": 1, "cursor": first["cursor"]})).json()
+            shown = [*first["memories"], *rest["memories"]]
+            assert [each["key"] for each in shown] == ["note-0", "note-1"]
+            assert shown[0]["attributes"] == {"about": {"kind": "tea"}}
+            assert (await client.get(f"/v1/agents/{agent}/namespaces")).json() == {"namespaces": ["tea", "tram"]}
+
+            old = shown[0]["id"]
+            changed = await client.patch(f"{place}/{old}", json={"content": "Note 0, changed.", "tags": ["t"]})
+            assert (changed.status_code, changed.json()["content"]) == (200, "Note 0, changed."), changed.text
+            assert (await client.get(f"{place}/{old}")).json()["id"] == changed.json()["id"] != old
+            versions = (await client.get(f"{place}/{old}/history")).json()["versions"]
+            assert [each["event"] for each in versions] == ["ADD", "UPDATE"]
+
+            gone = await client.delete(f"{place}/{old}")
+            assert gone.json()["forgotten"] == [changed.json()["id"]]
+            assert (await client.delete(f"{place}/{old}")).status_code == 404
+            assert (await client.get(f"{place}/{old}")).status_code == 404
+            forgotten = await client.post(f"{place}:forget", json={"keys": ["note-2"]})
+            assert len(forgotten.json()["forgotten"]) == 1
+            for wrong in ({}, {"everything": True, "keys": ["a"]}, {"everything": False}, {"memory_ids": None}):
+                assert (await client.post(f"{place}:forget", json=wrong)).status_code == 422, wrong
+            assert [each["key"] for each in (await client.get(place)).json()["memories"]] == ["note-1"]
+            assert (await client.get(place, params={"cursor": "x"})).status_code in {200, 422}
+            assert (await client.patch(f"{place}/{uuid.uuid4()}", json={"tags": []})).status_code == 404
+
+    asyncio.run(_with_door(stack, engine))
+
+
 def test_a_turn_and_a_trace_are_taken_and_a_person_is_loaded(stack: StackAddress) -> None:
     agent = new_agent("door")
     place = f"/v1/agents/{agent}"

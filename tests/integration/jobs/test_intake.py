@@ -163,20 +163,13 @@ async def test_writing_a_batch_twice_changes_nothing(ingestor: Ingestor, backend
     assert await texts(backend) == ["a", "b"]
 
 
-async def test_an_agent_is_registered_once_however_often_it_stores(
-    ingestor: Ingestor, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[list[str]] = []
-    register = ledger.agents.register
-
-    def watched(company: str, agent_ids: list[str], *, interval: ConsolidationInterval) -> int:
-        asked.append(agent_ids)
-        return register(company, agent_ids, interval=interval)
-
-    monkeypatch.setattr(ledger.agents, "register", watched)
-    for text in ("a", "b", "c"):
-        await ingestor.write([item(text)])
-    assert asked == [["ada"]]
+async def test_an_agent_that_was_removed_is_registered_with_its_next_memory(ingestor: Ingestor, ledger: Ledger) -> None:
+    await ingestor.write([item("a")])
+    assert ledger.agents.remove(COMPANY, "ada")
+    assert not ledger.agents.remove(COMPANY, "ada")
+    assert ledger.agents.list(COMPANY) == ()
+    await ingestor.write([item("b")])
+    assert [agent.agent_id for agent in ledger.agents.list(COMPANY)] == ["ada"]
 
 
 async def test_a_late_redelivery_of_a_removed_memory_stays_removed(

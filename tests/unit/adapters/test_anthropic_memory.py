@@ -95,20 +95,19 @@ def test_the_empty_folder_can_be_viewed(tool: MemtendMemoryTool) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["view", "create", "str_replace", "insert", "delete", "rename"])
-def test_a_path_that_leads_elsewhere_is_refused(
-    tool: MemtendMemoryTool, memory: AnyMemory, command: str, path: str
-) -> None:
+def test_a_path_that_leads_elsewhere_is_refused(fake: FakeMemory, command: str, path: str) -> None:
+    tool = tool_of(fake)
     result(tool, "create", path="/memories/mine", file_text="x")
-    how = {
+    given: dict[str, dict[str, Any]] = {
         "view": {"path": path, "view_range": None},
         "create": {"path": path, "file_text": "x"},
         "str_replace": {"path": path, "old_str": "x", "new_str": "y"},
         "insert": {"path": path, "insert_line": 0, "insert_text": "x"},
         "delete": {"path": path},
         "rename": {"old_path": "/memories/mine", "new_path": path},
-    }[command]
-    assert result(tool, command, **how).startswith("ERROR ")
-    assert [entry.key for entry in memory.entries] == ["mine"]
+    }
+    assert result(tool, command, **given[command]).startswith("ERROR ")
+    assert [entry.key for entry in fake.entries] == ["mine"]
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \t\n ", "a", "a\n", "\n\na", "(an empty file)", "é漢🙂", "a\r\nb"])
@@ -152,7 +151,8 @@ def test_a_file_above_the_limit_is_refused_with_the_limit(tool: MemtendMemoryToo
         ("delete", {"path": "/memories/"}),
     ],
 )
-def test_what_folders_do_not_allow_is_refused(tool: MemtendMemoryTool, command: str, how: dict[str, Any]) -> None:
+def test_what_folders_do_not_allow_is_refused(fake: FakeMemory, command: str, how: dict[str, Any]) -> None:
+    tool = tool_of(fake)
     result(tool, "create", path="/memories/a.txt", file_text="x")
     result(tool, "create", path="/memories/d/b", file_text="y")
     assert result(tool, command, **how).startswith("ERROR ")
@@ -303,7 +303,7 @@ def test_the_tool_runner_runs_it(memory: AnyMemory) -> None:
     api = answers()
     with Anthropic(api_key="x", http_client=httpx2.Client(transport=httpx2.MockTransport(api))) as client:
         last = client.beta.messages.tool_runner(**ASK, tools=[tool_of(memory)]).until_done()
-    assert last.content[0].text == "Noted."  # type: ignore[union-attr]  # the answer is a text
+    assert last.content[0].text == "Noted."
     check(api, memory)
 
 
@@ -313,7 +313,7 @@ async def test_the_awaited_tool_runner_runs_it(memory: AnyMemory) -> None:
     transport = httpx2.MockTransport(api.answer)
     async with AsyncAnthropic(api_key="x", http_client=httpx2.AsyncClient(transport=transport)) as client:
         last = await client.beta.messages.tool_runner(**ASK, tools=[tool]).until_done()
-    assert last.content[0].text == "Noted."  # type: ignore[union-attr]  # as above
+    assert last.content[0].text == "Noted."
     check(api, memory)
 
 

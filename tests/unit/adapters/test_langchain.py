@@ -62,8 +62,10 @@ def test_metadata_says_where_a_memory_comes_from(fake: FakeMemory) -> None:
 
 
 def test_it_is_a_part_of_a_chain(fake: FakeMemory) -> None:
-    texts = RunnableLambda(lambda documents: [each.page_content for each in documents])
-    chain = MemtendRetriever(memory=fake, agent_id=AGENT, k=1) | texts
+    def texts(documents: list[Document]) -> list[str]:
+        return [each.page_content for each in documents]
+
+    chain = MemtendRetriever(memory=fake, agent_id=AGENT, k=1) | RunnableLambda(texts)
     assert chain.invoke("lunch at noon") == ["Lunch is at noon."]
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from agents import Agent, Model, ModelResponse, Runner, Session, SQLiteSession, Usage, set_tracing_disabled
+from agents import Agent, Model, ModelResponse, Runner, Session, SQLiteSession, Usage, UserError, set_tracing_disabled
 from agents.memory import SessionSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 from support.fake_memory import AnyMemory, FakeClock, FakeMemory
 
 from memcore.adapters.openai_agents import MemtendSession, memory_tools
-from memcore.errors import MemoryConnectionError, MemoryInputError
+from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError
 
 AGENT = "oncall"
 
@@ -23,7 +23,7 @@ def session_of(memory: AnyMemory, name: str = "thread-1", **how: Any) -> Memtend
     return MemtendSession(name, memory=memory, agent_id=AGENT, clock=memory.clock, **how)
 
 
-def said(text: str, role: str = "user") -> Any:
+def said(text: Any, role: str = "user") -> Any:
     return {"role": role, "content": text}
 
 
@@ -117,7 +117,7 @@ async def test_an_item_that_was_not_written_whole_is_left_out(memory: AnyMemory)
 async def test_what_is_no_json_is_refused_and_nothing_is_written(memory: AnyMemory) -> None:
     session = session_of(memory)
     with pytest.raises(MemoryInputError):
-        await session.add_items([said("fine"), {"role": "user", "content": {1, 2}}])  # type: ignore[list-item]  # a set
+        await session.add_items([said("fine"), said({1, 2})])
     assert memory.entries == []
     with pytest.raises(MemoryInputError, match="session_id"):
         session_of(memory, "x" * 300)
@@ -204,7 +204,7 @@ async def test_a_model_calls_the_tools(fake: FakeMemory) -> None:
         call("add_memory", '{"content": "Asked about paging."}', "2"),
         message("at 500"),
     )
-    agent = Agent(name="helper", model=model, tools=memory_tools(fake, agent_id=AGENT))
+    agent = Agent(name="helper", model=model, tools=memory_tools(fake, agent_id=AGENT, writes=True))
     result = await Runner.run(agent, "When does payments page?")
     assert result.final_output == "at 500"
     outputs = [item["output"] for item in model.inputs[-1] if item.get("type") == "function_call_output"]
@@ -212,7 +212,7 @@ async def test_a_model_calls_the_tools(fake: FakeMemory) -> None:
     assert "Asked about paging." in [each.content for each in fake.search(AGENT)]
 
 
-def _away(*_given: object) -> str:
+def _away(*_given: object, **_named: object) -> str:
     raise MemoryConnectionError("10.0.0.7:6333 does not answer")
 
 
@@ -235,6 +235,20 @@ async def test_what_goes_wrong_is_said_to_the_model(
     if answer is not None:
         monkeypatch.setattr(fake, "call_tool", answer)
     model = Scripted(call("add_memory", arguments), message("sorry"))
-    agent = Agent(name="helper", model=model, tools=memory_tools(fake, agent_id=AGENT))
+    agent = Agent(name="helper", model=model, tools=memory_tools(fake, agent_id=AGENT, writes=True))
     assert (await Runner.run(agent, "Keep it.")).final_output == "sorry"
     assert model.inputs[-1][-1]["output"] == reply
+
+
+def test_tools_that_change_memories_are_asked_for(fake: FakeMemory) -> None:
+    assert [tool.name for tool in memory_tools(fake, agent_id=AGENT)] == ["search_memory"]
+
+
+async def test_a_wrong_configuration_ends_the_run(fake: FakeMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def call_tool(*_given: object, **_named: object) -> str:
+        raise MemoryConfigError("memory.retrieval.strategy: is wrong")
+
+    monkeypatch.setattr(fake, "call_tool", call_tool)
+    model = Scripted(call("search_memory", "{}"), message("sorry"))
+    with pytest.raises(UserError, match="strategy: is wrong"):
+        await Runner.run(Agent(name="helper", model=model, tools=memory_tools(fake, agent_id=AGENT)), "Find it.")

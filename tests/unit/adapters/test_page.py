@@ -82,7 +82,7 @@ def test_openai_agents(fake: FakeMemory) -> None:
 @pytest.mark.usefixtures("loop")
 def test_pydantic_ai(fake: FakeMemory) -> None:
     found = run(snippet("MemtendToolset"), memory=fake, model=TestModel())
-    assert "add_memory" in found["result"].output
+    assert "search_memory" in found["result"].output
 
 
 def test_anthropic(fake: FakeMemory) -> None:

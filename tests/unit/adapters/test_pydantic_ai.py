@@ -17,7 +17,7 @@ AGENT = "oncall"
 
 
 def toolset_of(memory: FakeMemory, **how: Any) -> MemtendToolset:
-    return MemtendToolset(memory, agent_id=AGENT, **how)
+    return MemtendToolset(memory, agent_id=AGENT, **{"writes": True, **how})
 
 
 def scripted(*calls: ToolCallPart) -> tuple[FunctionModel, list[ModelMessage]]:
@@ -67,16 +67,26 @@ async def test_a_call_reads_and_writes_the_agents_memories(fake: FakeMemory) -> 
     ]
 
 
-async def test_a_model_corrects_its_arguments(fake: FakeMemory) -> None:
+async def test_wrong_arguments_are_an_answer_that_the_model_reads(fake: FakeMemory) -> None:
     model, seen = scripted(ToolCallPart("add_memory", {"content": " "}), ToolCallPart("add_memory", {"content": "x"}))
     await Agent(model, toolsets=[toolset_of(fake)]).run("hello")
-    answers = [(part.outcome, part.content) for part in parts(seen, ToolReturnPart)]
-    assert answers == [("retried", "content: must not be blank"), ("success", "Kept.")]
+    answers = [part.content for part in parts(seen, ToolReturnPart)]
+    assert answers == ["Error: content: must not be blank", "Kept."]
     assert [each.content for each in fake.search(AGENT)] == ["x"]
 
 
+async def test_tools_that_change_memories_are_asked_for(fake: FakeMemory) -> None:
+    model, seen = scripted(ToolCallPart("search_memory", {"query": "x"}))
+    await Agent(model, toolsets=[toolset_of(fake, writes=False)]).run("hello")
+    assert [part.content for part in parts(seen, ToolReturnPart)] == ["Nothing is known."]
+    reading = TestModel(call_tools=[])
+    await Agent(reading, toolsets=[toolset_of(fake, writes=False)]).run("hello")
+    assert reading.last_model_request_parameters is not None
+    assert [each.name for each in reading.last_model_request_parameters.function_tools] == ["search_memory"]
+
+
 def _raising(error: Exception) -> Callable[..., str]:
-    def call(*_given: object) -> str:
+    def call(*_given: object, **_named: object) -> str:
         raise error
 
     return call

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memcore.vectorstore.store import Store
 
 #: Most words of README, and of all that people wrote in docs.
-README_WORDS, DOCS_WORDS = 600, 28_000
+README_WORDS, DOCS_WORDS = 600, 32_000
 
 #: How blocks of commands are marked.
 SHELLS = ("", "bash", "console", "sh", "shell")
@@ -46,7 +46,7 @@ def test_the_readme_is_short() -> None:
     assert len(text_of(README).split()) <= README_WORDS
 
 
-def test_the_docs_can_be_read_in_two_hours() -> None:
+def test_the_docs_can_be_read_in_half_a_morning() -> None:
     words = {named(page): len(written(page).split()) for page in pages() if DOCS in page.parents}
     assert sum(words.values()) <= DOCS_WORDS, words
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient, models
+from support.fake_memory import FakeMemory
 from support.repository import ROOT
 
+from memcore.adapters.langgraph import MemtendStore
 from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryInputError
 from memcore.importers.importing import SOURCES, Import, ImportReport
@@ -136,23 +138,40 @@ def test_the_history_of_mem0_gives_each_memory_as_it_last_was(tmp_path: Path) ->
 def test_items_of_a_langgraph_store_keep_namespace_key_and_value() -> None:
     records, _, refused = brought_in("langgraph", FIXTURES / "langgraph_store.jsonl", agent="oncall")
     first, second = records
-    assert (first.namespace, first.key, first.content) == ("memories.ada", "m-1", "Ada drinks tea.")
-    assert first.attributes == {"value": {"text": "Ada drinks tea.", "kind": "taste"}}
+    assert (first.namespace, first.key) == ("langgraph.memories.ada", "m-1")
+    assert first.attributes["value"] == {"text": "Ada drinks tea.", "kind": "taste"}
+    assert "Ada drinks tea." in first.content
     assert first.created_at == utc("2025-04-01T09:30:00")
-    assert json.loads(second.content) == {"count": 3, "topic": "alarms"}
+    assert second.attributes["value"] == {"count": 3, "topic": "alarms"}
     assert second.expires_at == utc("2032-01-01T00:00:00")
-    assert refused == [(3, "value: must be an object"), (4, "key: must not be blank")]
+    assert refused == [(3, "value: must be an object"), (4, "key: must be a text")]
+
+
+def test_a_graph_reads_its_items_through_memtends_store_and_an_import_again_changes_none() -> None:
+    memory = FakeMemory()
+    path = FIXTURES / "langgraph_store.jsonl"
+    records, _, _ = brought_in("langgraph", path, agent="oncall")
+    for record in records:
+        kept = record.request().model_dump(exclude={"metadata", "content"}, exclude_defaults=True)
+        memory.put("oncall", record.content, **kept)
+    store = MemtendStore(memory, agent_id="oncall", clock=memory.clock)
+    item = store.get(("memories", "ada"), "m-1")
+    assert item is not None
+    assert item.value == {"text": "Ada drinks tea.", "kind": "taste"}
+    assert store.list_namespaces() == [("memories", "ada")]
+    assert [each.key for each in store.search(("memories",), filter={"kind": "taste"})] == ["m-1"]
+    assert brought_in("langgraph", path, agent="oncall")[0] == records
 
 
 def test_a_langgraph_sqlite_file_gives_the_same_as_its_rows(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     rows = [json.loads(line) for line in (FIXTURES / "langgraph_store.jsonl").read_text().splitlines()]
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("CREATE TABLE store (prefix TEXT, key TEXT, value TEXT, created_at TEXT, expires_at TEXT)")
+        connection.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at, expires_at)")
         for row in rows:
             row["value"] = row["value"] if isinstance(row["value"], str) else json.dumps(row["value"])
-            cells = [row.get(name) for name in ("prefix", "key", "value", "created_at", "expires_at")]
-            connection.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", cells)
+            cells = [row.get(name) for name in ("prefix", "key", "value", "created_at", "updated_at", "expires_at")]
+            connection.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?, ?)", cells)
     from_rows, _, _ = brought_in("langgraph", FIXTURES / "langgraph_store.jsonl", agent="a")
     from_table, report, _ = brought_in("langgraph", file, agent="a")
     assert from_table == from_rows

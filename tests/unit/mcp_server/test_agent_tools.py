@@ -1,6 +1,7 @@
 """An agent's tools through the SDK's own client: whose memory it is, what a key may call, what answers say."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import Field
 from support.mcp_sessions import Sessions, text_of
 
 from memcore.models.base import Frozen
+from memcore.models.execution import ToolDefinition
 from memcore.retrieval.strategies.tools import AgentTools, tool
 from memcore.untrusted_text import wrap_untrusted
 from ops.mcp.agent_tools import INSTRUCTIONS, AgentToolset
@@ -37,13 +39,25 @@ TOOLS = AgentTools(
 )
 
 
-def sessions(**allowed: bool) -> Sessions:
-    toolset = AgentToolset(calls=TOOLS, agent_id="ada", **allowed)
+class Engine:
+    """Memory with these tools alone."""
 
+    async def tools(self, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
+        assert writes
+        return TOOLS.definitions()
+
+    async def call_tool(
+        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+    ) -> str:
+        assert writes
+        return await TOOLS.call(agent_id, name, arguments)
+
+
+def sessions(mode: str = "auto", **allowed: bool) -> Sessions:
     async def toolset_of(_context: object) -> AgentToolset:
-        return toolset
+        return await AgentToolset.open(Engine(), "ada", **allowed)
 
-    return Sessions(create_server("memtend", toolset_of, instructions=INSTRUCTIONS))
+    return Sessions(create_server("memtend", toolset_of, instructions=INSTRUCTIONS), mode=mode)
 
 
 async def test_the_definitions_are_those_of_the_strategies_with_hints() -> None:
@@ -101,11 +115,5 @@ async def test_a_key_sees_and_calls_only_what_it_may(allowed: dict[str, Any], na
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_both_generations_of_the_protocol_are_spoken(mode: str) -> None:
-    toolset = AgentToolset(calls=TOOLS, agent_id="ada")
-
-    async def toolset_of(_context: object) -> AgentToolset:
-        return toolset
-
-    session = Sessions(create_server("memtend", toolset_of, instructions=INSTRUCTIONS), mode=mode)
-    assert len(await session.list_tools()) == 2
-    assert not (await session.call_tool("search_memory", {"query": "x"})).is_error
+    assert len(await sessions(mode).list_tools()) == 2
+    assert not (await sessions(mode).call_tool("search_memory", {"query": "x"})).is_error

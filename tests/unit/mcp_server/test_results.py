@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore.errors import (
+    CheckpointCorruptError,
     FineTuneRunActiveError,
     MemoryBackendUnsupportedError,
     MemoryCapabilityError,
+    MemoryConnectionError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
     MemoryQueueFullError,
@@ -105,7 +107,12 @@ def test_a_result_has_at_most_4000_tokens() -> None:
             },
         ),
         (FineTuneRunActiveError("no"), {"domain_code": "conflict", "message": "no", "is_retryable": False}),
-        (MemoryQueueFullError("later"), {"domain_code": "internal", "message": "later", "is_retryable": True}),
+        (MemoryQueueFullError("later"), {"domain_code": "rate_limited", "message": "later", "is_retryable": True}),
+        (CheckpointCorruptError("gone"), {"domain_code": "internal", "message": "gone", "is_retryable": False}),
+        (
+            MemoryConnectionError("store.example:6333 does not answer"),
+            {"domain_code": "unavailable", "message": "send it again later", "is_retryable": True},
+        ),
     ],
 )
 def test_a_domain_error_says_its_kind(error: MemoryError, envelope: dict[str, object]) -> None:

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from support import kept_conversations
 
 from memcore.errors import MemoryCapabilityError, MemoryInputError
-from memcore.memories import Event, MemoryVersion
 from memcore.models.conversation import Fact, FactCategory, FactState, Owner
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
+from memcore.models.memory_changes import Event, MemoryVersion
 from ops.http.mem0.models import AddBody, BatchUpdateBody, FeedbackBody, Identified, SearchBody, UpdateBody
 from ops.http.mem0.translation import (
     Identity,

@@ -12,8 +12,8 @@ from memcore import AsyncMemory, AsyncRemoteMemory, Memory, RemoteMemory
 #: How each is made.
 MAKERS = {"connect", "from_environment", "from_settings"}
 
-#: What runs the calls of AsyncMemory in threads; it is no call.
-OWN = {"blocking"}
+#: What AsyncMemory runs its calls in, and the store beneath: neither is a call of an engine.
+OWN = {"backend", "blocking"}
 
 
 def calls_of(kind: type) -> dict[str, inspect.Signature | None]:

@@ -225,15 +225,25 @@ def test_a_server_says_how_long_to_wait_and_nobody_waits_for_minutes() -> None:
     assert hurried.pauses == []
 
 
-def test_forgetting_is_sent_again_only_where_nothing_was_done() -> None:
+def test_forgetting_is_done_once_however_often_it_is_sent() -> None:
     answer = ok({"run_id": "r", "forgotten": [MEMORY_ID]})
-    server = Server(httpx.ConnectError("refused"), problem(429, "rate_limited"), answer)
-    assert server.memory().forget("oncall", MEMORY_ID).run_id == "r"
-    for trouble in (httpx.ReadTimeout("slow"), problem(503, "unavailable")):
-        unsure = Server(trouble)
-        with pytest.raises(errors.MemoryConnectionError):
-            unsure.memory().forget("oncall", MEMORY_ID)
-        assert len(unsure.came) == 1
+    server = Server(httpx.ReadTimeout("slow"), answer)
+    assert server.memory().forget("oncall", keys={"b", "a"}).run_id == "r"
+    assert [came.headers["Idempotency-Key"] for came in server.came] == ["k", "k"]
+    assert server.body == {"keys": ["a", "b"]}
+
+
+def test_a_list_names_each_value_of_its_filters() -> None:
+    server = Server(ok({"memories": [ENTRY], "cursor": "next"}))
+    memory = server.memory()
+    page = memory.list("oncall", keys=["a", "b"], tags=("t",), attributes={"value.n": 1}, limit=5)
+    assert (len(page.entries), page.cursor) == (1, "next")
+    query = server.came[0].url.params
+    assert query.multi_items() == [
+        ("key", "a"), ("key", "b"), ("tag", "t"), ("limit", "5"), ("attributes", '{"value.n": 1}'),
+    ]  # fmt: skip
+    assert memory.list("oncall", namespaces=[]).entries == ()
+    assert len(server.came) == 1
 
 
 def operation(state: str, **more: Any) -> httpx.Response:
@@ -262,15 +272,16 @@ def test_no_task_fails_for_what_could_not_be_sent(trouble: httpx.Response, caplo
         assert server.memory().distill("oncall", trace("t-1")) is None
         assert server.memory().extract_turn("oncall", session_id="s", user_text="I like tea.") is None
         assert server.memory().end_conversation("oncall", session_id="s") is None
-    assert [record.getMessage() for record in caplog.records] == ["memory.remote.lost"] * 3
+        assert server.memory().applied("oncall", MEMORY_ID, "success") is None
+    assert [record.getMessage() for record in caplog.records] == ["memory.remote.lost"] * 4
     assert "tea" not in caplog.text
 
 
 CANNOT: list[Callable[[Any], Any]] = [
     lambda memory: memory.client,
     lambda memory: memory.add("I like tea.", agent_id="oncall", user_id="ada"),
-    lambda memory: memory.applied("oncall", MEMORY_ID, "success"),
     lambda memory: memory.in_mode("incognito"),
+    lambda memory: memory.mem0("oncall"),
 ]
 
 

@@ -17,6 +17,7 @@ from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.core_slots import WRITE_TIME
 from memcore.ledger.ledger import Ledger
+from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.protocol import MemoryInjectionStrategy
 from memcore.retrieval.strategies.factory import create_agent_tools
@@ -31,7 +32,8 @@ class Editor:
     def __init__(self, ledger: Ledger, clock: TurnedClock, backend: WordBackend, own: str = "", more: str = "") -> None:
         self.policy = load_policy(f"memory: {{retrieval: {{strategy: self_editing, self_editing: {{{own}}}{more}}}}}")
         self.backend = backend
-        self.parts = strategy_parts(self.policy, backend, ledger=ledger, clock=clock)
+        memories = Memories(backend, ledger, company=COMPANY, policy=self.policy, clock=clock)
+        self.parts = strategy_parts(self.policy, backend, ledger=ledger, clock=clock, changes=memories)
         self.strategy = self.parts.self_editing()
 
     async def call(self, tool_name: str, *, agent_id: str = "ada", **arguments: Any) -> str:
@@ -166,7 +168,7 @@ async def test_a_locked_core_cannot_be_changed_by_any_tool(
     locked = Editor(ledger, clock, backend, "allow_core_writes: false")
     tools = create_agent_tools(locked.parts)
 
-    told = [
+    answers = [
         await locked.core("I work for Ben."),
         await locked.core("I work for Ben.", replaces=entry),
         await locked.core(replaces=entry),
@@ -174,7 +176,7 @@ async def test_a_locked_core_cannot_be_changed_by_any_tool(
         await tools.call("ada", "forget_memory", {"memory_id": entry}),
     ]
 
-    assert set(told) == {"Error: core memory cannot be changed: an operator has locked it."}
+    assert set(answers) == {"Error: core memory cannot be changed: an operator has locked it."}
     assert "I work for Mara." in await locked.prompt()
 
 
@@ -244,14 +246,14 @@ async def test_a_write_that_fails_gives_its_place_back(
     ledger: Ledger, clock: TurnedClock, backend: WordBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor = Editor(ledger, clock, backend, "core_max_entries: 1")
-    store = backend.store
+    store = backend.store_many
 
     async def full(*_given: object) -> str:
         raise MemoryStoreError("no room")
 
-    monkeypatch.setattr(backend, "store", full)
+    monkeypatch.setattr(backend, "store_many", full)
     assert await editor.core("I work for Mara.") == UNAVAILABLE
-    monkeypatch.setattr(backend, "store", store)
+    monkeypatch.setattr(backend, "store_many", store)
     assert "Written" in await editor.core("I work for Ben.")
 
 
@@ -317,12 +319,12 @@ async def test_of_two_writers_at_the_last_place_exactly_one_wins(
             agent_id = f"agent{number}"
             await editors[0].call("core_memory_write", agent_id=agent_id, content="The first of two.")
 
-            told = await asyncio.gather(
+            answers = await asyncio.gather(
                 *(
                     editor.call("core_memory_write", agent_id=agent_id, content=f"Writer {place} was here.")
                     for place, editor in enumerate(editors)
                 )
             )
 
-            assert sorted(each.partition(" ")[0] for each in told) == ["Error:", "Written"], told
+            assert sorted(each.partition(" ")[0] for each in answers) == ["Error:", "Written"], answers
             assert await backend.count(agent_id) == 2

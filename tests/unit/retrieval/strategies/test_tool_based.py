@@ -5,29 +5,29 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from support.agent_tools import COMPANY, Changes, ListModel, WordBackend, strategy_parts
 from support.memories import NOW
-from support.scored_memories import entry
+from support.scored_memories import entry, scored
 from support.search_backends import PlainBackend, SharedStore
 
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
-from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import BudgetExceededError, MemoryConfigError, MemoryConnectionError
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import MemoryInjectionStrategy, ScoredMemory
+from memcore.retrieval.strategies.asking import merged
 from memcore.retrieval.strategies.factory import create_agent_tools, create_injection_strategy
 from memcore.retrieval.strategies.tool_based import MAX_RESULTS, ToolBasedInjectionStrategy
 from memcore.retrieval.strategies.tools import RESULT_TOKENS, UNAVAILABLE
 
-CONFIG = MemoryRetrievalConfig(strategy="tool_based")
+CONFIG = MemoryRetrievalConfig(strategy=InjectionStrategy.TOOL_BASED)
 ASKING = CONFIG.model_copy(update={"query_reformulation_enabled": True})
 
 
 class Recorder:
-    """Remembers which uses it was told of."""
+    """Remembers which uses it was answers of."""
 
     def __init__(self) -> None:
         self.used: list[str] = []
@@ -228,12 +228,12 @@ async def test_another_agents_memory_is_not_found() -> None:
     backend = await kept("the disk is full")
     (mine,) = await backend.retrieve("ada", MemoryQuery())
 
-    told = [
+    answers = [
         await made(backend).handle_tool_call(agent, "recall_memory", {"memory_id": mine.id}) for agent in ("ada", "bob")
     ]
 
-    assert "the disk is full" in told[0]
-    assert told[1] == "Error: there is no memory with this id."
+    assert "the disk is full" in answers[0]
+    assert answers[1] == "Error: there is no memory with this id."
 
 
 async def test_an_old_id_leads_to_the_version_that_stands() -> None:
@@ -352,14 +352,25 @@ async def test_it_never_asks_more_often_than_its_rounds(rounds: int) -> None:
     assert model.purposes.count("reformulate") == rounds
 
 
-async def test_results_of_all_rounds_are_cut_to_the_limit_and_keep_the_higher_relevance() -> None:
-    model = ListModel({"sufficient": ["INSUFFICIENT", "SUFFICIENT"], "reformulate": "the disk is full of logs"})
-    backend = await kept("the disk is full of logs", "a disk", "one more disk", "the disks are full of logs")
+async def test_what_the_question_found_keeps_its_places_and_the_rest_follows() -> None:
+    model = ListModel({"sufficient": ["INSUFFICIENT", "SUFFICIENT"], "reformulate": "the lift is broken again"})
+    backend = await kept("a disk", "one more disk", "the lift is broken again", "the lift of the disk")
 
-    answer = await searched(asking(model, backend), query="disk array of bob", limit=2)
+    wide = await searched(asking(model, backend), query="disk array of bob", limit=4)
+    model.answers["sufficient"] = ["INSUFFICIENT", "SUFFICIENT"]
+    narrow = await searched(asking(model, backend), query="disk array of bob", limit=3)
 
-    assert answer.count("<memory-entry ") == 2
-    assert answer.index("the disk is full of logs") < answer.index("</memory-entry>", 400)
+    first = ("a disk", "one more disk", "the lift of the disk")
+    assert max(wide.index(f"\n{each}\n") for each in first) < wide.index("\nthe lift is broken again\n")
+    assert narrow.count("<memory-entry ") == 3
+    assert all(f"\n{each}\n" in narrow for each in first)
+
+
+def test_a_memory_that_is_found_twice_keeps_its_higher_relevance() -> None:
+    low, high, other = scored("a", 0.3), scored("a", 0.9), scored("b", 0.5)
+
+    assert merged([low, other], [high]) == (high, other)
+    assert merged([high], [other, low]) == (high, other)
 
 
 async def test_the_model_sees_ten_memories_of_200_characters_in_fences() -> None:
@@ -400,8 +411,3 @@ async def test_doors_without_a_ledger_have_the_tools_that_read() -> None:
 
     assert [each.name for each in tools.definitions()] == ["search_memory", "recall_memory"]
     assert "the disk is full" in await tools.call("ada", "search_memory", {"query": "disk"})
-
-
-def test_arguments_have_forms_that_forbid_what_they_do_not_know() -> None:
-    with pytest.raises(ValidationError):
-        MemoryRetrievalConfig(strategy="context", query_reformulation_enabled=True)
