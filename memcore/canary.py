@@ -149,7 +149,7 @@ class CanaryService:
             kind=StorePayload.task,
             key=ids.new_id(),
             queue=str(store_queue(CANARY_OWNER)),
-            payload=StorePayload(company=self.company, items=(item,)).model_dump_json(),
+            payload=StorePayload(company=self.company, version=4, items=(item,)).model_dump_json(),
             created_at=sent_at,
         )
 

@@ -229,8 +229,8 @@ class CanaryPayload(BasePayload, task="memory.control.canary", queue=Queue.CONTR
 
 #: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
 #: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
-#: version 3 plans of fine-tune runs and the removal of single memories.
-VERSION = 3
+#: version 3 plans of fine-tune runs and the removal of single memories, version 4 the canary's memories.
+VERSION = 4
 
 #: Most memories in one store job; a longer list is cut into several jobs.
 MAX_STORE_ITEMS = 256
@@ -328,13 +328,15 @@ class _FirstVersion(Payload):
     version: Literal[1] = 1
 
 
-class StorePayload(_FirstVersion, task="memory.store.write", queue=Queue.STORE):
+class StorePayload(Payload, task="memory.store.write", queue=Queue.STORE):
     """Memories to write, of any agents of one company.
 
     Attributes:
+        version: 4 for the canary's, whose owner older workers refuse for good: they requeue a newer version.
         items: the memories.
     """
 
+    version: Literal[1, 4] = 1
     items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
 
 
