@@ -119,3 +119,10 @@ def test_an_expression_in_another_form_is_no_quiet_rule() -> None:
 
 def test_a_scrape_without_a_canary_is_an_alert() -> None:
     assert firing(read_scrape("")) == {"MemtendCanaryAbsent": [{}]}
+
+
+def test_no_service_stands_twice_in_the_compose_file() -> None:
+    # YAML's own reader takes the last one of two in silence.
+    text = (ROOT / "compose.yml").read_text(encoding="utf-8").partition("\nservices:\n")[2].partition("\nnetworks:")[0]
+    names = re.findall(r"^  ([\w-]+):", text, re.MULTILINE)
+    assert len(names) == len(set(names)) > 5
