@@ -18,7 +18,15 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.mem0.points import HOLDS_FROM, HOLDS_UNTIL, LESSON, REPLACED_AT, Key, archive_owner
-from memcore.models.memory import SHARED_OWNER, Excluded, MemoryQuery, excluded_agents, memory_ids, require_agent_id
+from memcore.models.memory import (
+    SHARED_OWNER,
+    Excluded,
+    MemoryQuery,
+    excluded_agents,
+    memory_ids,
+    require_agent_id,
+    require_owner_id,
+)
 from memcore.records import ATTRIBUTES_KEY, CALLER_KEY, Where
 
 #: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last
@@ -28,7 +36,7 @@ _HALF_A_MICROSECOND = 5e-7
 
 def owned(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
     """Return the filter for this agent's points that meet all conditions; every filter of an agent is made of it."""
-    return _of_owner(require_agent_id(agent_id), conditions, but_not)
+    return _of_owner(require_owner_id(agent_id), conditions, but_not)
 
 
 def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
