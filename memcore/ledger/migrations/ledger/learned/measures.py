@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "ledger_32"
+revision = "ledger_30"
 down_revision = "ledger_29"
 
 
