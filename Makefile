@@ -132,9 +132,9 @@ sbom: $(SHIPPING)/.installed $(IMAGE)/.installed  ## Write a CycloneDX list of w
 		--of JSON -o $(SBOM) $(IMAGE)/bin/python
 	@echo "$(SBOM)"
 
-dist: $(SHIPPING)/.installed $(IMAGE)/.installed sbom  ## Build the wheel, the source archive and the chart into dist, with the list of parts.
+dist: $(VENV)/.core sbom  ## Build the wheel, the source archive and the chart into dist, with the list of parts.
 	rm -rf dist
-	$(IMAGE)/bin/hatchling build -t sdist -t wheel
+	$(BIN)/hatchling build -t sdist -t wheel
 	$(SHIPPING)/bin/python -c 'from helm_python import chart; chart.package("docker/helm/memtend", destination="dist")'
 	cp $(SBOM) dist/
 
@@ -145,7 +145,8 @@ hashes:  ## Write docker/requirements-*.txt anew, with the hash of every file (I
 	@$(IMAGE_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' || \
 		{ echo "hashes are for Python 3.12: make IMAGE_PYTHON=/path/to/python3.12 hashes" >&2; exit 1; }
 	$(IMAGE_PYTHON) -m venv build/hashes
-	build/hashes/bin/python -m pip --disable-pip-version-check -qq install pip-tools==7.6.2
+	build/hashes/bin/python -m pip --disable-pip-version-check -qq install \
+		--require-hashes -r docker/requirements-shipping.txt
 	CUSTOM_COMPILE_COMMAND="make hashes" build/hashes/bin/pip-compile --config docker/pip-tools.toml \
 		-c constraints.txt --extra worker --extra postgres --build-deps-for wheel \
 		-o docker/requirements-worker.txt pyproject.toml
@@ -201,6 +202,7 @@ $(IMAGE)/.installed: docker/requirements-worker.txt pyproject.toml | $(BIN)/pyth
 	@$(BIN)/python -m venv $(IMAGE)
 	@$(IMAGE)/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r $<
 	@$(IMAGE)/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation .
+	@$(IMAGE)/bin/python -m pip --disable-pip-version-check -qq uninstall -y hatchling setuptools pip
 	@touch $@
 
 # The finetune extra writes what torch trained; minilm serves what it is compared with.
