@@ -9,7 +9,6 @@ from support.helm_chart import NAMESPACE, Manifest, Rendered, rendered
 from typer.testing import CliRunner
 
 from memcore.config.settings import Settings
-from memcore.jobs import Queue
 from memcore.programs import program_argv
 from ops.cli.main import build
 from ops.http.access import OPEN_PATHS
@@ -172,14 +171,12 @@ def test_the_migration_is_a_hook_that_needs_nothing_of_the_chart(chart: Rendered
 
 
 def test_selectors_find_the_pods_that_they_mean(chart: Rendered) -> None:
-    labels = {
-        name: each["spec"]["template"]["metadata"]["labels"] for name, each in chart.of_kind("Deployment").items()
-    }
-    for name, deployment in chart.of_kind("Deployment").items():
+    labels, deployments = chart.labels(), chart.of_kind("Deployment")
+    for name, deployment in deployments.items():
         wanted = deployment["spec"]["selector"]["matchLabels"]
         assert [other for other, has in labels.items() if wanted.items() <= has.items()] == [name]
     budgets = chart.of_kind("PodDisruptionBudget")
-    assert budgets.keys() == labels.keys()
+    assert budgets.keys() == deployments.keys()
     for name, budget in budgets.items():
         assert budget["spec"]["selector"]["matchLabels"].items() <= labels[name].items()
         assert budget["spec"]["maxUnavailable"] == 1
@@ -190,11 +187,8 @@ def test_nobody_comes_in_but_to_the_door(chart: Rendered) -> None:
     everything, door = chart.of_kind("NetworkPolicy")["memtend"], chart.of_kind("NetworkPolicy")["memtend-serve"]
     assert everything["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in everything["spec"]
-    assert all(
-        everything["spec"]["podSelector"]["matchLabels"].items()
-        <= each["spec"]["template"]["metadata"]["labels"].items()
-        for each in (*chart.of_kind("Deployment").values(), *chart.of_kind("Job").values())
-    )
+    of_all = everything["spec"]["podSelector"]["matchLabels"].items()
+    assert all(of_all <= each.items() for each in chart.labels().values())
     assert door["spec"]["ingress"][0]["ports"] == [{"port": "http", "protocol": "TCP"}]
     assert door["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "serve"
 
@@ -211,10 +205,6 @@ def test_keda_scales_each_group_of_workers_by_the_age_of_its_oldest_job() -> Non
         # KEDA's number stands: a number in the Deployment would be set again with each upgrade.
         assert "replicas" not in everything.of_kind("Deployment")[name]["spec"]
     assert "replicas" in everything.of_kind("Deployment")["memtend-serve"]["spec"]
-    assert (
-        str(Queue.FINETUNE).replace(".", "[.]")
-        in scaled["memtend-worker-finetune"]["spec"]["triggers"][0]["metadata"]["query"]
-    )
 
 
 def test_only_the_fine_tuner_has_a_gpu_and_writes_checkpoints() -> None:
