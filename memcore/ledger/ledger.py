@@ -28,6 +28,8 @@ from memcore.ledger.learning.trajectories import Trajectories
 from memcore.ledger.lineage import LineageReader
 from memcore.ledger.llm_answers import Answers, Syntheses
 from memcore.ledger.llm_usage import ModelSpending, ModelUsage
+from memcore.ledger.monitoring.figures import Figures
+from memcore.ledger.monitoring.measures import Measures
 from memcore.ledger.organization.approvals import Approvals
 from memcore.ledger.organization.audit import Audit
 from memcore.ledger.organization.facts import OrgLog
@@ -50,6 +52,8 @@ class Ledger:
         self.runs = Runs(ledger, clock=clock)
         self.companies = Companies(ledger, clock=clock)
         self.ticks = Ticks(ledger, clock=clock)
+        self.measures = Measures(ledger, clock=clock)
+        self.figures = Figures(ledger, clock=clock)
         self.dead_letters = DeadLetters(ledger, clock=clock)
         self.shared_log = SharedLog(ledger, clock=clock)
         self.syntheses = Syntheses(ledger, clock=clock)

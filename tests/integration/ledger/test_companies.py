@@ -315,8 +315,6 @@ WRITES: dict[str, Call] = {
     ),
     "recorded_queries.forget": lambda ledger, _, c: ledger.recorded_queries.forget(c, AGENT),
     "recorded_queries.expire": lambda ledger, clock, c: ledger.recorded_queries.expire(c, before=clock() + 400 * DAY),
-    # The last one: the others are about this agent.
-    "agents.remove": lambda ledger, _, c: ledger.agents.remove(c, AGENT),
 }
 
 #: All that a company can see of itself.

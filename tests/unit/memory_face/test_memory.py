@@ -452,7 +452,7 @@ def test_given_a_memory_without_settings_when_mem0_is_asked_for_then_it_says_wha
 def test_given_settings_when_mem0_is_asked_for_then_it_opens_over_the_backend_that_is_read(given: Installation) -> None:
     asked: list[tuple[object, str]] = []
 
-    def opener(backend: object, agent_id: str) -> str:
+    def opener(backend: object, agent_id: str) -> Any:
         asked.append((backend, agent_id))
         return "a mem0.Memory"
 
