@@ -13,6 +13,7 @@ from memcore.programs import program_argv
 from ops.cli.main import build
 from ops.http.access import OPEN_PATHS
 from ops.http.serve import PORT
+from ops.metrics.families import QUEUE_OLDEST
 from workers.groups import GROUPS
 from workers.health import Heartbeat
 from workers.lifecycle import STOP_SECONDS
@@ -199,12 +200,21 @@ def test_keda_scales_each_group_of_workers_by_the_age_of_its_oldest_job() -> Non
     assert {name.removeprefix("memtend-") for name in scaled} == everything.pods().keys() - {"serve", "beat", "migrate"}
     for name, each in scaled.items():
         (trigger,) = each["spec"]["triggers"]
-        assert trigger["metadata"]["query"].startswith(f'max(memtend_queue_oldest_seconds{{namespace="{NAMESPACE}"')
+        assert trigger["metadata"]["query"].startswith(f'max({QUEUE_OLDEST.name}{{namespace="{NAMESPACE}"')
         assert each["spec"]["scaleTargetRef"]["name"] == name
         assert each["spec"]["minReplicaCount"] <= each["spec"]["maxReplicaCount"]
         # KEDA's number stands: a number in the Deployment would be set again with each upgrade.
         assert "replicas" not in everything.of_kind("Deployment")[name]["spec"]
     assert "replicas" in everything.of_kind("Deployment")["memtend-serve"]["spec"]
+
+
+def test_prometheus_scrapes_the_door_and_keeps_the_labels_that_alert_rules_ask_for() -> None:
+    (endpoint,) = rendered(ALL).of_kind("ServiceMonitor")["memtend"]["spec"]["endpoints"]
+    (service_port,) = rendered(ALL).of_kind("Service")["memtend-serve"]["spec"]["ports"]
+    assert (endpoint["port"], endpoint["path"]) == (service_port["name"], "/metrics")
+    assert endpoint["authorization"]["credentials"] == {"name": "memtend-metrics", "key": "token"}
+    assert endpoint["honorLabels"] is True
+    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "memtend"}]
 
 
 def test_only_the_fine_tuner_has_a_gpu_and_writes_checkpoints() -> None:
