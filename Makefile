@@ -23,9 +23,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constrain
 # Where pytest leaves its reports, for the count at the end.
 REPORTS := build/tests
 
+# The tools of chart, sbom, audit and hashes, and what an image would hold: each in an environment of its own.
+SHIPPING := build/shipping
+IMAGE := build/image
+SBOM := build/memtend.cdx.json
+# The Python of the images, for which hashes are written.
+IMAGE_PYTHON ?= python3.12
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-finetune up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
+.PHONY: audit chart dist hashes sbom help setup demo demo-finetune up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -42,7 +49,7 @@ demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, deploy it and r
 up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
 	$(BIN)/memtend up
 
-test: lint  ## Check the code, then run every test: unit and contract, then integration beside acceptance.
+test: lint $(SHIPPING)/.tried  ## Check the code, then run every test: unit and contract, then integration beside acceptance.
 	@rm -rf $(REPORTS)
 	@mkdir -p $(REPORTS)
 	$(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist worksteal --junitxml=$(REPORTS)/1-fast.xml
@@ -117,6 +124,35 @@ test-finetune: $(FINETUNE:%=test-finetune-%)  ## Run the tests that need torch, 
 $(FINETUNE:%=test-finetune-%): test-finetune-%: build/finetune-%/.installed
 	MEMTEND_TEST_TORCH=1 build/finetune-$*/bin/python -m pytest -v -o timeout=1800 $(TORCH_TESTS)
 
+chart: $(VENV)/.dev $(SHIPPING)/.installed  ## Lint and render the Helm chart, and hold it against Kubernetes' schemas.
+	MEMTEND_TEST_HELM=1 $(BIN)/python -m pytest tests/unit/shipping -k chart
+
+sbom: $(SHIPPING)/.installed $(IMAGE)/.installed  ## Write a CycloneDX list of what the image of memtend holds into build.
+	@$(SHIPPING)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--of JSON -o $(SBOM) $(IMAGE)/bin/python
+	@echo "$(SBOM)"
+
+dist: $(VENV)/.core sbom  ## Build the wheel, the source archive and the chart into dist, with the list of parts.
+	rm -rf dist
+	$(BIN)/hatchling build -t sdist -t wheel
+	$(SHIPPING)/bin/python -c 'from helm_python import chart; chart.package("docker/helm/memtend", destination="dist")'
+	cp $(SBOM) dist/
+
+audit: $(SHIPPING)/.installed  ## Ask for known vulnerabilities of what the image installs (needs the internet).
+	$(SHIPPING)/bin/pip-audit --require-hashes --disable-pip -r docker/requirements-worker.txt
+
+hashes:  ## Write docker/requirements-*.txt anew, with the hash of every file (IMAGE_PYTHON, minutes).
+	@$(IMAGE_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' || \
+		{ echo "hashes are for Python 3.12: make IMAGE_PYTHON=/path/to/python3.12 hashes" >&2; exit 1; }
+	$(IMAGE_PYTHON) -m venv build/hashes
+	build/hashes/bin/python -m pip --disable-pip-version-check -qq install \
+		--require-hashes -r docker/requirements-shipping.txt
+	CUSTOM_COMPILE_COMMAND="make hashes" build/hashes/bin/pip-compile --config docker/pip-tools.toml \
+		-c constraints.txt --extra worker --extra postgres --build-deps-for wheel \
+		-o docker/requirements-worker.txt pyproject.toml
+	CUSTOM_COMPILE_COMMAND="make hashes" build/hashes/bin/pip-compile --config docker/pip-tools.toml \
+		-o docker/requirements-shipping.txt docker/requirements-shipping.in
+
 measure: $(VENV)/.dev  ## Measure the code: files, cycles, words, and the files that one memory passes through (two minutes).
 	$(BIN)/python tests/measure/tree.py
 	$(BIN)/python tests/measure/walks.py
@@ -147,6 +183,26 @@ $(VENV)/.dev: $(VENV)/.core
 $(VENV)/.docs: $(VENV)/.core
 	@echo "Installing what the documentation needs into $(VENV) ..."
 	@$(PIP) --no-build-isolation -e ".[docs]"
+	@touch $@
+
+$(SHIPPING)/.installed: docker/requirements-shipping.txt | $(BIN)/python
+	@echo "Installing the tools that charts and lists of parts need into $(SHIPPING) ..."
+	@$(BIN)/python -m venv $(SHIPPING)
+	@$(SHIPPING)/bin/python -m pip --disable-pip-version-check -qq install --require-hashes --only-binary=:all: -r $<
+	@touch $@
+
+# For make test: where the tools cannot be had, the tests that need them are skipped.
+$(SHIPPING)/.tried: docker/requirements-shipping.txt | $(BIN)/python
+	@$(MAKE) --no-print-directory $(SHIPPING)/.installed || echo "Going on without the tools in $(SHIPPING)."
+	@mkdir -p $(SHIPPING) && touch $@
+
+# As docker/worker.Dockerfile installs it.
+$(IMAGE)/.installed: docker/requirements-worker.txt pyproject.toml | $(BIN)/python
+	@echo "Installing what the image holds into $(IMAGE) ..."
+	@$(BIN)/python -m venv $(IMAGE)
+	@$(IMAGE)/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r $<
+	@$(IMAGE)/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation .
+	@$(IMAGE)/bin/python -m pip --disable-pip-version-check -qq uninstall -y hatchling setuptools pip
 	@touch $@
 
 # The finetune extra writes what torch trained; minilm serves what it is compared with.

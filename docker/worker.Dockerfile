@@ -5,17 +5,17 @@ FROM python:3.12.12-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/memtend
 WORKDIR /src
-COPY constraints.txt pyproject.toml README.md LICENSE ./
-# Third-party wheels first: they change rarely, the code often.
-RUN mkdir memcore ops scheduler tasks workers && \
-    /opt/memtend/bin/pip install -c constraints.txt hatchling && \
-    /opt/memtend/bin/pip install -c constraints.txt --no-build-isolation ".[worker,postgres]"
+# Third-party wheels first: they change rarely, the code often. Each must have one of the hashes that `make hashes` wrote.
+COPY docker/requirements-worker.txt ./
+RUN /opt/memtend/bin/pip install --require-hashes --only-binary=:all: -r requirements-worker.txt
+COPY pyproject.toml README.md LICENSE ./
 COPY memcore memcore
 COPY ops ops
 COPY scheduler scheduler
 COPY tasks tasks
 COPY workers workers
-RUN /opt/memtend/bin/pip install --no-deps --no-build-isolation --force-reinstall . && \
+RUN /opt/memtend/bin/pip install --no-deps --no-build-isolation . && \
+    /opt/memtend/bin/pip check && \
     /opt/memtend/bin/pip uninstall -y hatchling pip && \
     /opt/memtend/bin/python -m compileall -q /opt/memtend/lib
 

@@ -228,10 +228,7 @@ def programs() -> Facts:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found = {f"script {name}": target for name, target in project["scripts"].items()}
     found |= {f"extra {name}": "extra" for name in project["optional-dependencies"]}
-    for path in (
-        "compose.yml",
-        *(str(each.relative_to(ROOT)) for each in sorted((ROOT / "docker").glob("*")) if each.is_file()),
-    ):
+    for path in ("compose.yml", *(str(each.relative_to(ROOT)) for each in sorted((ROOT / "docker").glob("*.*")))):
         text = (ROOT / path).read_text(encoding="utf-8")
         named = re.findall(r"memcore\.programs[\s\"',\]]+([a-z_]+(?:\.[a-z_]+)+)", text)
         found |= {f"python -m {module} in {path}": _starts(module) for module in named}
