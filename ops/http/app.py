@@ -36,6 +36,7 @@ ROUTERS = (
     "org",
     "usage",
     "dead_letters",
+    "erasures",
     "admin",
     "mem0",
 )

@@ -1,0 +1,132 @@
+"""Every table that names an agent loses the agent's rows and no others, on SQLite and on PostgreSQL."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import event
+from support.erasable_rows import erased_tables, fill, rows_of
+from support.fault_injection import Crash
+from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, make_record
+from support.memories import DAWN
+from support.store_items import item
+
+from memcore.config.urls import LedgerUrls
+from memcore.jobs import StorePayload
+from memcore.ledger.dead_letters import NewDeadLetter
+from memcore.ledger.erasure.decisions import LEDGER, Erased, ErasureScope
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.archival import ArchivalMode
+
+SCOPE = ErasureScope(company=COMPANY, agent_id="ada", tag="propagated:ada")
+TABLES = {table.name for _, table in erased_tables()}
+WORD = Confirmation(actor="grace", confirm=True, reason="ada asked for it")
+
+
+@pytest.fixture
+def ledger(urls: LedgerUrls) -> Iterator[Ledger]:
+    opened = Ledger.open(urls, clock=StoppedClock())
+    yield opened
+    opened.close()
+
+
+def test_all_rows_of_the_agent_go_and_those_of_others_stay(ledger: Ledger) -> None:
+    for agent_id in ("ada", "bob"):
+        fill(ledger, agent_id)
+    assert rows_of(ledger, "ada") == rows_of(ledger, "bob") == TABLES
+    counts = ledger.erasable.count(SCOPE)
+    assert {name for name, count in counts.items() if count == 1} == TABLES
+    ledger.erasable.delete(SCOPE)
+    assert rows_of(ledger, "ada") == set()
+    assert rows_of(ledger, "bob") == TABLES
+    assert not any(ledger.erasable.count(SCOPE).values())
+
+
+def test_all_rows_of_a_person_go_and_the_agent_stays(ledger: Ledger) -> None:
+    scope = SCOPE.model_copy(update={"subject": "user:p"})
+    fill(ledger, "ada")
+    ledger.erasable.delete(scope)
+    people = {name for name, each in LEDGER.items() if isinstance(each, Erased) and each.person}
+    # The answers and the work of this fill are no conversation's.
+    assert rows_of(ledger, "ada") == TABLES - people | {"answers", "work_items"}
+
+
+@pytest.mark.parametrize("at", range(0, len(TABLES), 5))
+def test_a_crash_between_any_two_tables_goes_on(ledger: Ledger, at: int) -> None:
+    for agent_id in ("ada", "bob"):
+        fill(ledger, agent_id)
+    seen = 0
+
+    def crash(*_given: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > at:
+            raise Crash
+
+    engines = [each.engine() for each in ledger._databases]
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", crash)
+    with pytest.raises(Crash):
+        ledger.erasable.delete(SCOPE)
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", crash)
+    ledger.erasable.delete(SCOPE)
+    assert rows_of(ledger, "ada") == set()
+    assert rows_of(ledger, "bob") == TABLES
+
+
+def test_copies_of_its_lessons_go_from_others_journals_and_archives(ledger: Ledger) -> None:
+    copy = make_record("copy", agent_id="bob")
+    entry = copy.entry.model_copy(
+        update={"metadata": copy.entry.metadata.model_copy(update={"tags": ("propagated:ada",)})}
+    )
+    copy = type(copy)(entry=entry, lineage=copy.lineage, vectors=copy.vectors)
+    other = make_record("other", agent_id="bob")
+    other_entry = other.entry.model_copy(
+        update={"metadata": other.entry.metadata.model_copy(update={"tags": ("propagated:ada-2",)})}
+    )
+    other = type(other)(entry=other_entry, lineage=other.lineage, vectors=other.vectors)
+    booked = make_journal_entry("b-1", agent_id="bob")
+    ledger.journal.prepare(type(booked)(**{**_fields(booked), "outgoing": (copy, other)}))
+    for each in (copy, other):
+        ledger.archive.put(COMPANY, each, mode=ArchivalMode.EXTRACTIVE, archived_at=DAWN)
+    assert ledger.erasable.memory_ids(SCOPE) == {"copy"}
+    ledger.erasable.delete(SCOPE)
+    assert ledger.erasable.memory_ids(SCOPE) == frozenset()
+    (left,) = ledger.journal.open_of(COMPANY, "bob")
+    assert left.outgoing_ids == {"other"}
+    assert ledger.archive.count(COMPANY, "bob") == 1
+
+
+def _fields(entry: object) -> dict[str, object]:
+    return {name: getattr(entry, name) for name in entry.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def test_a_dead_letter_of_several_agents_keeps_the_others_memories(ledger: Ledger) -> None:
+    mixed = StorePayload(company=COMPANY, items=(item("hers"), item("his", agent_id="bob")))
+    own = StorePayload(company=COMPANY, items=(item("hers"),))
+    for job_id, payload in (("mixed", mixed), ("own", own)):
+        letter = NewDeadLetter(
+            job_id=job_id,
+            company=COMPANY,
+            job=payload.task,
+            queue="memory.store",
+            payload=payload.model_dump_json(),
+            reason="tired",
+            attempts=1,
+        )
+        ledger.dead_letters.put(letter)
+    ledger.erasable_letters.erase(SCOPE)
+    (left,) = ledger.dead_letters.list(COMPANY)
+    assert [each.agent_id for each in StorePayload.model_validate_json(left.payload).items] == ["bob"]
+    assert ledger.erasable_letters.find(SCOPE) == {}
+
+
+def test_an_agent_is_barred_while_its_erasure_is_open_and_asked_for_once(ledger: Ledger) -> None:
+    asked = ledger.erasures.request(COMPANY, "ada", confirmation=WORD)
+    again = ledger.erasures.request(COMPANY, "ada", confirmation=WORD)
+    assert again.erasure_id == asked.erasure_id
+    person = ledger.erasures.request(COMPANY, "bob", confirmation=WORD, subject="user:p")
+    assert person.erasure_id != asked.erasure_id
+    assert ledger.erasures.barred(COMPANY) == {"ada"}
+    assert [line.action for line in ledger.audit.page(COMPANY)].count("erase.agent") == 1
