@@ -30,7 +30,7 @@ def test_each_form_is_found(tmp_path: Path, content: bytes, encoding: str) -> No
 
 
 def test_a_text_across_two_pieces_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PIECE", 16)
+    monkeypatch.setattr(module, "_PIECE", 24)
     (tmp_path / "file").write_bytes(b"." * 9 + SECRET.encode())
     assert [hit.encoding for hit in search_files(tmp_path, [SECRET])] == ["utf-8"]
 
