@@ -25,7 +25,7 @@ from memcore.ledger.erasure.decisions import ErasureScope
 SECRETS = 200
 
 #: Calls of an erasure's parts: more than it ever makes, and far fewer than it must make.
-MOST_CALLS, LEAST_CALLS = 300, 40
+MOST_CALLS, LEAST_CALLS = 300, 25
 
 #: Experiences of each agent (support.erasure_world).
 EXPERIENCES = 20
