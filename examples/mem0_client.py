@@ -15,10 +15,11 @@ client = MemoryClient(host=os.environ.get("MEM0_HOST", "http://127.0.0.1:8321"))
 client.add("I drink green tea in the morning", user_id="mara", metadata={"from": "chat"}, infer=False)
 client.add("The meeting was moved to Friday", user_id="lena", infer=False)
 
-for found in client.search("what does she drink?", filters={"user_id": "mara"})["results"]:
+results = client.search("what does she drink?", filters={"user_id": "mara"})["results"]
+for found in results:
     print(f"{found['score']:.3f}  {found['memory']}  {found['metadata']}")
 
-memory_id = found["id"]
+memory_id = results[0]["id"]
 client.update(memory_id, text="I drink coffee in the morning")
 for row in client.history(memory_id):
     print(f"{row['event']:6}  {row['new_memory']}")

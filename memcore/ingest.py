@@ -17,7 +17,7 @@ from memcore.company import CompanyContext
 from memcore.errors import MemoryStoreError
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
-from memcore.models.memory import ConsolidationInterval, MemoryLevel, missing_id
+from memcore.models.memory import CANARY_OWNER, ConsolidationInterval, MemoryLevel, missing_id
 from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
@@ -125,8 +125,9 @@ class Ingestor:
                 await self._leave_one_version(item, before[item.id])
         await self._supersede([each for each in records if each.supersedes and each.entry.id not in tombstoned])
         # Read for each batch: an agent that was removed is registered anew with its next memory.
-        agent_ids = sorted({item.agent_id for item in wanted})
-        self.ledger.agents.register(self.company, agent_ids, interval=self.interval)
+        agent_ids = sorted({item.agent_id for item in wanted} - {CANARY_OWNER})
+        if agent_ids:
+            self.ledger.agents.register(self.company, agent_ids, interval=self.interval)
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
     def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
@@ -139,6 +140,8 @@ class Ingestor:
             if item.agent_id in barred:
                 # It is being erased: what was sent before must not come back, and what is sent now has no place.
                 skipped.add(item.id)
+                continue
+            if item.agent_id == CANARY_OWNER:
                 continue
             level = own.get(item.agent_id, self.level)
             if level is MemoryLevel.NONE:

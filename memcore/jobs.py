@@ -24,6 +24,7 @@ from memcore.models.memory import (
     NoNul,
     OneLine,
     StoredKey,
+    StoredOwner,
     is_uuid,
 )
 
@@ -214,12 +215,22 @@ class ExpirePayload(BasePayload, task="memory.control.expire", queue=Queue.CONTR
     """What beat sends for an expiry: nothing."""
 
 
+class CanaryPayload(BasePayload, task="memory.control.canary", queue=Queue.CONTROL):
+    """What beat sends once a minute: nothing; the installation's own company sends one for each other company.
+
+    Attributes:
+        company: whose canary; None for the installation's own.
+    """
+
+    company: Key | None = None
+
+
 # A newer worker reads older versions; an older worker requeues a newer version (SPEC Q3).
 
 #: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
 #: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
-#: version 3 plans of fine-tune runs and the removal of single memories.
-VERSION = 3
+#: version 3 plans of fine-tune runs and the removal of single memories, version 4 the canary's memories.
+VERSION = 4
 
 #: Most memories in one store job; a longer list is cut into several jobs.
 MAX_STORE_ITEMS = 256
@@ -282,7 +293,7 @@ class StoreItem(Frozen):
 
     Attributes:
         id: deterministic (memcore.ids.memory_id), so that a redelivered message writes nothing new.
-        agent_id: the agent whose memory this is.
+        agent_id: the agent whose memory this is; or the canary.
         request: the memory as the caller gave it.
         created_at: when the memory was made; an import may carry an old time.
         sent_at: when the client sent it; a removal after this time wins over a late redelivery.
@@ -292,7 +303,7 @@ class StoreItem(Frozen):
     """
 
     id: NotBlankStr
-    agent_id: AgentId
+    agent_id: StoredOwner
     request: MemoryStoreRequest
     created_at: BoundedTime
     sent_at: BoundedTime
@@ -317,13 +328,15 @@ class _FirstVersion(Payload):
     version: Literal[1] = 1
 
 
-class StorePayload(_FirstVersion, task="memory.store.write", queue=Queue.STORE):
+class StorePayload(Payload, task="memory.store.write", queue=Queue.STORE):
     """Memories to write, of any agents of one company.
 
     Attributes:
+        version: 4 for the canary's, whose owner older workers refuse for good: they requeue a newer version.
         items: the memories.
     """
 
+    version: Literal[1, 4] = 1
     items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
 
 

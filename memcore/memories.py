@@ -213,6 +213,7 @@ class Memories:
         )
 
     def _where(self, agent_id: str, **filters: Any) -> Where:
+        require_agent_id(agent_id)
         for name in filters.keys() - ListFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a known filter")
         given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}

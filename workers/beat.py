@@ -10,7 +10,7 @@ from celery.schedules import schedule as every
 
 from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
-from memcore.jobs import BasePayload, ExpirePayload, SweepPayload, TickPayload
+from memcore.jobs import BasePayload, CanaryPayload, ExpirePayload, SweepPayload, TickPayload
 from memcore.operational import report_error
 from workers.broker import broker_app
 from workers.health import Heartbeat
@@ -20,10 +20,13 @@ from workers.logs import set_up_logs
 #: A control job that waited longer than this share of its interval is dropped: the next one does its work.
 _EXPIRY_SHARE = 1.5
 
+#: Seconds between two canaries of a company.
+CANARY_SECONDS = 60.0
+
 #: Seconds between two deletions of old rows, which are kept for days.
 EXPIRE_SECONDS = 3600.0
 
-#: When the expiry ran last: beat keeps no state, so it is due at each start, however short a stack's days are.
+#: When expiry and canary ran last: beat keeps no state, so they are due at each start, however short the stack's days.
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -32,6 +35,8 @@ def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     return {
         TickPayload.task: _entry(TickPayload, settings.tick_seconds),
         SweepPayload.task: _entry(SweepPayload, settings.sweep_seconds),
+        # At once: until the first one is found nobody knows whether the path works.
+        CanaryPayload.task: {**_entry(CanaryPayload, CANARY_SECONDS), "last_run_at": _LONG_AGO},
         ExpirePayload.task: {**_entry(ExpirePayload, EXPIRE_SECONDS), "last_run_at": _LONG_AGO},
     }
 

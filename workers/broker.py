@@ -1,6 +1,9 @@
 """The Celery app as every process sees the broker, what it publishes for rows that are ready, and its queues."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +20,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.jobs import MAX_MESSAGE_BYTES, Queue, declared_payloads, job_owner
 from workers import transport
 from workers.groups import STORE, WorkerGroup
+from workers.transport.channel import Channel
 
 if TYPE_CHECKING:
     from memcore.ledger.work_items import WorkItem
@@ -98,14 +102,49 @@ def read_queue_lengths(settings: Settings) -> tuple[dict[str, int], int]:
 
     Only Redis and Valkey keep those. Raises MemoryConnectionError when no answer comes within ANSWER_SECONDS.
     """
+    with _asked(settings) as connection:
+        return {str(queue): _waiting_on(connection, queue) for queue in Queue}, _unreadable(connection)
+
+
+@contextmanager
+def _asked(settings: Settings) -> Iterator[Connection]:
     url, options = transport.reliable_url(Address.of(settings.broker_url).url), person_options(settings)
     connection = Connection(url, connect_timeout=ANSWER_SECONDS, transport_options=options)
     try:
         with connection:
-            return {str(queue): _waiting_on(connection, queue) for queue in Queue}, _unreadable(connection)
+            yield connection
     except (OSError, KombuError, *connection.connection_errors, *connection.channel_errors) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise MemoryConnectionError(f"does not answer ({reason})") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFacts:
+    """What waits on a queue: how many jobs, and when the oldest one was sent, in seconds since 1970.
+
+    ``sent_at`` is None where nothing waits, and on a broker that does not say (RabbitMQ).
+    """
+
+    waiting: int
+    sent_at: float | None = None
+
+
+def read_queues(settings: Settings) -> tuple[dict[str, QueueFacts], int]:
+    """Return what waits on each queue, and how many messages no worker could read; raises as read_queue_lengths."""
+    with _asked(settings) as connection:
+        return {str(queue): _facts(connection, queue) for queue in Queue}, _unreadable(connection)
+
+
+def _facts(connection: Connection, queue: Queue) -> QueueFacts:
+    count, channel = _waiting_on(connection, queue), connection.default_channel
+    oldest = channel.oldest_sent(str(queue)) if count and isinstance(channel, Channel) else None
+    return QueueFacts(waiting=count, sent_at=oldest)
+
+
+def answering(app: OwnCelery, *, limit: int | None = None) -> Counter[str]:
+    """Return how many workers of each group answer within ANSWER_SECONDS; with a limit, no more are waited for."""
+    answers = app.control.ping(timeout=ANSWER_SECONDS, limit=limit)
+    return Counter(name.partition("@")[0] for answer in answers for name in answer)
 
 
 def waiting(settings: Settings) -> dict[str, int | None]:

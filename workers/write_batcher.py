@@ -15,14 +15,66 @@ from datetime import timedelta
 from typing import Literal, Self
 
 from memcore.company import CompanyContext
-from memcore.errors import MemoryConnectionError, MemoryDiskFullError
+from memcore.errors import (
+    MemoryConnectionError,
+    MemoryDiskFullError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+)
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import BULK_ABOVE, StoreItem
+from memcore.ledger.monitoring.measures import MeasureName, Measures
+from memcore.models.memory import CANARY_OWNER
 
 #: Share of the written memories that bulk loads keep while engines wait too, so that they never stop.
 BULK_SHARE = 0.25
 
+#: Seconds between two additions to the ledger's counter: one for each batch would write as often as the batches do.
+SAVE_SECONDS = 5.0
+
 QueueClass = Literal["engine", "bulk"]
+
+
+class StoredCounter:
+    """Counts the memories that this process has stored, and adds them to the company's counter in the ledger.
+
+    Thread-safe. A process that is killed loses at most the count of its last seconds: no memory depends on it.
+    """
+
+    def __init__(
+        self,
+        measures: Measures,
+        company: str,
+        *,
+        seconds: float = SAVE_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._measures = measures
+        self._company = company
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._unsaved = 0
+        self._saved_at = float("-inf")
+
+    def add(self, count: int) -> None:
+        """Count memories; save the count if it is time."""
+        with self._lock:
+            self._unsaved += count
+            is_due = self._monotonic() - self._saved_at >= self._seconds
+        if is_due:
+            self.save()
+
+    def save(self) -> None:
+        """Add what is counted to the ledger; while that is away, it waits for the next save."""
+        with self._lock:
+            if not self._unsaved:
+                return
+            count, self._unsaved, self._saved_at = self._unsaved, 0, self._monotonic()
+        try:
+            self._measures.add(self._company, MeasureName.MEMORIES_STORED, count)
+        except MemoryError:
+            with self._lock:
+                self._unsaved += count
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +225,17 @@ class BatchWriter:
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
         """Build and start the batch writer of a worker's company; it closes with the context."""
-        ingestor = Ingestor.of(context)
-        writer = cls(lambda items: context.loop.run(ingestor.write(items)))
+        ingestor, stored = Ingestor.of(context), StoredCounter(context.ledger.measures, context.company)
+
+        def write(items: Sequence[StoreItem]) -> WriteResult:
+            written = context.loop.run(ingestor.write(items))
+            stored.add(sum(item.id in written.stored and item.agent_id != CANARY_OWNER for item in items))
+            return written
+
+        writer = cls(write)
         writer.start()
+        context.opened.callback(stored.save)
+        # Called back before that.
         context.opened.callback(writer.close)
         return writer
 

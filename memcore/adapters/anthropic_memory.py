@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ParamSpec
 
 from memcore.adapters.protocol import MemoryLike, forget, listed, requiring, write
-from memcore.adapters.values import VERSION, NewId, escaped_name, new_id, plain_name
+from memcore.adapters.values import escaped_name, plain_name
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.models.base import UNSEEN
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryEntry
@@ -55,12 +55,11 @@ class MemoryFiles:
     Edits and deletions are journaled, and can be undone.
     """
 
-    def __init__(self, memory: MemoryLike, *, agent_id: str, namespace: str, category: str, make_id: NewId) -> None:
+    def __init__(self, memory: MemoryLike, *, agent_id: str, namespace: str, category: str) -> None:
         self._memory = memory
         self._agent_id = agent_id
         self._namespace = namespace
         self._category = category
-        self._make_id = make_id
         # A model may call the tool several times at once, and an edit reads before it writes.
         self._lock = threading.Lock()
 
@@ -190,7 +189,7 @@ class MemoryFiles:
         for parts, text in files:
             content, blank = _kept(text)
             path = {str(place): part for place, part in enumerate(parts)}
-            attributes = {_FILES: self._namespace, _PATH: path, VERSION: self._make_id(), **blank}
+            attributes = {_FILES: self._namespace, _PATH: path, **blank}
             written.append(
                 {
                     "content": content,
@@ -206,8 +205,7 @@ class MemoryFiles:
     def _edit(self, entry: MemoryEntry, text: str) -> None:
         content, blank = _kept(text)
         attributes = {name: value for name, value in entry.attributes.items() if name != _BLANK}
-        attributes |= {VERSION: self._make_id(), **blank}
-        self._memory.update(self._agent_id, entry.id, content=content, attributes=attributes)
+        self._memory.update(self._agent_id, entry.id, content=content, attributes={**attributes, **blank})
 
     def _forget(self, entries: Iterable[MemoryEntry]) -> None:
         forget(self._memory, self._agent_id, [entry.id for entry in entries])
@@ -345,10 +343,9 @@ class MemtendMemoryTool(BetaAbstractMemoryTool):
         namespace: str = "memory-tool",
         category: str = "semantic",
         cache_control: "BetaCacheControlEphemeralParam | None" = None,
-        make_id: NewId = new_id,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._files = MemoryFiles(memory, agent_id=agent_id, namespace=namespace, category=category, make_id=make_id)
+        self._files = MemoryFiles(memory, agent_id=agent_id, namespace=namespace, category=category)
 
     def view(self, command: "BetaMemoryTool20250818ViewCommand") -> str:
         """Show a file or a folder."""
@@ -390,12 +387,9 @@ class AsyncMemtendMemoryTool(BetaAsyncAbstractMemoryTool):
         namespace: str = "memory-tool",
         category: str = "semantic",
         cache_control: "BetaCacheControlEphemeralParam | None" = None,
-        make_id: NewId = new_id,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._tool = MemtendMemoryTool(
-            memory, agent_id=agent_id, namespace=namespace, category=category, make_id=make_id
-        )
+        self._tool = MemtendMemoryTool(memory, agent_id=agent_id, namespace=namespace, category=category)
 
     async def view(self, command: "BetaMemoryTool20250818ViewCommand") -> str:
         """Show a file or a folder."""

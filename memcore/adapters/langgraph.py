@@ -13,12 +13,10 @@ from memcore.adapters.values import (
     AS_TEXT,
     VALUE,
     VALUE_FROM,
-    NewId,
     checked_length,
     escaped_name,
     is_plain,
     kept,
-    new_id,
     plain_name,
     text_in,
     value_of,
@@ -67,7 +65,7 @@ class MemtendStore(BaseStore):
 
         graph = builder.compile(store=MemtendStore(memory, agent_id="oncall"))
 
-    A put can be read when it returns. Every put under a key is a version of its own, and a delete can be undone.
+    A put can be read when it returns. Another value under a key is a version of its own; a delete can be undone.
     Searches by text rank as ``Memory.search`` does and look at the best 1,000; searches without one return the oldest
     first. An item with a TTL goes at most a tenth of it late, and never early.
 
@@ -100,7 +98,6 @@ class MemtendStore(BaseStore):
         session_id: str | None = None,
         project_id: str | None = None,
         clock: Clock = utc_now,
-        make_id: NewId = new_id,
     ) -> None:
         if not root or escaped_name(root, also=".") != root:
             raise MemoryInputError("root", "must be a name without dots, percent signs and control characters")
@@ -113,7 +110,6 @@ class MemtendStore(BaseStore):
         scope = {"session_id": session_id, "project_id": project_id}
         self._scope = {name: value for name, value in scope.items() if value is not None}
         self._clock = clock
-        self._make_id = make_id
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Answer each operation; reads see what was there before the batch, and of two puts to a key the last counts.
@@ -169,7 +165,7 @@ class MemtendStore(BaseStore):
                 raise MemoryInputError("ttl", "must be more than 0 minutes")
             attributes[_TTL] = ttl = min(float(op.ttl), _LONGEST_TTL)
             expires_at = self._expiry(ttl)
-        made = kept(value, text=text or f"item {_key(op.key)}", attributes=attributes, version=self._make_id())
+        made = kept(value, text=text or f"item {_key(op.key)}", attributes=attributes)
         return {
             "content": made.content,
             "category": self._category,

@@ -124,7 +124,7 @@ class MemtendSession:
         name = f"{place:017}-{self._make_id()}"
         attributes = {_SESSION: self._namespace, _PLACE: name}
         if len(written) <= MAX_VALUE_BYTES:
-            made = [kept(item, text=_text_of(item), attributes=attributes, version=name)]
+            made = [kept(item, text=_text_of(item), attributes=attributes)]
         else:
             # Each part stands in JSON as a text of its own, with quotes around it and some characters escaped.
             size = MAX_VALUE_BYTES // 2 - 2
@@ -134,7 +134,6 @@ class MemtendSession:
                     part,
                     text=f"part {number} of {len(parts)}",
                     attributes={**attributes, _PART: number, _PARTS: len(parts)},
-                    version=name,
                 )
                 for number, part in enumerate(parts, start=1)
             ]

@@ -28,7 +28,7 @@ _DEPTH = 32
 _EXACT_INT, _EXACT_DIGITS, _EXACT_EXPONENT = 2**53, 15, 1e22
 
 #: The attributes that an adapter's own may not be named like.
-VALUE, VALUE_FROM, AS_TEXT, VERSION = "value", "value_from", "as_text", "version"
+VALUE, VALUE_FROM, AS_TEXT = "value", "value_from", "as_text"
 
 #: Makes a text that no other call makes.
 NewId = Callable[[], str]
@@ -56,22 +56,20 @@ def as_json(value: object) -> str:
         raise MemoryInputError("value", f"must be JSON: numbers, texts, lists and mappings ({kind})") from None
 
 
-def kept(value: object, *, text: str, attributes: Mapping[str, Any], version: str) -> Kept:
+def kept(value: object, *, text: str, attributes: Mapping[str, Any]) -> Kept:
     """Return a value with the text to search by and attributes beside it.
 
-    ``version`` makes each write a version of its own, also of the same value: its time is that of the last write. A
-    small and plain value becomes an attribute, by which searches filter; any other JSON stands in the content, behind
+    A small and plain value becomes an attribute, by which searches filter; any other JSON stands in the content, behind
     the text. Raises MemoryInputError for a value above 56 KiB.
     """
     written = as_json(value)
-    own = {**attributes, VERSION: version}
     read = json.loads(written)
-    if is_plain(read) and _size({**own, VALUE: read}) <= MAX_ATTRIBUTE_BYTES:
-        return Kept(content=clipped(text, MAX_CONTENT_BYTES), attributes={**own, VALUE: read})
+    if is_plain(read) and _size({**attributes, VALUE: read}) <= MAX_ATTRIBUTE_BYTES:
+        return Kept(content=clipped(text, MAX_CONTENT_BYTES), attributes={**attributes, VALUE: read})
     if len(written) > MAX_VALUE_BYTES:
         raise MemoryInputError("value", f"has {len(written)} bytes as JSON; the limit is {MAX_VALUE_BYTES}")
     head = clipped(text, _HEAD_BYTES) + "\n"
-    return Kept(content=head + written, attributes={**own, AS_TEXT: True, VALUE_FROM: len(head)})
+    return Kept(content=head + written, attributes={**attributes, AS_TEXT: True, VALUE_FROM: len(head)})
 
 
 def value_of(entry: MemoryEntry) -> Any:

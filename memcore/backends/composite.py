@@ -33,8 +33,8 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryMetadata,
     MemoryQuery,
-    require_agent_id,
     require_ids,
+    require_owner_id,
 )
 from memcore.records import Facet, MemoryRecord, Page, Where
 
@@ -338,4 +338,4 @@ class CompositeBackend(RecordBackend):
         if not self.is_connected:
             raise MemoryConnectionError("the backend composite is not connected: call connect first")
         if agent_id is not None:
-            require_agent_id(agent_id)
+            require_owner_id(agent_id)

@@ -27,6 +27,7 @@ from memcore.models.memory import (
     memory_ids,
     require_agent_id,
     require_ids,
+    require_owner_id,
 )
 from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, Where
 
@@ -369,7 +370,7 @@ class InMemoryBackend(RecordBackend):
 
     def _of(self, agent_id: str) -> dict[str, MemoryRecord]:
         self._require_connected()
-        return self._agents.get(require_agent_id(agent_id), {})
+        return self._agents.get(require_owner_id(agent_id), {})
 
     def _matches(self, where: Where) -> list[MemoryRecord]:
         own = self._of(where.agent_id)

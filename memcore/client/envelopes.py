@@ -73,6 +73,9 @@ UNNAMED = "unnamed"
 #: The name that an engine gives a turn.
 _NAME: TypeAdapter[str] = TypeAdapter(Key)
 
+#: The agent whose memory a caller stores.
+_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
+
 Value = TypeVar("Value", bound=Frozen)
 Item = TypeVar("Item")
 
@@ -139,6 +142,9 @@ def build_payload(
 ) -> StoreItem:
     """Return the memory in its envelope, with its deterministic id; raises MemoryInputError, as all builders here."""
     ends_with = checked_scope(scope).model_dump()
+    with naming_fields(name="agent_id"):
+        # An envelope may hold the canary's memory, too; no caller sends one.
+        agent_id = _AGENT.validate_python(agent_id)
     with naming_fields():
         item = StoreItem(
             id=UNNAMED,

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -98,9 +99,12 @@ class OwnCelery(Celery):  # type: ignore[misc]  # see above
 #: messages of a queue that they have sorted by it (workers/transport/scripts.py).
 OWNER_HEADER, SORTED_KEY = "owner", "{queue}:sorted"
 
+#: The header that says when a job was sent, in seconds since 1970: the age of the oldest one is how late a queue is.
+SENT_HEADER = "sent_at"
+
 #: Stand in the cut message until it is filled in; no text of Celery's holds words like these.
-_GAPS = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>", "memtend<owner>")
-_JOB, _SUMMARY, _TAG, _BODY, _OWNER = _GAPS
+_GAPS = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>", "memtend<owner>", "memtend<sent>")
+_JOB, _SUMMARY, _TAG, _BODY, _OWNER, _SENT = _GAPS
 
 
 class MessageTemplate:
@@ -126,7 +130,7 @@ class MessageTemplate:
             content_type=content_type,
             content_encoding=content_encoding,
             # First, where the broker finds it soonest.
-            headers={OWNER_HEADER: _OWNER, **task.headers},
+            headers={OWNER_HEADER: _OWNER, SENT_HEADER: _SENT, **task.headers},
             properties={**task.properties, "delivery_mode": app.conf.task_default_delivery_mode},
             priority=0,
         )
@@ -136,18 +140,23 @@ class MessageTemplate:
         before, after = text.split(json.dumps(_BODY))
         return cls(dumps(message), (before, after))
 
-    def fill(self, outgoing_job: OutgoingJob) -> str:
-        """Return the message of one job."""
+    def fill(self, outgoing_job: OutgoingJob, *, sent_at: float) -> str:
+        """Return the message of one job that is sent at a time in seconds since 1970."""
         before, after = self._body
         body = f"{before}{json.dumps(outgoing_job.payload)}{after}"
         values = {
             _JOB: _inside(outgoing_job.job_id),
             _SUMMARY: _inside(outgoing_job.summary),
             _OWNER: outgoing_job.owner,
+            _SENT: _moment(sent_at),
             _TAG: str(uuid4()),
             _BODY: b64encode(body.encode()).decode("ascii"),
         }
         return "".join([values.get(piece, piece) for piece in self._pieces])
+
+
+def _moment(sent_at: float) -> str:
+    return f"{sent_at:.3f}"
 
 
 def _inside(text: str) -> str:
@@ -170,8 +179,9 @@ _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 class Publisher:
     """Publishes jobs through a Celery app's connections; thread-safe, and safe across fork."""
 
-    def __init__(self, app: Celery) -> None:
+    def __init__(self, app: Celery, *, seconds: Callable[[], float] = time.time) -> None:
         self._app = app
+        self._seconds = seconds
         # By what a message's fixed part depends on; a few entries, since queues are few.
         self._templates: dict[tuple[str, str, bool], MessageTemplate] = {}
 
@@ -210,9 +220,10 @@ class Publisher:
 
     def _push(self, producer: Any, name: str, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
         by_queue: dict[str, list[str]] = {}
+        sent_at = self._seconds()
         for outgoing_job in chunk:
             template = self._template(producer, name, outgoing_job.queue, track=track)
-            by_queue.setdefault(outgoing_job.queue, []).append(template.fill(outgoing_job))
+            by_queue.setdefault(outgoing_job.queue, []).append(template.fill(outgoing_job, sent_at=sent_at))
 
         def push() -> None:
             with _open_channel(producer).conn_or_acquire() as client, client.pipeline(transaction=False) as pipeline:
@@ -229,7 +240,7 @@ class Publisher:
                 args=(outgoing_job.payload,),
                 task_id=outgoing_job.job_id,
                 queue=outgoing_job.queue,
-                headers={OWNER_HEADER: outgoing_job.owner},
+                headers={OWNER_HEADER: outgoing_job.owner, SENT_HEADER: _moment(self._seconds())},
                 argsrepr=outgoing_job.summary,
                 kwargsrepr="",
                 ignore_result=not track,

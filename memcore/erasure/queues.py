@@ -45,14 +45,14 @@ class BrokerMessages:
         """Return how many messages name the agent, held by a worker or not. Raises MemoryConnectionError."""
         if self._url is None:
             return None
-        return self._with(lambda client: sum(_names(raw, scope) for raw in _messages(client)))
+        return int(self._with(lambda client: sum(_names(raw, scope) for raw in _messages(client))))
 
     def rewrite(self) -> bool:
         """Let the broker write its file anew, and wait for it; False where it may not be asked to.
 
         Raises MemoryConnectionError.
         """
-        return self._url is not None and self._with(_rewrite)
+        return self._url is not None and bool(self._with(_rewrite))
 
     def _with(self, call: Callable[["Redis"], Any]) -> Any:
         assert self._url is not None  # noqa: S101  # asked before; this tells the type checker
@@ -65,7 +65,7 @@ class BrokerMessages:
             raise MemoryConnectionError(f"the broker cannot be looked through ({type(error).__name__})") from error
 
 
-def _messages(client: "Redis") -> Iterator[bytes]:
+def _messages(client: Any) -> Iterator[bytes]:
     for queue in map(str, Queue):
         for key in (queue, *_others(client, queue)):
             if client.type(key) != b"list":
@@ -79,7 +79,7 @@ def _messages(client: "Redis") -> Iterator[bytes]:
     yield from client.lrange(_UNREADABLE, 0, -1)
 
 
-def _others(client: "Redis", queue: str) -> Iterator[bytes]:
+def _others(client: Any, queue: str) -> Iterator[bytes]:
     # The lists of other priorities, and of messages sorted by company and agent.
     yield from client.scan_iter(match=f"{queue}\x06*")
     yield from client.scan_iter(match=f"{queue}:owners:*")

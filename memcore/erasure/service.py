@@ -59,7 +59,8 @@ class ErasureEvent(StrEnum):
     DONE = "erasure.done"
 
 
-class _Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Place:
     """What is counted and emptied; the functions are called again and again."""
 
     count: Callable[[], Awaitable[Mapping[str, int]]]
@@ -182,10 +183,10 @@ class ErasureService:
         if scope.subject is not None:
             return _Found(frozenset(), frozenset())
         ledger = self.ledger
-        derived = await asyncio.to_thread(ledger.erasable_skills.find, scope)
-        publications = await asyncio.to_thread(ledger.erasable_publications.find, scope)
+        derived = await asyncio.to_thread(ledger.erasable.skills.find, scope)
+        publications = await asyncio.to_thread(ledger.erasable.publications.find, scope)
         for each in derived:
-            publications |= await asyncio.to_thread(ledger.erasable_publications.of_fact, self.company, each.skill_id)
+            publications |= await asyncio.to_thread(ledger.erasable.publications.of_fact, self.company, each.skill_id)
         rows = await asyncio.to_thread(ledger.erasable.memory_ids, scope)
         stored = await self.points.find(scope, also=publications)
         return _Found(rows | stored | publications, publications)
@@ -193,7 +194,7 @@ class ErasureService:
     def _places(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
         if scope.subject is None:
             yield from self._of_agent(scope, found)
-        letters = self.ledger.erasable_letters
+        letters = self.ledger.erasable.letters
         yield _Place(
             partial(_sized, "dead_letters", partial(letters.find, scope)),
             partial(asyncio.to_thread, letters.erase, scope),
@@ -210,7 +211,7 @@ class ErasureService:
         yield _Place(partial(_sized, "training_files", files.training), partial(in_thread, files.remove_training))
 
         def skill_folders() -> list[Path]:
-            return files.skills(ids, ledger.erasable_skills.find(scope))
+            return files.skills(ids, ledger.erasable.skills.find(scope))
 
         yield _Place(
             partial(_sized, "skill_files", skill_folders),
@@ -224,22 +225,22 @@ class ErasureService:
 
         yield _Place(points, partial(self._delete_points, scope, found))
         # Behind the points: the log's lines say which of them are the agent's.
-        published = ledger.erasable_publications
+        published = ledger.erasable.publications
         yield _Place(
             partial(_counted, "shared_log", partial(published.count, self.company, found.publications)),
             partial(in_thread, published.erase, self.company, found.publications),
         )
-        proposals = ledger.erasable_proposals
+        proposals = ledger.erasable.proposals
 
         async def derived() -> Mapping[str, int]:
-            skills = await in_thread(ledger.erasable_skills.find, scope)
+            skills = await in_thread(ledger.erasable.skills.find, scope)
             asked = await in_thread(proposals.find, scope)
             return {"skills": len(skills), "approvals": len(asked)}
 
         def drop_derived() -> None:
-            skills = ledger.erasable_skills.find(scope)
+            skills = ledger.erasable.skills.find(scope)
             proposals.erase(self.company, [*proposals.find(scope), *(each.approval_id for each in skills)])
-            ledger.erasable_skills.erase(self.company, skills)
+            ledger.erasable.skills.erase(self.company, skills)
 
         yield _Place(derived, partial(in_thread, drop_derived))
 
@@ -288,7 +289,7 @@ class ErasureService:
             else:
                 remains.append(otherwise)
         if scope.subject is None:
-            count = await asyncio.to_thread(self.ledger.erasable_publications.authored_facts, scope)
+            count = await asyncio.to_thread(self.ledger.erasable.publications.authored_facts, scope)
             if count:
                 remains.append(f"{count} facts that the agent wrote for the organisation: `memtend org` retracts them")
         return tuple(rewritten), tuple(remains)

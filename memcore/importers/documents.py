@@ -177,12 +177,13 @@ class _Scanner:
         """Take the value that begins here."""
         self._next()
         while True:
+            value, end = None, None
             try:
                 value, end = self._json.raw_decode(self._text, self._at)
             except RecursionError:
                 raise MemoryInputError("file", "is nested too deep") from None
             except ValueError:
-                end = None
+                pass  # it may be whole with what is read next
             # A number at the end of what was read may go on: 1 is the beginning of 1.5 and of 1e9.
             if end is not None and (self._is_whole or (end < len(self._text) and self._text[end] not in ".eE")):
                 self._at = end

@@ -16,6 +16,7 @@ from memcore.errors import MemoryInputError
 from memcore.importers import langgraph, letta, mem0, zep
 from memcore.importers.documents import Found, lines, opened
 from memcore.models.base import Frozen
+from memcore.models.memory import BoundedTime
 
 #: Agents that a report names; it counts all of them.
 NAMED_AGENTS = 20
@@ -78,8 +79,8 @@ class ImportReport(Frozen):
     duplicates: int = 0
     skipped: int = 0
     refused: Mapping[str, int] = {}
-    oldest: datetime | None = None
-    newest: datetime | None = None
+    oldest: BoundedTime | None = None
+    newest: BoundedTime | None = None
     agents: Mapping[str, int] = {}
     agent_count: int = 0
 

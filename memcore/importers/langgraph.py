@@ -3,11 +3,8 @@
 They become what ``MemtendStore`` writes, so that a graph goes on with it where its store ended.
 """
 
-import hashlib
-import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +65,7 @@ def fields(found: Found) -> dict[str, Any] | None:
         **present(ttl=_minutes(row.get("ttl_minutes"))),
     }
     created = time_of(row.get("created_at"), field="created_at")
-    version = _version(labels, key, value, time_of(row.get("updated_at"), field="updated_at") or created)
-    made = kept(dict(value), text=text_in(value) or f"item {key}", attributes=attributes, version=version)
+    made = kept(dict(value), text=text_in(value) or f"item {key}", attributes=attributes)
     return {
         "category": "semantic",
         "namespace": checked_length(".".join([_ROOT, *map(escaped_name, labels)]), "namespace"),
@@ -83,12 +79,6 @@ def fields(found: Found) -> dict[str, Any] | None:
 
 def _minutes(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and value > 0 else None
-
-
-def _version(labels: Sequence[str], key: str, value: Mapping[str, Any], written: datetime | None) -> str:
-    """Return a name of the item as it is: imported again it is the same, and written again it is another version."""
-    text = json.dumps([labels, key, value, None if written is None else written.timestamp()], sort_keys=True)
-    return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 def _is_row(place: Place) -> bool:

@@ -36,6 +36,9 @@ MAX_MEMORIES = 2_000_000_000
 #: Longest retention, in days (about a hundred years); longer is "for ever", which is None.
 MAX_RETENTION_DAYS = 36_525
 
+#: An agent overdue by more than this, beyond some ticks, means that scheduler or workers are down.
+LATE = timedelta(minutes=5)
+
 Days = Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)]
 
 

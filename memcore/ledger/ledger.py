@@ -18,7 +18,7 @@ from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.erasure.erasures import Erasures
 from memcore.ledger.erasure.rows import ErasableRows
-from memcore.ledger.erasure.shared_rows import LetterRows, ProposalRows, Publications, SkillRows, rewrite_file
+from memcore.ledger.erasure.shared_rows import rewrite_file
 from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, MemoryKeys, Uses
 from memcore.ledger.learning.core_slots import CoreSlots
@@ -31,6 +31,8 @@ from memcore.ledger.learning.trajectories import Trajectories
 from memcore.ledger.lineage import LineageReader
 from memcore.ledger.llm_answers import Answers, Syntheses
 from memcore.ledger.llm_usage import ModelSpending, ModelUsage
+from memcore.ledger.monitoring.figures import Figures
+from memcore.ledger.monitoring.measures import Measures
 from memcore.ledger.organization.approvals import Approvals
 from memcore.ledger.organization.audit import Audit
 from memcore.ledger.organization.facts import OrgLog
@@ -53,6 +55,8 @@ class Ledger:
         self.runs = Runs(ledger, clock=clock)
         self.companies = Companies(ledger, clock=clock)
         self.ticks = Ticks(ledger, clock=clock)
+        self.measures = Measures(ledger, clock=clock)
+        self.figures = Figures(ledger, clock=clock)
         self.dead_letters = DeadLetters(ledger, clock=clock)
         self.shared_log = SharedLog(ledger, clock=clock)
         self.syntheses = Syntheses(ledger, clock=clock)
@@ -87,10 +91,6 @@ class Ledger:
         self.idempotency = Idempotency(ledger, clock=clock)
         self.erasures = Erasures(ledger, clock=clock)
         self.erasable = ErasableRows(ledger=ledger, journal=journal)
-        self.erasable_letters = LetterRows(ledger)
-        self.erasable_proposals = ProposalRows(ledger)
-        self.erasable_publications = Publications(ledger)
-        self.erasable_skills = SkillRows(ledger)
         self.journal = Journal(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)

@@ -116,6 +116,11 @@ OPEN_WORK = work_items.c.state.in_([literal_column(f"'{state}'") for state in ("
 _partial_index("work_items_locked", work_items.c.company, work_items.c.lock, unique=True, where=OPEN_WORK)
 _partial_index("work_items_due", work_items.c.dispatch_after, where=OPEN_WORK)
 
+#: An item that waits for a person to decide, counted at each scrape among all that have ever been.
+HELD_WORK = work_items.c.state == literal_column("'held'")
+
+_partial_index("work_items_held", work_items.c.company, work_items.c.kind, where=HELD_WORK)
+
 companies = _table(
     "companies",
     *_key("company"),
@@ -144,6 +149,14 @@ attempts = _table(
 
 ticks = _table(
     "ticks", *_key("company"), Column("ended_at", UtcDateTime, nullable=False), Column("sent", Integer, nullable=False)
+)
+
+#: Figures that outlive the process that measures them, one row each: counters that grow, and the canary.
+measures = _table(
+    "measures",
+    *_key("company", "name"),
+    Column("value", Double, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
 )
 
 #: Append-only: no row of it is ever changed. A retraction has no body, for it names the publication that has one.

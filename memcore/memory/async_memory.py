@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
@@ -90,18 +90,8 @@ class AsyncMemory(AsyncKeptMemories):
         cls, settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
     ) -> Self:
         """Return the memory of the stack that the settings describe; see Memory.from_settings."""
-        client = AsyncMemoryClient.from_settings(settings)
-        conversation = ConversationReader.from_settings(settings, policy)
-        return cls(
-            client,
-            open_backend=lambda: open_shared_backend(settings, policy),
-            policy=policy,
-            conversation=conversation,
-            open_incognito=lambda: incognito_memory(settings, policy),
-            open_mem0=partial(open_configured_mem0, settings),
-            open_memories=opening_memories(settings, policy),
-            open_model=opening_model(settings, policy, provider=provider),
-        )
+        backend = partial(open_shared_backend, settings, policy)
+        return memory_over(cls, settings, policy, backend, provider=provider)
 
     @staticmethod
     def connect(url: str, *, key: str | None = None, timeout_seconds: float = 30.0) -> "AsyncRemoteMemory":
@@ -207,3 +197,27 @@ class AsyncMemory(AsyncKeptMemories):
 
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
+
+
+_Memory = TypeVar("_Memory", bound=AsyncMemory)
+
+
+def memory_over(
+    kind: type[_Memory],
+    settings: "Settings",
+    policy: "Policy",
+    open_backend: BackendFactory,
+    *,
+    provider: "CompletionProvider | None" = None,
+) -> _Memory:
+    """Return the memory of the stack that the settings describe, with the backend that is opened so."""
+    return kind(
+        AsyncMemoryClient.from_settings(settings),
+        open_backend=open_backend,
+        policy=policy,
+        conversation=ConversationReader.from_settings(settings, policy),
+        open_incognito=lambda: incognito_memory(settings, policy),
+        open_mem0=partial(open_configured_mem0, settings),
+        open_memories=opening_memories(settings, policy),
+        open_model=opening_model(settings, policy, provider=provider),
+    )

@@ -10,6 +10,7 @@ from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
+from memcore.models.memory import require_agent_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
+    from memcore.embedding.protocol import Embedder
     from memcore.llm.accounting import AccountedModel
     from memcore.memories import Memories
     from memcore.memory.tools import OpenModel
@@ -83,7 +85,7 @@ class Opened:
 
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
-        found = await self.backend.retrieve(agent_id, query)
+        found = await self.backend.retrieve(require_agent_id(agent_id), query)
         if query.text is not None and self.keeps_queries:
             from memcore.retrieval.protocol import Degrading, Source  # noqa: PLC0415  # see Reader
 
@@ -179,13 +181,15 @@ def load_environment() -> "tuple[Settings, Policy]":
     return settings, effective_policy(settings.policy_path)
 
 
-def open_shared_backend(settings: "Settings", policy: "Policy") -> "MemoryBackend":
+def open_shared_backend(
+    settings: "Settings", policy: "Policy", *, embedder: "Embedder | None" = None
+) -> "MemoryBackend":
     """Return the backend that workers write to, not connected. Raises MemoryConfigError."""
     from memcore.backends.factory import create_engine_backend, require_shared_backends  # noqa: PLC0415  # with the first read, see Reader
 
     # What workers write into their own process could never be read here.
     require_shared_backends(policy)
-    return create_engine_backend(settings, policy)
+    return create_engine_backend(settings, policy, embedder=embedder)
 
 
 def opening_memories(settings: "Settings", policy: "Policy") -> "OpenMemories":

@@ -93,6 +93,10 @@ SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
 #: With an agent's id behind it, the owner id of the searchable copies of its archived memories.
 ARCHIVE_OWNER_PREFIX = f"{RESERVED_PREFIX}archive__"
 
+#: The owner of the canary's memories (memcore/canary.py). The store takes it as it takes an agent's id; no door does,
+#: and the ledger lists no such agent, so that maintenance, counts, prompts and exports never see it.
+CANARY_OWNER = f"{RESERVED_PREFIX}canary__"
+
 #: Whose publications a search leaves out: one agent's, those of several, or nobody's.
 Excluded = str | Collection[str] | None
 
@@ -145,6 +149,14 @@ def not_reserved(agent_id: str) -> str:
 
 #: An agent's id as a caller gives it.
 AgentId = Annotated[Key, AfterValidator(not_reserved)]
+
+
+def _stored_owner(owner: str) -> str:
+    return owner if owner == CANARY_OWNER else not_reserved(owner)
+
+
+#: The owner of a memory on its way into the store: an agent, or the canary.
+StoredOwner = Annotated[Key, AfterValidator(_stored_owner)]
 
 
 def _one_line_each(tags: tuple[str, ...]) -> tuple[str, ...]:
@@ -449,6 +461,11 @@ def require_agent_id(agent_id: str) -> str:
         raise MemoryInputError("agent_id", str(error)) from None
 
 
+def require_owner_id(owner: str) -> str:
+    """Return the id of an owner of stored memories: an agent's, or the canary's; raises as require_agent_id."""
+    return owner if owner == CANARY_OWNER else require_agent_id(owner)
+
+
 def require_new_agent_id(agent_id: str) -> str:
     """Return the id of an agent that writes, or raise MemoryInputError; one that stands may bear control characters."""
     try:
@@ -485,7 +502,7 @@ def require_memory_id(memory_id: str) -> str:
 
 def require_ids(entry: MemoryEntry) -> str:
     """Return the id of a memory to be written, or raise MemoryInputError when it or its agent's cannot be one."""
-    require_agent_id(entry.agent_id)
+    require_owner_id(entry.agent_id)
     return require_memory_id(entry.id)
 
 

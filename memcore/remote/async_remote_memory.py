@@ -149,8 +149,8 @@ class AsyncRemoteMemory:
         return await self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
 
     async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
-        """See Memory.tools."""
-        return await self._send(calls.tools(writes=writes))
+        """See Memory.tools; the agent must be named."""
+        return await self._send(calls.tools(agent_id, writes=writes))
 
     async def call_tool(
         self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False

@@ -271,13 +271,15 @@ def history(agent_id: str, memory_id: str) -> Call[tuple[MemoryVersion, ...]]:
     return Call(method="GET", path=path, read=_versions)
 
 
-def tools(*, writes: bool) -> Call[tuple[ToolDefinition, ...]]:
-    """Return the request for the definitions of tools; they are the same for every agent."""
+def tools(agent_id: str | None, *, writes: bool) -> Call[tuple[ToolDefinition, ...]]:
+    """Return the request for the definitions of tools. Raises MemoryInputError without an agent: a key is for some."""
+    if agent_id is None:
+        raise MemoryInputError("agent_id", "is missing: over HTTP a key is asked whether it is for the agent")
 
     def read(given: Any) -> tuple[ToolDefinition, ...]:
         return tuple(known(ToolDefinition, each) for each in given["tools"])
 
-    return Call(method="GET", path="/v1/tools", params={"writes": writes}, read=read)
+    return Call(method="GET", path=_path(agent_id, "tools"), params={"writes": writes}, read=read)
 
 
 def call_tool(agent_id: str, name: str, arguments: Mapping[str, Any] | str | None, *, writes: bool) -> Call[str]:

@@ -191,8 +191,8 @@ class RemoteMemory:
         return self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
 
     def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
-        """See Memory.tools."""
-        return self._send(calls.tools(writes=writes))
+        """See Memory.tools; the agent must be named."""
+        return self._send(calls.tools(agent_id, writes=writes))
 
     def call_tool(
         self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False

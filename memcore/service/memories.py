@@ -11,7 +11,7 @@ from memcore.client.results import StoreReceipt
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.memories import Memories
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.records import Where
 from memcore.retrieval.conflicts import Conflict, conflicts
@@ -40,7 +40,7 @@ class MemoryOperations:
 
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
-        return await (await self._resources.backend()).retrieve(agent_id, query)
+        return await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return a memory, or the version that is in its place now; None when the agent has none."""
@@ -122,6 +122,7 @@ class MemoryOperations:
 
     async def conflicts(self, agent_id: str, *, limit: int = 20) -> tuple[Conflict, ...]:
         """Return pairs of memories that may contradict one another; ``supersede`` decides which holds."""
+        require_agent_id(agent_id)
         backend = await self._resources.backend()
         records = [record async for page in scanned(backend, Where(agent_id=agent_id)) for record in page]
         return (await asyncio.to_thread(conflicts, records))[:limit]

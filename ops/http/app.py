@@ -19,6 +19,7 @@ from ops.http.context import ServeContext
 from ops.http.limits import LimitBody
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 from ops.mcp.server import mount
+from ops.metrics.latency import TimeRequests
 
 #: The modules of ``ops.http.routes`` that are served; each has a ``router``, and ``ERRORS`` where its errors have
 #: another form.
@@ -37,6 +38,7 @@ ROUTERS = (
     "usage",
     "dead_letters",
     "erasures",
+    "metrics",
     "admin",
     "mem0",
 )
@@ -83,6 +85,7 @@ def create_app(context: ServeContext) -> FastAPI:
         app.include_router(module.router, responses=getattr(module, "ERRORS", _PROBLEMS))
     mount(app, context)
     # The last one added is the first to see a request.
+    app.add_middleware(TimeRequests, times=context.times)
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)
     app.add_middleware(Authenticate, caller_of=context.callers.of)
     app.add_middleware(CatchDefects)

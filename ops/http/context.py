@@ -6,11 +6,13 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Self
 
 from fastapi import Depends, Request
 
-from memcore.backends.factory import WorkerBackend
+from memcore.backends.factory import WorkerBackend, create_configured_embedder
+from memcore.backends.protocol import MemoryBackend
 from memcore.clock import Clock, utc_now
 from memcore.company import JobDispatcher
 from memcore.config.loader import effective_policy
@@ -20,12 +22,15 @@ from memcore.errors import MemoryBackendUnsupportedError
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
-from memcore.memory.async_memory import AsyncMemory
+from memcore.memory.async_memory import AsyncMemory, memory_over
+from memcore.memory.reader import open_shared_backend
 from memcore.service import MemoryService
 from memcore.service.resources import ServiceResources
 from ops.http.access import Callers, company_service
 from ops.http.limits import BURST, MAX_BODY_BYTES, RATE_PER_SECOND, RateLimiter
 from ops.http.operations import Operations
+from ops.metrics.collector import Collector
+from ops.metrics.latency import ServeTimes, TimedEmbedder
 from workers.broker import BrokerDispatcher, broker_app
 
 if TYPE_CHECKING:
@@ -60,9 +65,16 @@ class CompanyService(MemoryService):
     """
 
     def __init__(
-        self, settings: Settings, policy: Policy, ledger: Ledger, dispatcher: JobDispatcher, *, clock: Clock
+        self,
+        settings: Settings,
+        policy: Policy,
+        ledger: Ledger,
+        dispatcher: JobDispatcher,
+        *,
+        times: ServeTimes,
+        clock: Clock,
     ) -> None:
-        self.engine = AsyncMemory.from_settings(settings, policy)
+        self.engine = memory_over(AsyncMemory, settings, policy, lambda: _timed_backend(settings, policy, times))
         # One backend and one client for both.
         resources = ServiceResources(
             settings,
@@ -87,6 +99,12 @@ class CompanyService(MemoryService):
             raise MemoryBackendUnsupportedError(f"the backend {backend.backend_name} has no batch protocol")
         # The engine's own close disconnects it.
         yield backend
+
+
+def _timed_backend(settings: Settings, policy: Policy, times: ServeTimes) -> MemoryBackend:
+    embedder = create_configured_embedder(settings, policy)
+    timed = None if embedder is None else TimedEmbedder(embedder, times)
+    return open_shared_backend(settings, policy, embedder=timed)
 
 
 class LazyDispatcher:
@@ -133,6 +151,7 @@ class ServeContext:
     callers: Callers
     operations: Operations
     dispatcher: LazyDispatcher
+    times: ServeTimes = field(default_factory=ServeTimes)
     clock: Clock = utc_now
     _services: dict[str, _Kept] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -183,7 +202,12 @@ class ServeContext:
         return self.policies.of(self.ledger.companies.served(company))
 
     def _made(self, settings: Settings, policy: Policy) -> CompanyService:
-        return CompanyService(settings, policy, self.ledger, self.dispatcher, clock=self.clock)
+        return CompanyService(settings, policy, self.ledger, self.dispatcher, times=self.times, clock=self.clock)
+
+    @cached_property
+    def collector(self) -> Collector:
+        """What gathers the metrics."""
+        return Collector(self.settings, self.policies, self.ledger, self.times, clock=self.clock)
 
     async def close(self) -> None:
         """Close every service, and the ledger."""

@@ -6,9 +6,9 @@ import binascii
 import hashlib
 import hmac
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import Field
 
@@ -123,8 +123,8 @@ class Operations:
 class ReadsStatus(Protocol):
     """What knows the status of jobs: an AsyncMemoryClient."""
 
-    async def status(self, job_id: str) -> JobStatus:
-        """Return the status of a job."""
+    def status(self, job_id: str) -> Coroutine[Any, Any, JobStatus]:
+        """Return the status of a job, to be awaited."""
         ...
 
 

@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from memcore import ids
 from memcore.backends.deletion import Deletion
-from memcore.backends.factory import WorkerBackend, create_worker_backend, mem0_config_of
+from memcore.backends.factory import create_worker_backend, mem0_config_of
+from memcore.backends.mem0.backend import Mem0Backend
 from memcore.client.client import MemoryClient
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -65,7 +66,7 @@ class ErasureWorld:
 
     settings: Settings
     ledger: Ledger
-    backend: WorkerBackend
+    backend: Mem0Backend
     clock: StoppedClock
     secrets: dict[str, list[str]] = field(default_factory=dict)
 
@@ -173,7 +174,7 @@ class ErasureWorld:
     async def _conversations(self, agent_id: str) -> None:
         for n in range(10):
             owner = Owner(agent_id=agent_id, subject=f"user:{n % 2}")
-            said = {"user_text": self.secret(agent_id), "assistant_text": self.secret(agent_id)}
+            said: dict[str, Any] = {"user_text": self.secret(agent_id), "assistant_text": self.secret(agent_id)}
             record_turn(self.ledger, f"{agent_id}-{n}", owner=owner, session_id=f"{agent_id}-{n}", **said)
 
     async def _files(self, agent_id: str) -> None:
@@ -260,6 +261,7 @@ async def erasure_world(
         qdrant_api_key=SecretStr(store.api_key),
     )
     backend = create_worker_backend(settings, POLICY, embedder=HashingEmbedder(), clock=clock)
+    assert isinstance(backend, Mem0Backend)
     await backend.connect()
     try:
         with ledger_of(urls, clock) as ledger:

@@ -153,6 +153,8 @@ def policy() -> Facts:
 
 
 def _value(value: Any) -> str:
+    # A set comes in another order each time.
+    value = sorted(value) if isinstance(value, frozenset) else value
     return json.dumps(to_jsonable_python(value, fallback=dict), sort_keys=True, ensure_ascii=False)
 
 

@@ -31,7 +31,7 @@ def valid(job_id: str, *, queue: str = str(Queue.STORE_0), seconds: float = 0.0)
 
 def written(outgoing_job: OutgoingJob) -> str:
     """Return the message of a store job as the client writes it for Redis."""
-    return _template(outgoing_job.queue).fill(outgoing_job)
+    return _template(outgoing_job.queue).fill(outgoing_job, sent_at=0.0)
 
 
 @cache

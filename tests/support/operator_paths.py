@@ -4,6 +4,7 @@
 COMPANY_WIDE = (
     "/admin/memory/embedder",
     "/admin/memory/fine-tune",
+    "/metrics",
     "/v1/approvals",
     "/v1/audit",
     "/v1/dead-letters",

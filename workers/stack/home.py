@@ -52,6 +52,13 @@ def create_folders(home: Path) -> None:
         policy.write_text(STARTER_POLICY, encoding="utf-8")
 
 
+#: Ports that no system gives to outgoing connections by itself, and well-known services leave alone.
+_PORTS = range(20_000, 30_000)
+
+#: Ports that are tried.
+_TRIES = 100
+
+
 class ListenAddresses(Frozen):
     """Where the parts of a stack listen, and their passwords; kept from start to start while the ports are free."""
 
@@ -127,13 +134,20 @@ def _is_free(port: int) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
-    # All are held open together, so that no two are the same.
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Return free ports below those that the system gives to outgoing connections.
+
+    A part binds its port seconds after it was chosen, and until then any connection of any process could take one of
+    the system's. Where none of many is free there, the system chooses.
+    """
+    found: list[int] = []
+    tried = iter(secrets.SystemRandom().sample(_PORTS, _TRIES))
+    while len(found) < count and (port := next(tried, None)) is not None:
+        if _is_free(port):
+            found.append(port)
+    while len(found) < count:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            found.append(listener.getsockname()[1])
+    return found
 
 
 class ServiceState(Frozen):

@@ -24,7 +24,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from workers.transport.polling import QueueWaiter
 from workers.transport.qos import ReliableQoS
-from workers.transport.scripts import PIECE, REMOVE, SET_ASIDE, SIZE, TURN, TURN_DIGEST, UNSORT
+from workers.transport.scripts import PIECE, REMOVE, SENT, SET_ASIDE, SIZE, TURN, TURN_DIGEST, UNSORT
 
 #: Seconds after which a channel interrupts the delivery of a batch to send acknowledgements. A solo worker runs jobs
 #: inside the delivery: without this the first job of a batch would be acknowledged only after the last.
@@ -153,6 +153,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def lists_of(self, exchange: str, routing_key: str, priority: int) -> list[str]:
         """Return the lists of a message to be redelivered."""
         return [self._q_for_pri(queue, priority) for queue in self._lookup(exchange, routing_key)]
+
+    def oldest_sent(self, queue: str) -> float | None:
+        """Return when a queue's oldest waiting message was sent, in seconds since 1970; None for none that says."""
+        found = [float(each) for each in self.run(SENT, tuple(self._lists((queue,))), ()) if each]
+        return min(found, default=None)
 
     def set_aside(self, tag: str, queue: str, raw: bytes) -> None:
         """Move an unreadable message from ``unacked`` to the list of unreadable messages."""

@@ -189,6 +189,25 @@ end
 return count
 """
 
+#: Reads when the next message of each list was sent, by its header ``sent_at``, and takes none: of sorted messages the
+#: oldest of the owner whose turn it is.
+#: KEYS: the lists. Reply: for each the seconds since 1970 as text; '' where none waits, or it does not say.
+SENT = """
+local reply = {}
+for place, list in ipairs(KEYS) do
+  local key, owners = list, list .. ':owners'
+  local company = redis.call('LINDEX', owners, -1)
+  if company then
+    local agents = owners .. ':' .. company
+    key = agents .. ':' .. (redis.call('LINDEX', agents, -1) or '')
+  end
+  local raw = redis.call('LINDEX', key, -1)
+  local _, at = (raw or ''):find('"sent_at": "', 1, true)
+  reply[place] = at and raw:match('^%d+%.?%d*', at + 1) or ''
+end
+return reply
+"""
+
 #: Moves up to ``SORTED_AT_ONCE`` sorted messages back onto their list, for consumers that know only that one.
 #: KEYS: the list. Reply: 1 while more are sorted.
 UNSORT = """

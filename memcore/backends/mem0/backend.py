@@ -29,7 +29,7 @@ from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_agent_id
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_owner_id
 from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
 
 
@@ -297,7 +297,7 @@ class Mem0Backend(RecordBackend):
         serving = self._connected().serving
         if agent_id is not None:
             # Every filter checks its agent too; not so a call that ends before one is made, nor the marks of a write.
-            require_agent_id(agent_id)
+            require_owner_id(agent_id)
         return serving
 
     def _where(self) -> dict[str, str]:

@@ -18,7 +18,15 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.mem0.points import HOLDS_FROM, HOLDS_UNTIL, LESSON, REPLACED_AT, Key, archive_owner
-from memcore.models.memory import SHARED_OWNER, Excluded, MemoryQuery, excluded_agents, memory_ids, require_agent_id
+from memcore.models.memory import (
+    SHARED_OWNER,
+    Excluded,
+    MemoryQuery,
+    excluded_agents,
+    memory_ids,
+    require_agent_id,
+    require_owner_id,
+)
 from memcore.records import ATTRIBUTES_KEY, CALLER_KEY, Where
 
 #: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last
@@ -28,7 +36,7 @@ _HALF_A_MICROSECOND = 5e-7
 
 def owned(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
     """Return the filter for this agent's points that meet all conditions; every filter of an agent is made of it."""
-    return _of_owner(require_agent_id(agent_id), conditions, but_not)
+    return _of_owner(require_owner_id(agent_id), conditions, but_not)
 
 
 def shared(*conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
@@ -145,17 +153,13 @@ def _held(query: MemoryQuery) -> tuple[Condition, ...]:
 
 def _with_attributes(wanted: Mapping[str, Any]) -> list[Condition]:
     """Return the conditions on attributes; a number is a range, because a store matches whole ones alone."""
-    return [
-        FieldCondition(
-            key=f"{ATTRIBUTES_KEY}.{path}",
-            **(
-                {"range": Range(gte=value, lte=value)}
-                if isinstance(value, int | float) and not isinstance(value, bool)
-                else {"match": MatchValue(value=value)}
-            ),
-        )
-        for path, value in sorted(wanted.items())
-    ]
+    return [_with_attribute(f"{ATTRIBUTES_KEY}.{path}", value) for path, value in sorted(wanted.items())]
+
+
+def _with_attribute(key: str, value: Any) -> Condition:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return FieldCondition(key=key, range=Range(gte=value, lte=value))
+    return FieldCondition(key=key, match=MatchValue(value=value))
 
 
 def _up_to(key: Key, version: int) -> Condition:

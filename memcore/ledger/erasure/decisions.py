@@ -164,6 +164,7 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     "dead_letters": Elsewhere("LetterPlace, since a letter may hold memories of several agents"),
     "attempts": Kept("ids of jobs and counts, gone when each job has ended"),
     "ticks": _TIMES,
+    "measures": Kept("figures of the whole company"),
     "shared_log": Elsewhere("PublicationPlace, since searches follow the log"),
     "shared_heads": _TIMES,
     "syntheses": _rows(of.syntheses),

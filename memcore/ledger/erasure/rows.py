@@ -7,6 +7,7 @@ from sqlalchemy import Column, ColumnElement, Table, and_, delete, select
 
 from memcore.ledger.database import Database
 from memcore.ledger.erasure.decisions import JOURNAL, LEDGER, Erased, ErasureScope, condition_of
+from memcore.ledger.erasure.shared_rows import LetterRows, ProposalRows, Publications, SkillRows
 from memcore.ledger.tables import (
     archive,
     booking_records,
@@ -33,6 +34,10 @@ class ErasableRows:
     def __init__(self, *, ledger: Database, journal: Database) -> None:
         self._ledger = ledger
         self._journal = journal
+        self.letters = LetterRows(ledger)
+        self.proposals = ProposalRows(ledger)
+        self.publications = Publications(ledger)
+        self.skills = SkillRows(ledger)
 
     def count(self, scope: ErasureScope) -> dict[str, int]:
         """Return how many rows each table has to lose."""

@@ -1,6 +1,5 @@
 """``memtend companies``: register companies, change their policy, pause, resume and remove them."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from memcore.clock import utc_now
 from memcore.config.loader import build_policy, effective_policy, read_document
 from memcore.config.settings import checked_company
 from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.ledger.agents import LATE
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization import audit
@@ -21,9 +21,6 @@ app = Commands("companies", "Companies that this installation serves: add, list,
 
 Name = Annotated[str, typer.Argument(help="The company's name.")]
 By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
-
-#: An agent overdue by more than this, beyond some ticks, means that scheduler or workers are down.
-LATE = timedelta(minutes=5)
 
 
 @app.command("add")

@@ -22,12 +22,12 @@ from memcore.jobs import (
     ReindexPayload,
     SynthesisPayload,
 )
+from memcore.ledger.agents import LATE
 from memcore.ledger.companies import CompanyPolicies, CompanyState
 from memcore.ledger.dead_letters import UNREADABLE
 from ops.cli.console import CheckResult, Group, HealthCheck, say, show_json, take_all
 from ops.cli.memory.skills import skill_evolver
 from ops.cli.running import health_checks as checks
-from ops.cli.running.companies import LATE
 from ops.cli.session import Commands, JsonCommand, ledger_of, policy_of
 from workers.groups import GROUPS
 from workers.stack.home import read_state
@@ -309,6 +309,7 @@ CHECKS = (
     HealthCheck(name="store", group="store", take=checks.store, needs=("policy",)),
     HealthCheck(name="collections", group="store", take=checks.collections, needs=("policy", "store")),
     HealthCheck(name="ledger", group="ledger", take=checks.databases),
+    HealthCheck(name="canary", group="store", take=checks.canary, needs=("ledger",)),
     HealthCheck(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
     HealthCheck(name="companies", group="maintenance", take=_companies, needs=("ledger", "policy")),
     HealthCheck(name="runs", group="maintenance", take=_runs, needs=("ledger",)),

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
-from memcore.client.publisher import OwnCelery
+from memcore.canary import canary_state
 from memcore.config.maintenance import ASKING_STRATEGIES
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
@@ -32,7 +32,7 @@ from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
-from workers.broker import broker_app, person_options, read_queue_lengths
+from workers.broker import answering, broker_app, person_options, read_queue_lengths
 from workers.groups import GROUPS
 
 #: Agents that are named; more are counted.
@@ -224,6 +224,10 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
         )
 
 
+#: The age of the newest memory that is found, and the time from store to search, above which the path is not well; the
+#: alert rules say the same (docker/prometheus/alerts.yml).
+CANARY_LATE, CANARY_SLOW = timedelta(minutes=5), timedelta(seconds=30)
+
 #: PostgreSQL's port where a URL names none.
 _POSTGRES_PORT = 5432
 
@@ -258,9 +262,9 @@ def workers(settings: Settings) -> Iterator[CheckResult]:
         app.conf.broker_transport_options = person_options(settings)
         wanted = {name for name, group in GROUPS.items() if not group.on_demand}
         # So many answers usually are all; with several workers of a group they may not be.
-        present = _answering(app, limit=len(wanted))
+        present = set(answering(app, limit=len(wanted)))
         if not wanted <= present:
-            present |= _answering(app, limit=None)
+            present |= set(answering(app))
     for name, group in GROUPS.items():
         if group.on_demand and name not in present:
             continue  # `memtend finetune status` says when a run waits for it
@@ -286,6 +290,26 @@ def store(settings: Settings) -> Iterator[CheckResult]:
         seen = "answers" if status == _OK else f"answers {status}"
     repair = "set MEMTEND_QDRANT_API_KEY" if status in _REFUSED else "start it, or see its log"
     yield CheckResult(check="store", ok=status == _OK, seen=seen, mend=repair)
+
+
+def canary(settings: Settings) -> Iterator[CheckResult]:
+    """Check that the memory that is stored once a minute can be found soon, as an engine's would be."""
+    with ledger_of(settings) as ledger:
+        state = canary_state(ledger.measures.of([settings.company]), settings.company)
+    if state is None:
+        # A new installation; the scheduler's own check says when it stands still.
+        yield CheckResult(check="canary", ok=True, seen="none sent yet")
+        return
+    now = datetime.now(UTC)
+    age, delay = state.age_seconds(now), state.delay_seconds(now)
+    yield CheckResult(
+        check="canary",
+        ok=age <= CANARY_LATE.total_seconds() and delay <= CANARY_SLOW.total_seconds(),
+        seen=f"not found for {delay:.0f} s; the newest memory that is found is {age:.0f} s old"
+        if state.is_open
+        else f"found {delay:.2f} s after it was sent, {age:.0f} s ago",
+        mend="does a worker take memory.store.*, and does the store answer? see docs/how-to/monitor.md",
+    )
 
 
 def collections(settings: Settings) -> Iterator[CheckResult]:
@@ -321,11 +345,6 @@ def _asked_of_store(settings: Settings, path: str) -> tuple[int, bytes]:
             return answer.status, answer.read(_LARGEST_ANSWER)
         except (OSError, http.client.HTTPException) as error:
             raise MemoryConnectionError(f"does not answer ({error or type(error).__name__})") from None
-
-
-def _answering(app: OwnCelery, *, limit: int | None) -> set[str]:
-    answers = app.control.ping(timeout=ANSWER_SECONDS, limit=limit)
-    return {name.partition("@")[0] for answer in answers for name in answer}
 
 
 def _database(name: str, url: str) -> CheckResult:

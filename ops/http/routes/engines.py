@@ -70,16 +70,10 @@ async def count(agent_id: ReadAgent, service: Service, category: MemoryCategory 
     return Counted(count=await service.engine.count(agent_id, category=category))
 
 
-@router.get("/v1/tools")
-async def tools(service: Service, *, writes: bool = False) -> Tools:
-    """Return the tools of the policy's strategy for a model; with ``writes`` every tool there is."""
-    return Tools(tools=await service.engine.tools(writes=writes))
-
-
 @router.get("/v1/agents/{agent_id}/tools", dependencies=[Depends(agent_for(Verb.READ))])
-async def agent_tools(service: Service, *, writes: bool = False) -> Tools:
-    """Return the tools that the agent's model may be given."""
-    return await tools(service, writes=writes)
+async def tools(service: Service, *, writes: bool = False) -> Tools:
+    """Return the tools of the policy's strategy for the agent's model; with ``writes`` every tool there is."""
+    return Tools(tools=await service.engine.tools(writes=writes))
 
 
 @router.post("/v1/agents/{agent_id}/tools:call")

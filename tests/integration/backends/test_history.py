@@ -25,7 +25,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.database import add_new
 from memcore.ledger.migrate import migrate, migrate_history
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import CANARY_OWNER, MemoryEntry
 from memcore.records import Where
 
 SECRET = "the vault combination is 17 4 33"
@@ -271,3 +271,16 @@ async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
     await backend.disconnect()
 
     assert events(History(place.history_url), one.entry.id) == [("ADD", None, 0), ("DELETE", None, 1)]
+
+
+async def test_a_canary_that_is_gone_leaves_no_rows(place: Mem0Config, clock: StoppedClock) -> None:
+    backend = Mem0Backend(place, company="c", embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
+    await backend.connect()
+    one = record(CANARY_OWNER, "The canary of a minute.", created_at=DAWN)
+    await backend.store_many([one])
+    history = History(place.history_url)
+    assert [event for event, *_ in events(history, one.entry.id)] == ["ADD"]
+    assert await backend.delete_where(Where(agent_id=CANARY_OWNER, created_before=NOW)) == 1
+    assert events(history, one.entry.id) == []
+    history.close()
+    await backend.disconnect()

@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import json
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,7 @@ def test_a_message_is_the_one_that_celery_would_have_written(
     )  # fmt: skip
     theirs, ours = messages(broker, JOB.queue)
     assert ours["headers"].pop("owner") == JOB.owner
+    assert abs(float(ours["headers"].pop("sent_at")) - time.time()) < 60
     assert theirs["properties"].pop("delivery_tag") != ours["properties"].pop("delivery_tag")
     # where an answer would be sent to, for result backends that send one; ours keeps outcomes in a store
     assert theirs["properties"].pop("reply_to")
@@ -84,6 +87,25 @@ def test_a_message_is_the_one_that_celery_would_have_written(
     assert ours == theirs
     args, _, _ = json.loads(base64.b64decode(ours["body"]))
     assert args == [JOB.payload]
+
+
+def test_the_age_of_a_queue_is_that_of_its_oldest_message_sorted_or_not(app: Celery, broker: BrokerAddress) -> None:
+    for sent_at in (100.0, 200.5, 300.0):
+        Publisher(app, seconds=partial(float, sent_at)).publish(StorePayload.task, [JOB], track=True)
+    with Connection(transport.reliable_url(broker.url)) as worker:
+        channel = worker.default_channel
+        assert channel.oldest_sent(JOB.queue) == 100.0
+        assert channel.basic_get(JOB.queue) is not None
+        with broker.client() as client:
+            assert client.llen(JOB.queue) == 0
+        assert channel.oldest_sent(JOB.queue) == 200.5
+        channel.basic_get(JOB.queue)
+        channel.basic_get(JOB.queue)
+        assert channel.oldest_sent(JOB.queue) is None
+        # As beat and older clients send it.
+        with broker.client() as client:
+            client.lpush(JOB.queue, '{"headers": {"task": "x"}}')
+        assert channel.oldest_sent(JOB.queue) is None
 
 
 def test_waiting_counts_what_workers_have_sorted_too(app: Celery, broker: BrokerAddress) -> None:

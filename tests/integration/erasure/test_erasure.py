@@ -20,6 +20,7 @@ from memcore.erasure.service import ErasureService
 from memcore.jobs import Deferred, Done, Skipped, store_queue
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.erasure.decisions import ErasureScope
+from memcore.ledger.erasure.rows import ErasableRows
 
 #: The least number of texts that the drill looks for.
 SECRETS = 200
@@ -101,22 +102,26 @@ def rows(world: ErasureWorld, agent_id: str) -> dict[str, int]:
 
 
 class WatchedLedger:
-    """A ledger whose parts' calls are counted."""
+    """A ledger, or rows of one, whose parts' calls are counted."""
 
-    def __init__(self, world: ErasureWorld, faults: Faults) -> None:
-        self._ledger = world.ledger
+    def __init__(self, inner: object, faults: Faults) -> None:
+        self._inner = inner
         self._faults = faults
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._ledger, name)
-        return found if callable(found) else self._faults.watched(found, name)
+        found = getattr(self._inner, name)
+        if isinstance(found, ErasableRows):
+            return WatchedLedger(found, self._faults)
+        if callable(found):
+            return getattr(self._faults.watched(self._inner, type(self._inner).__name__), name)
+        return self._faults.watched(found, name)
 
 
 def crashing(world: ErasureWorld, faults: Faults) -> ErasureService:
     """Return the service of a process that dies at a call of any of its parts."""
     whole = world.service()
     parts = {name: faults.watched(getattr(whole, name), name) for name in ("points", "history", "files", "broker")}
-    return world.service(**{**parts, "ledger": WatchedLedger(world, faults)})
+    return world.service(**{**parts, "ledger": WatchedLedger(world.ledger, faults)})
 
 
 async def test_a_crash_at_any_call_is_gone_on_from(world: ErasureWorld) -> None:

@@ -1,6 +1,7 @@
 """Every table that names an agent loses the agent's rows and no others, on SQLite and on PostgreSQL."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import event
@@ -17,6 +18,7 @@ from memcore.ledger.erasure.decisions import LEDGER, Erased, ErasureScope
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.archival import ArchivalMode
+from memcore.records import MemoryRecord
 
 SCOPE = ErasureScope(company=COMPANY, agent_id="ada", tag="propagated:ada")
 TABLES = {table.name for _, table in erased_tables()}
@@ -75,19 +77,16 @@ def test_a_crash_between_any_two_tables_goes_on(ledger: Ledger, at: int) -> None
     assert rows_of(ledger, "bob") == TABLES
 
 
+def tagged(record: MemoryRecord, tag: str) -> MemoryRecord:
+    metadata = record.entry.metadata.model_copy(update={"tags": (tag,)})
+    return replace(record, entry=record.entry.model_copy(update={"metadata": metadata}))
+
+
 def test_copies_of_its_lessons_go_from_others_journals_and_archives(ledger: Ledger) -> None:
-    copy = make_record("copy", agent_id="bob")
-    entry = copy.entry.model_copy(
-        update={"metadata": copy.entry.metadata.model_copy(update={"tags": ("propagated:ada",)})}
-    )
-    copy = type(copy)(entry=entry, lineage=copy.lineage, vectors=copy.vectors)
-    other = make_record("other", agent_id="bob")
-    other_entry = other.entry.model_copy(
-        update={"metadata": other.entry.metadata.model_copy(update={"tags": ("propagated:ada-2",)})}
-    )
-    other = type(other)(entry=other_entry, lineage=other.lineage, vectors=other.vectors)
+    copy = tagged(make_record("copy", agent_id="bob"), "propagated:ada")
+    other = tagged(make_record("other", agent_id="bob"), "propagated:ada-2")
     booked = make_journal_entry("b-1", agent_id="bob")
-    ledger.journal.prepare(type(booked)(**{**_fields(booked), "outgoing": (copy, other)}))
+    ledger.journal.prepare(replace(booked, outgoing=(copy, other)))
     for each in (copy, other):
         ledger.archive.put(COMPANY, each, mode=ArchivalMode.EXTRACTIVE, archived_at=DAWN)
     assert ledger.erasable.memory_ids(SCOPE) == {"copy"}
@@ -96,10 +95,6 @@ def test_copies_of_its_lessons_go_from_others_journals_and_archives(ledger: Ledg
     (left,) = ledger.journal.open_of(COMPANY, "bob")
     assert left.outgoing_ids == {"other"}
     assert ledger.archive.count(COMPANY, "bob") == 1
-
-
-def _fields(entry: object) -> dict[str, object]:
-    return {name: getattr(entry, name) for name in entry.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 def test_a_dead_letter_of_several_agents_keeps_the_others_memories(ledger: Ledger) -> None:
@@ -116,10 +111,10 @@ def test_a_dead_letter_of_several_agents_keeps_the_others_memories(ledger: Ledge
             attempts=1,
         )
         ledger.dead_letters.put(letter)
-    ledger.erasable_letters.erase(SCOPE)
+    ledger.erasable.letters.erase(SCOPE)
     (left,) = ledger.dead_letters.list(COMPANY)
     assert [each.agent_id for each in StorePayload.model_validate_json(left.payload).items] == ["bob"]
-    assert ledger.erasable_letters.find(SCOPE) == {}
+    assert ledger.erasable.letters.find(SCOPE) == {}
 
 
 def test_an_agent_is_barred_while_its_erasure_is_open_and_asked_for_once(ledger: Ledger) -> None:

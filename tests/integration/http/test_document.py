@@ -69,6 +69,10 @@ def _token(stack: StackAddress, agents: list[str] | None = None) -> str:
         return keys.create(stack.settings.company, name="schemathesis", verbs=ALL, agents=agents).token
 
 
+#: Generated requests are slow, large and often refused: nothing to warn of.
+EVERY = [*HealthCheck.__members__.values()]
+
+
 def _try(
     operation: Any, url: str, token: str, session: requests.Session, *, examples: int, modes: tuple[GenerationMode, ...]
 ) -> Counter[int]:
@@ -76,7 +80,12 @@ def _try(
     codes = Counter[int]()
     headers = {"Authorization": f"Bearer {token}"}
 
-    @settings(max_examples=examples, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @settings(
+        max_examples=examples,
+        database=None,
+        suppress_health_check=[*HealthCheck.__members__.values()],
+        phases=[Phase.generate],
+    )
     @given(case=st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in modes)))
     def sent(case: schemathesis.Case[Any]) -> None:
         answer = case.call(base_url=url, session=session, headers=headers)

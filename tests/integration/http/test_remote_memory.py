@@ -269,8 +269,8 @@ def test_conversations_and_traces_travel_too(far: RemoteMemory) -> None:
 
 def test_a_model_is_given_the_same_tools_and_answers(near: Memory, far: RemoteMemory) -> None:
     agent = new_agent("tools")
-    assert far.tools() == near.tools()
-    assert far.tools(writes=True) == near.tools(writes=True)
+    assert far.tools(agent) == near.tools(agent)
+    assert far.tools(agent, writes=True) == near.tools(agent, writes=True)
     added = far.call_tool(agent, "add_memory", {"content": "The lift is blue."}, writes=True)
     assert not added.startswith("Error:")
     question = json.dumps({"query": "which colour has the lift?"})

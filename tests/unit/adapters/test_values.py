@@ -46,18 +46,18 @@ from memcore.models.base import UNSEEN
 )
 def test_only_what_every_store_returns_exactly_is_an_attribute(value: Any, expected: bool) -> None:
     assert is_plain(value) is expected
-    made = kept({"v": value}, text="text", attributes={}, version="1")
+    made = kept({"v": value}, text="text", attributes={})
     assert ("value" in made.attributes) is expected
     assert made.content.startswith("text")
 
 
 def test_a_large_value_stands_behind_a_shorter_text() -> None:
-    made = kept({"v": "x" * (MAX_VALUE_BYTES - 10)}, text="t" * 90_000, attributes={"own": 1}, version="1")
+    made = kept({"v": "x" * (MAX_VALUE_BYTES - 10)}, text="t" * 90_000, attributes={"own": 1})
     assert len(made.content.encode()) <= 65_536
     assert made.attributes["own"] == 1
     assert json.loads(made.content[made.attributes["value_from"] :])["v"].startswith("xxx")
     with pytest.raises(MemoryInputError, match="57345 bytes as JSON; the limit is 57344"):
-        kept({"v": "x" * (MAX_VALUE_BYTES - 8)}, text="t", attributes={}, version="1")
+        kept({"v": "x" * (MAX_VALUE_BYTES - 8)}, text="t", attributes={})
 
 
 @pytest.mark.parametrize("value", [float("inf"), {1}, b"x", object()])

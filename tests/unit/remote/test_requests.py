@@ -120,6 +120,7 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda memory: memory.forget("oncall"), "memory_ids"),
     (lambda memory: memory.forget("oncall", [MEMORY_ID], tags=["x"]), "memory_ids"),
     (lambda memory: memory.in_mode("loud"), "mode"),
+    (lambda memory: memory.tools(), "agent_id"),
     (lambda memory: memory.extract_turn("oncall", session_id="s", user_text=" "), "user_text"),
 ]
 

@@ -32,9 +32,8 @@ def job_context(job_context: ScriptedContext) -> ScriptedContext:
 def run_maintenance(
     job_context: ScriptedContext, *, kind: RunKind = "maintenance", undo_of: str | None = None
 ) -> Outcome:
-    payload = MaintenancePayload(
-        company="acme", agent_id="ada", run_id="run", kind=kind, planned_at=job_context.clock(), undo_of=undo_of
-    )
+    fields = {"company": "acme", "agent_id": "ada", "run_id": "run", "kind": kind, "undo_of": undo_of}
+    payload = MaintenancePayload.model_validate({**fields, "planned_at": job_context.clock()})
     return perform(maintain, payload.model_dump_json(), job_context)
 
 

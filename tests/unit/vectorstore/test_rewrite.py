@@ -65,10 +65,15 @@ def left_in(folder: Path) -> list[int]:
     return [number for number in range(0, POINTS, 10) if secret(number).encode() in content]
 
 
+def vectors_of(point: Any) -> dict[str, Any]:
+    vectors: dict[str, Any] = point.vector
+    return vectors
+
+
 def found(collection: Collection) -> dict[str, Any]:
     page = edge.ScrollRequest(limit=POINTS, with_payload=True, with_vector=True)
     points = collection.reading().scroll(page)[0]
-    return {str(each.id): (each.payload, sorted(map(repr, (each.vector or {}).items()))) for each in points}
+    return {str(each.id): (each.payload, sorted(map(repr, vectors_of(each).items()))) for each in points}
 
 
 def test_deleted_points_leave_no_bytes_and_the_others_are_as_they_were(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import threading
 from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from support.thorough import examples
 from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.ingest import WriteResult
 from memcore.jobs import StoreItem
-from workers.write_batcher import BatchWriter
+from workers.write_batcher import BatchWriter, StoredCounter
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -329,3 +329,33 @@ def test_a_bulk_write_that_fails_gives_its_writer_back() -> None:
     assert {type(future.exception(ANSWER_SECONDS)) for future in lost} == {MemoryConnectionError}
     assert answers([batch_writer.submit([item("x"), item("y")])]) == [2]
     batch_writer.close()
+
+
+def test_stored_memories_are_added_to_the_counter_now_and_then_and_none_is_lost_while_it_is_away() -> None:
+    class Ledger:
+        added: ClassVar[list[tuple[str, str, float]]] = []
+        is_away = False
+
+        def add(self, company: str, name: str, amount: float) -> None:
+            if self.is_away:
+                raise MemoryConnectionError("locked")
+            self.added.append((company, name, amount))
+
+    measures, now = Ledger(), [100.0]
+    counter = StoredCounter(measures, "acme", seconds=5.0, monotonic=lambda: now[0])  # type: ignore[arg-type]  # the one call that it makes
+    counter.add(0)
+    assert measures.added == []
+    counter.add(3)
+    counter.add(4)
+    counter.add(0)
+    assert measures.added == [("acme", "memories_stored", 3)]
+    now[0] += 5.0
+    measures.is_away = True
+    counter.add(5)
+    now[0] += 5.0
+    measures.is_away = False
+    counter.add(1)
+    counter.add(2)
+    counter.save()
+    counter.save()
+    assert [amount for *_, amount in measures.added] == [3, 10, 2]

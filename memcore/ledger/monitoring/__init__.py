@@ -1,0 +1,1 @@
+"""What monitoring reads: figures that workers keep, and counts of runs and work."""

@@ -1,0 +1,199 @@
+"""Reads ledger, broker and heartbeats for one scrape, with a few statements whatever the number of memories.
+
+A part that does not answer costs its own samples, and no scrape: ``memtend_part_up`` says so.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from contextlib import closing
+from datetime import UTC, timedelta
+from typing import Any
+
+from memcore.canary import canary_state
+from memcore.clock import Clock
+from memcore.config.settings import Settings
+from memcore.errors import MemoryConnectionError, MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.jobs import (
+    EndSessionPayload,
+    ExtractPayload,
+    LessonPayload,
+    SynthesisPayload,
+)
+from memcore.ledger.agents import LATE
+from memcore.ledger.companies import CompanyPolicies, CompanyState
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_usage import UsageBy
+from memcore.ledger.monitoring.measures import MeasureName
+from ops.metrics import families
+from ops.metrics.exposition import Samples
+from ops.metrics.latency import ServeTimes
+from workers.broker import answering, broker_app, person_options, read_queues
+from workers.groups import GROUPS
+from workers.health import Heartbeat
+
+#: Seconds between two questions to the workers: each waits a second for the last answer.
+PING_SECONDS = 30.0
+
+#: Companies that one scrape shows; of more, the first by name.
+MOST_COMPANIES = 200
+
+#: How far back the counts of runs go.
+_DAY = timedelta(days=1)
+
+#: Kinds of work that wait for good where no language model is connected: nothing is late.
+_ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task, ExtractPayload.task, EndSessionPayload.task)
+
+#: Outcomes of questions to a model, as the report counts them.
+_OUTCOMES = ("calls", "refused", "failed")
+
+
+class Collector:
+    """Gathers what ``/metrics`` shows.
+
+    Args:
+        times: what this process measures.
+        monotonic: seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        policies: CompanyPolicies,
+        ledger: Ledger,
+        times: ServeTimes,
+        *,
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._policies = policies
+        self._ledger = ledger
+        self._times = times
+        self._clock = clock
+        self._monotonic = monotonic
+        self._workers: tuple[Counter[str] | None, float] = (None, float("-inf"))
+
+    def gather(self, company: str | None) -> Samples:
+        """Read the figures of a company; for None those of the installation and of every company. It blocks."""
+        samples = Samples()
+        try:
+            if company is None:
+                self._installation(samples)
+                self._of_companies(samples, self._served())
+            else:
+                self._of_companies(samples, [company])
+        except MemoryError:
+            is_up = False
+        else:
+            is_up = True
+        samples.set(families.PART_UP, is_up, part="ledger")
+        if company is None:
+            self._of_broker(samples)
+            self._heartbeats(samples)
+            self._times.add_to(samples)
+        return samples
+
+    def _served(self) -> list[str]:
+        rows = self._ledger.companies.all()
+        names = {each.company for each in rows if each.state is not CompanyState.REMOVED} | {self._settings.company}
+        # The own one always.
+        return [self._settings.company, *sorted(names - {self._settings.company})][:MOST_COMPANIES]
+
+    def _installation(self, samples: Samples) -> None:
+        tick = self._ledger.ticks.last(self._settings.company)
+        if tick is not None:
+            samples.set(families.TICK, max(0.0, (self._clock() - tick.ended_at).total_seconds()))
+        without = () if self._settings.llm_url else _ASK_A_MODEL
+        for queue, age in self._ledger.figures.oldest_due(without=without).items():
+            samples.set(families.QUEUE_OLDEST, age.total_seconds(), queue=queue)
+
+    def _of_broker(self, samples: Samples) -> None:
+        try:
+            queues, unreadable = read_queues(self._settings)
+            answers = self._answering()
+        except MemoryConnectionError:
+            samples.set(families.PART_UP, 0, part="broker")
+            return
+        samples.set(families.PART_UP, 1, part="broker")
+        samples.set(families.UNREADABLE, unreadable)
+        now = self._clock().timestamp()
+        for queue, facts in queues.items():
+            samples.set(families.QUEUE_JOBS, facts.waiting, queue=queue)
+            # Of the two that may wait, a message and a row whose message was lost, the older one counts.
+            age = 0.0 if facts.sent_at is None else now - facts.sent_at
+            samples.set(families.QUEUE_OLDEST, max(age, samples.value(families.QUEUE_OLDEST, queue=queue)), queue=queue)
+        for name, group in GROUPS.items():
+            if answers[name] or not group.on_demand:
+                samples.set(families.WORKERS, answers[name], group=name)
+
+    def _answering(self) -> Counter[str]:
+        answers, asked_at = self._workers
+        if answers is None or self._monotonic() - asked_at >= PING_SECONDS:
+            try:
+                with closing(broker_app(self._settings)) as app:
+                    app.conf.broker_transport_options = person_options(self._settings)
+                    answers = answering(app)
+            except Exception as error:
+                # kombu's errors depend on the broker; whatever it was, nobody answered.
+                raise MemoryConnectionError(f"the workers cannot be asked ({type(error).__name__})") from error
+            self._workers = answers, self._monotonic()
+        return answers
+
+    def _heartbeats(self, samples: Samples) -> None:
+        # Of parts on other machines there are no files here: their answers, and the tick, stand for them.
+        for part in ("beat", *(f"worker-{name}" for name in GROUPS)):
+            age = Heartbeat.of(self._settings.home, part).age_seconds()
+            if age is not None:
+                samples.set(families.HEARTBEAT, age, part=part)
+
+    def _of_companies(self, samples: Samples, companies: Collection[str]) -> None:
+        ledger, now = self._ledger, self._clock()
+        interval = self._policies.policy.memory.consolidation.interval
+        counted: tuple[tuple[Any, dict[str, int]], ...] = (
+            (families.AGENTS, ledger.agents.counts()),
+            (families.LATE, ledger.agents.late(default=interval, before=now - LATE)),
+            (families.DEAD, ledger.dead_letters.counts()),
+            (families.HELD, ledger.figures.held(companies)),
+        )
+        for family, counts in counted:
+            for company in companies:
+                samples.set(family, counts.get(company, 0), company=company)
+        for (company, job), leased in ledger.figures.leased(companies).items():
+            samples.set(families.RUNNING, leased.count, company=company, job=job)
+            for family, since in ((families.RUNNING_FOR, leased.started_at), (families.LAPSED, leased.lease_until)):
+                if since is not None:
+                    samples.set(family, max(0.0, (now - since).total_seconds()), company=company, job=job)
+        measures = ledger.measures.of(companies)
+        for each in measures:
+            if each.name is MeasureName.MEMORIES_STORED:
+                samples.set(families.STORED, each.value, company=each.company)
+        for company in companies:
+            state = canary_state(measures, company)
+            if state is not None:
+                samples.set(families.CANARY_AGE, state.age_seconds(now), company=company)
+                samples.set(families.FINDABLE, state.delay_seconds(now), company=company)
+            self._of_company(samples, company)
+
+    def _of_company(self, samples: Samples, company: str) -> None:
+        ledger, now = self._ledger, self._clock()
+        runs, today = ledger.figures.runs(company, since=now - _DAY), now.astimezone(UTC).date()
+        for (kind, state), count in runs.ended.items():
+            samples.set(families.RUNS, count, company=company, kind=kind, outcome=state)
+        for reason, count in runs.removed.items():
+            samples.set(families.REMOVED, count, company=company, reason=reason)
+        samples.set(families.SUMMARIES, runs.summaries, company=company)
+        for row in ledger.usage.report(company, UsageBy.PURPOSE, since=today, until=today):
+            about = {"company": company, "purpose": row.key or ""}
+            samples.set(families.TOKENS, row.prompt_tokens, **about, direction="prompt")
+            samples.set(families.TOKENS, row.completion_tokens, **about, direction="completion")
+            samples.set(families.COST, row.cost, **about)
+            for outcome in _OUTCOMES:
+                samples.set(families.CALLS, getattr(row, outcome), **about, outcome=outcome)
+        samples.set(families.BUDGET, len(ledger.spending.waiting(company, today)), company=company)
+        reindex = ledger.reindexes.last(company)
+        if reindex is not None and reindex.finished_at is None:
+            samples.set(families.REINDEX, reindex.fraction, company=company)
+        finetune = ledger.finetune_runs.active(company)
+        if finetune is not None:
+            samples.set(families.FINETUNE, finetune.fraction, company=company, stage=finetune.stage)

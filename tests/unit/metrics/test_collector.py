@@ -1,0 +1,186 @@
+"""What a scrape shows of a ledger, whom, and what is left when a part is away."""
+
+from collections.abc import Generator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.ledger_records import StoppedClock
+
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
+from memcore.errors import MemoryConnectionError
+from memcore.jobs import LessonPayload
+from memcore.ledger.companies import CompanyPolicies
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.monitoring.measures import MeasureName
+from memcore.ledger.runs import NewRun
+from memcore.ledger.work_items import WorkKey, WorkState, add_items, new_item
+from ops.http.routes.metrics import CACHE_SECONDS, KeptScrapes
+from ops.metrics.collector import MOST_COMPANIES, Collector
+from ops.metrics.families import FAMILIES
+from ops.metrics.latency import ServeTimes
+from workers.health import Heartbeat
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[Ledger]:
+    opened = Ledger.open(sqlite_ledger, clock=clock)
+    opened.companies.register("acme")
+    yield opened
+    opened.close()
+
+
+class Seconds:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def collector(ledger: Ledger, clock: StoppedClock, tmp_path: Path, seconds: Seconds) -> Collector:
+    settings = Settings(
+        # Nobody listens there.
+        broker_url="redis://127.0.0.1:1/0", database_url="sqlite:////x", qdrant_url="http://127.0.0.1:2",
+        home=tmp_path, company="acme",
+    )  # fmt: skip
+    policies = CompanyPolicies(settings, Policy())
+    return Collector(settings, policies, ledger, ServeTimes(), clock=clock, monotonic=seconds)
+
+
+def values(text: str) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
+    return {
+        family.name if family.type != "counter" else f"{family.name}_total": {
+            frozenset(sample.labels.items()): sample.value for sample in family.samples
+        }
+        for family in text_string_to_metric_families(text)
+    }
+
+
+def labels(**given: str) -> frozenset[tuple[str, str]]:
+    return frozenset({"company": "acme", **given}.items())
+
+
+def _run(ledger: Ledger, clock: StoppedClock, company: str, agent: str, *, ends: WorkState | None) -> None:
+    made = ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=clock()))
+    assert made is not None
+    held = ledger.runs.claim(company, made.run_id, lease=5 * MINUTE)
+    assert held is not None
+    if ends is not None:
+        ledger.runs.finish(
+            company, made.run_id, str(held.token), state=ends, counts={"consolidated": 4, "summaries": 1}
+        )
+
+
+def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledger, clock: StoppedClock) -> None:
+    ledger.measures.add("acme", MeasureName.MEMORIES_STORED, 12)
+    ledger.measures.note("acme", MeasureName.CANARY_SENT, 0, at=clock())
+    ledger.measures.note("acme", MeasureName.CANARY_FOUND, 0.125, at=clock())
+    ledger.ticks.note("acme", sent=0)
+    _run(ledger, clock, "acme", "ada", ends=WorkState.DONE)
+    _run(ledger, clock, "acme", "bob", ends=WorkState.HELD)
+    _run(ledger, clock, "acme", "cy", ends=None)
+    ledger.runs.create(NewRun(company="acme", agent_id="dee", planned_at=clock()))
+    clock.advance(7 * MINUTE)
+    seen = values(collector.gather(None).text(FAMILIES))
+    assert seen["memtend_memories_stored_total"] == {labels(): 12}
+    assert seen["memtend_canary_age_seconds"] == {labels(): 420}
+    assert seen["memtend_store_to_findable_seconds"] == {labels(): 0.125}
+    assert seen["memtend_tick_age_seconds"] == {frozenset(): 420}
+    assert seen["memtend_runs_held"] == {labels(): 1}
+    run = {"kind": "maintenance"}
+    assert seen["memtend_runs_24h"] == {
+        labels(**run, outcome="done"): 1,
+        labels(**run, outcome="held"): 1,
+        labels(**run, outcome="leased"): 1,
+        labels(**run, outcome="available"): 1,
+    }
+    assert seen["memtend_memories_removed_24h"][labels(reason="consolidated")] == 8
+    assert seen["memtend_summaries_24h"] == {labels(): 2}
+    job = {"job": "memory.maintenance.run"}
+    assert seen["memtend_job_running_seconds"] == {labels(**job): 420}
+    # Its worker should have renewed it two minutes ago.
+    assert seen["memtend_lease_lapsed_seconds"] == {labels(**job): 120}
+    assert seen["memtend_queue_oldest_seconds"] == {frozenset({("queue", "memory.maintenance")}): 420}
+
+
+def test_each_family_is_named_even_where_it_has_no_value(collector: Collector) -> None:
+    text = collector.gather(None).text(FAMILIES)
+    assert [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")] == [
+        family.name for family in FAMILIES
+    ]
+
+
+def test_a_company_sees_itself_and_the_operator_all(
+    collector: Collector, ledger: Ledger, clock: StoppedClock, tmp_path: Path
+) -> None:
+    Heartbeat.of(tmp_path, "beat").touch()
+    ledger.companies.add("bolt")
+    ledger.companies.add("gone")
+    ledger.companies.remove("gone")
+    _run(ledger, clock, "bolt", "ada", ends=WorkState.DONE)
+    mine, whole = values(collector.gather("bolt").text(FAMILIES)), values(collector.gather(None).text(FAMILIES))
+    assert mine["memtend_agents"].keys() == {labels(company="bolt")}
+    assert whole["memtend_agents"].keys() == {labels(), labels(company="bolt")}
+    assert mine["memtend_part_up"] == {frozenset({("part", "ledger")}): 1}
+    assert {name for name, found in mine.items() if any("company" not in dict(each) for each in found)} == {
+        "memtend_part_up"
+    }
+    assert whole["memtend_heartbeat_age_seconds"].keys() == {frozenset({("part", "beat")})}
+    assert MOST_COMPANIES == 200
+
+
+def test_a_part_that_is_away_costs_its_own_figures_alone(
+    collector: Collector, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = values(collector.gather(None).text(FAMILIES))
+    up = {dict(each)["part"]: value for each, value in seen["memtend_part_up"].items()}
+    assert up == {"ledger": 1, "broker": 0}
+    assert not seen["memtend_queue_jobs"]
+    assert seen["memtend_agents"]
+    monkeypatch.setattr(ledger._databases[0], "read", _locked)
+    monkeypatch.setattr(ledger._databases[0], "rows", _locked)
+    seen = values(collector.gather(None).text(FAMILIES))
+    assert {dict(each)["part"]: value for each, value in seen["memtend_part_up"].items()} == {"ledger": 0, "broker": 0}
+
+
+def _locked(*_args: Any) -> Any:
+    raise MemoryConnectionError("locked")
+
+
+async def test_a_scrape_is_given_again_for_seconds(collector: Collector, ledger: Ledger, seconds: Seconds) -> None:
+    kept = KeptScrapes(collector, monotonic=seconds)
+    first = await kept.text("acme")
+    ledger.measures.add("acme", MeasureName.MEMORIES_STORED, 1)
+    seconds.now += CACHE_SECONDS - 0.1
+    assert await kept.text("acme") == first
+    assert await kept.text(None) != first
+    seconds.now += 0.2
+    assert await kept.text("acme") != first
+
+
+def test_what_waits_for_a_model_that_is_not_connected_is_not_late(
+    collector: Collector, ledger: Ledger, clock: StoppedClock
+) -> None:
+    lesson = LessonPayload(company="acme", agent_id="ada", lesson_id="one")
+    with ledger.work._database.write() as connection:
+        add_items(connection, [new_item(WorkKey("acme", lesson.task, "one"), lesson, now=clock())])
+    clock.advance(MINUTE)
+    assert ledger.figures.oldest_due() == {str(lesson.queue): MINUTE}
+    assert values(collector.gather(None).text(FAMILIES))["memtend_queue_oldest_seconds"] == {}
