@@ -7,15 +7,15 @@ from typing import TypeVar
 
 import httpx
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
-from qdrant_client.http.models import FieldCondition, Filter, FilterSelector, HasIdCondition, MatchAny, MatchValue
+from qdrant_client.http.models import Filter, FilterSelector
 
 from memcore.backends.mem0.collection import open_client
 from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.points import Key, archive_owner
+from memcore.backends.mem0.filters import of_erased
 from memcore.bounded_http import trusted_for
 from memcore.errors import MemoryConnectionError
-from memcore.ledger.collections import CollectionPointers
 from memcore.ledger.erasure.decisions import ErasureScope
+from memcore.ledger.ledger import Ledger
 
 #: Points read at a time.
 _PAGE = 256
@@ -35,9 +35,10 @@ class AgentPoints:
     Its memories, the copies of archived ones, what it has published, and copies of its lessons that others have.
     """
 
-    def __init__(self, place: Mem0Config, pointers: CollectionPointers, *, company: str) -> None:
+    def __init__(self, place: Mem0Config, ledger: Ledger, *, company: str) -> None:
         self._place = place
-        self._pointers = pointers
+        self._pointers = ledger.collection_pointers
+        self._agents = ledger.agents
         self._company = company
         self._client = open_client(place)
 
@@ -58,7 +59,7 @@ class AgentPoints:
 
         def delete() -> None:
             for collection in self._collections():
-                for which in _filters(scope, also):
+                for which in self._filters(scope, also):
                     self._client.delete(collection, points_selector=FilterSelector(filter=which), wait=True)
 
         await self._call(delete)
@@ -91,7 +92,7 @@ class AgentPoints:
 
     def _ids(self, scope: ErasureScope, also: Collection[str]) -> Iterator[str]:
         for collection in self._collections():
-            for which in _filters(scope, also):
+            for which in self._filters(scope, also):
                 offset = None
                 while True:
                     rows, offset = self._client.scroll(
@@ -101,6 +102,18 @@ class AgentPoints:
                     if offset is None:
                         break
 
+    def _filters(self, scope: ErasureScope, also: Collection[str]) -> list[Filter]:
+        return of_erased(scope.agent_id, published=also, tag=scope.tag, peers=self._peers(scope.agent_id))
+
+    def _peers(self, agent_id: str) -> frozenset[str]:
+        """Return the other agents: those alone were given copies of lessons."""
+        found: set[str] = set()
+        last: str | None = None
+        while page := self._agents.list(self._company, after=last, limit=_PAGE):
+            found.update(each.agent_id for each in page)
+            last = page[-1].agent_id
+        return frozenset(found - {agent_id})
+
     async def _call(self, call: Callable[[], _T]) -> _T:
         try:
             return await asyncio.to_thread(call)
@@ -108,12 +121,3 @@ class AgentPoints:
             raise MemoryConnectionError(f"the vector store refused an erasure: status {error.status_code}") from error
         except (ApiException, httpx.HTTPError) as error:
             raise MemoryConnectionError(f"the vector store cannot erase now ({type(error).__name__})") from error
-
-
-def _filters(scope: ErasureScope, also: Collection[str]) -> Iterator[Filter]:
-    owners = MatchAny(any=[scope.agent_id, archive_owner(scope.agent_id)])
-    yield Filter(must=[FieldCondition(key=Key.AGENT_ID.value, match=owners)])
-    yield Filter(must=[FieldCondition(key=Key.SHARED_BY.value, match=MatchValue(value=scope.agent_id))])
-    yield Filter(must=[FieldCondition(key=Key.TAGS.value, match=MatchValue(value=scope.tag))])
-    if also:
-        yield Filter(must=[HasIdCondition(has_id=sorted(also))])

@@ -94,7 +94,7 @@ class ErasureService:
     def of(cls, context: CompanyContext) -> Self:
         """Build the service of a worker's company; its connections close with the context."""
         settings, ledger = context.settings, context.ledger
-        points = AgentPoints(mem0_config_of(settings), ledger.collection_pointers, company=context.company)
+        points = AgentPoints(mem0_config_of(settings), ledger, company=context.company)
         context.opened.callback(points.close)
         history = HistoryRows(settings.history_url)
         context.opened.callback(history.close)

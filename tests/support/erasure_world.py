@@ -166,6 +166,7 @@ class ErasureWorld:
         ledger.skills.put(COMPANY, skill)
         skill_folders = SkillFolders(self.settings.home / "skills")
         skill_folders.write(text, memory_id=skill_id, source="test")
+        ledger.agents.register(COMPANY, ["carol"], interval=ConsolidationInterval.DAILY)
         copies = [record("carol", self.secret(agent_id), tags=(propagated_tag(agent_id),)) for _ in range(5)]
         await self.backend.store_many(copies)
         changes = Deletion.over(ledger, company=COMPANY, clock=clock)
@@ -190,11 +191,10 @@ class ErasureWorld:
     def service(self, **given: Any) -> ErasureService:
         """Return the service as a worker builds it."""
         settings, ledger = self.settings, self.ledger
-        pointers = ledger.collection_pointers
         parts: dict[str, Any] = {
             "ledger": ledger,
             "backend": self.backend,
-            "points": AgentPoints(mem0_config_of(settings), pointers, company=COMPANY),
+            "points": AgentPoints(mem0_config_of(settings), ledger, company=COMPANY),
             "history": HistoryRows(settings.history_url),
             "files": AgentFiles(settings, POLICY, ledger, self.backend),
             "broker": BrokerMessages(settings.broker_url),

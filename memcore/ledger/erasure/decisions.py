@@ -104,7 +104,7 @@ def _asked_about_talk(scope: ErasureScope) -> ColumnElement[bool]:
     return _asked(scope) & of.answers.c.purpose.startswith("system:memory:conversation:")
 
 
-def _own_bookings(scope: ErasureScope) -> Any:
+def _own_entries(scope: ErasureScope) -> Any:
     return select(of.bookings.c.booking_id).where(_of_agent(of.bookings)(scope))
 
 
@@ -126,13 +126,13 @@ def _in_postgresql(element: _Holds, compiler: Any, **options: Any) -> str:
     return f"(position({part} in {column}) > 0)"
 
 
-def _booked(scope: ErasureScope) -> ColumnElement[bool]:
+def _recorded(scope: ErasureScope) -> ColumnElement[bool]:
     """Return the condition for the agent's entries, and for what others' entries hold of copies of its lessons."""
     records, bookings = of.booking_records.c, of.bookings.c
     others = select(bookings.booking_id).where(bookings.company == scope.company)
     tag = literal(json.dumps(scope.tag, ensure_ascii=False).encode("utf-8", "surrogatepass"), LargeBinary())
     copies = records.booking_id.in_(others) & (_Holds(records.body, tag) == true())
-    return or_(records.booking_id.in_(_own_bookings(scope)), copies)
+    return or_(records.booking_id.in_(_own_entries(scope)), copies)
 
 
 def _archived(scope: ErasureScope) -> ColumnElement[bool]:
@@ -211,7 +211,7 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
 #: The same of the journal.
 JOURNAL: Mapping[str, Erased | Elsewhere | Kept] = {
     "bookings": _rows(of.bookings, rank=2),
-    "booking_records": Erased(agent=_booked),
+    "booking_records": Erased(agent=_recorded),
     "tombstones": Kept("ids and times, no text: they keep a late redelivery from bringing a memory back"),
     "memory_keys": _rows(of.memory_keys),
     "holds": _rows(of.holds),

@@ -13,7 +13,7 @@ from memcore.ledger.organization import audit
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.tables import OPEN_WORK, erasures, work_items
 from memcore.ledger.work_items import Work, WorkRecord, WorkState, add_items, new_item
-from memcore.models.memory import BoundedTime
+from memcore.models.memory import BoundedTime, require_agent_id
 
 #: Most erasures of a page.
 MAX_PAGE = 256
@@ -53,9 +53,12 @@ class Erasures(Work[Erasure]):
     def request(
         self, company: str, agent_id: str, *, confirmation: Confirmation, subject: str | None = None
     ) -> Erasure:
-        """Queue an erasure, with its line of the audit, and return it; one that has not ended is returned as it is."""
+        """Queue an erasure, with its line of the audit, and return it; one that has not ended is returned as it is.
+
+        Raises MemoryInputError, also for an owner that is no agent, such as that of shared knowledge.
+        """
         now, key = self._clock(), ids.new_id()
-        name = checked_key("agent_id", agent_id)
+        name = checked_key("agent_id", require_agent_id(agent_id))
         lock = f"erase/{len(name)}/{name}/{'' if subject is None else checked_key('subject', subject)}"
         own: Row = {
             "company": checked_key("company", company),

@@ -11,13 +11,16 @@ from support.ledger_records import COMPANY, StoppedClock, make_journal_entry, ma
 from support.memories import DAWN
 from support.store_items import item
 
+from memcore.backends.protocol import ORGANISATION
 from memcore.config.urls import LedgerUrls
+from memcore.errors import MemoryInputError
 from memcore.jobs import StorePayload
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.erasure.decisions import LEDGER, Erased, ErasureScope
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.archival import ArchivalMode
+from memcore.models.memory import SHARED_OWNER
 from memcore.records import MemoryRecord
 
 SCOPE = ErasureScope(company=COMPANY, agent_id="ada", tag="propagated:ada")
@@ -85,8 +88,8 @@ def tagged(record: MemoryRecord, tag: str) -> MemoryRecord:
 def test_copies_of_its_lessons_go_from_others_journals_and_archives(ledger: Ledger) -> None:
     copy = tagged(make_record("copy", agent_id="bob"), "propagated:ada")
     other = tagged(make_record("other", agent_id="bob"), "propagated:ada-2")
-    booked = make_journal_entry("b-1", agent_id="bob")
-    ledger.journal.prepare(replace(booked, outgoing=(copy, other)))
+    written = make_journal_entry("b-1", agent_id="bob")
+    ledger.journal.prepare(replace(written, outgoing=(copy, other)))
     for each in (copy, other):
         ledger.archive.put(COMPANY, each, mode=ArchivalMode.EXTRACTIVE, archived_at=DAWN)
     assert ledger.erasable.memory_ids(SCOPE) == {"copy"}
@@ -115,6 +118,13 @@ def test_a_dead_letter_of_several_agents_keeps_the_others_memories(ledger: Ledge
     (left,) = ledger.dead_letters.list(COMPANY)
     assert [each.agent_id for each in StorePayload.model_validate_json(left.payload).items] == ["bob"]
     assert ledger.erasable.letters.find(SCOPE) == {}
+
+
+@pytest.mark.parametrize("owner", [SHARED_OWNER, ORGANISATION])
+def test_what_all_agents_share_is_no_agent_and_is_not_erased(ledger: Ledger, owner: str) -> None:
+    with pytest.raises(MemoryInputError, match="agent_id"):
+        ledger.erasures.request(COMPANY, owner, confirmation=WORD)
+    assert ledger.erasures.page(COMPANY) == ()
 
 
 def test_an_agent_is_barred_while_its_erasure_is_open_and_asked_for_once(ledger: Ledger) -> None:
