@@ -13,7 +13,7 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from memcore.approvals import PUBLISHER
 from memcore.backends.factory import WorkerBackend, mem0_config_of
@@ -44,10 +44,12 @@ _LOOKS = 3
 _RETRY = RetryPolicy(attempts=None)
 
 #: What no erasure reaches.
-_BEYOND = (
+_BEYOND: tuple[str, ...] = (
     "backups of the data folder, and of the databases and their logs: they end with your retention of backups",
     "texts that other agents, models' providers or people have kept in their own words",
 )
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -197,28 +199,28 @@ class ErasureService:
         letters = self.ledger.erasable.letters
         yield _Place(
             partial(_sized, "dead_letters", partial(letters.find, scope)),
-            partial(asyncio.to_thread, letters.erase, scope),
+            _in_thread(partial(letters.erase, scope)),
         )
         rows = self.ledger.erasable
-        yield _Place(partial(asyncio.to_thread, rows.count, scope), partial(asyncio.to_thread, rows.delete, scope))
+        yield _Place(_in_thread(partial(rows.count, scope)), _in_thread(partial(rows.delete, scope)))
 
     def _of_agent(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
         ledger, files, in_thread = self.ledger, self.files, asyncio.to_thread
         ids, agent_id = found.memory_ids, scope.agent_id
         yield _Place(
-            partial(_counted, "wiki", partial(files.wiki, agent_id)), partial(in_thread, files.remove_wiki, agent_id)
+            partial(_counted, "wiki", partial(files.wiki, agent_id)), _in_thread(partial(files.remove_wiki, agent_id))
         )
-        yield _Place(partial(_sized, "training_files", files.training), partial(in_thread, files.remove_training))
+        yield _Place(partial(_sized, "training_files", files.training), _in_thread(files.remove_training))
 
         def skill_folders() -> list[Path]:
             return files.skills(ids, ledger.erasable.skills.find(scope))
 
         yield _Place(
             partial(_sized, "skill_files", skill_folders),
-            partial(in_thread, lambda: files.remove_skills(skill_folders())),
+            _in_thread(lambda: files.remove_skills(skill_folders())),
         )
         history = self.history
-        yield _Place(partial(_counted, "history", partial(history.count, ids)), partial(in_thread, history.erase, ids))
+        yield _Place(partial(_counted, "history", partial(history.count, ids)), _in_thread(partial(history.erase, ids)))
 
         async def points() -> Mapping[str, int]:
             return {"store": await self.points.count(scope, also=found.publications)}
@@ -228,7 +230,7 @@ class ErasureService:
         published = ledger.erasable.publications
         yield _Place(
             partial(_counted, "shared_log", partial(published.count, self.company, found.publications)),
-            partial(in_thread, published.erase, self.company, found.publications),
+            _in_thread(partial(published.erase, self.company, found.publications)),
         )
         proposals = ledger.erasable.proposals
 
@@ -242,7 +244,7 @@ class ErasureService:
             proposals.erase(self.company, [*proposals.find(scope), *(each.approval_id for each in skills)])
             ledger.erasable.skills.erase(self.company, skills)
 
-        yield _Place(derived, partial(in_thread, drop_derived))
+        yield _Place(derived, _in_thread(drop_derived))
 
     async def _delete_points(self, scope: ErasureScope, found: _Found) -> None:
         sharing = sharing_of(self.backend)
@@ -257,16 +259,17 @@ class ErasureService:
 
     async def _rewritten(self, scope: ErasureScope) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Have files and logs written anew; return which were, and what remains for people."""
-        rewritten, remains = [], list(_BEYOND)
+        rewritten: list[str] = []
+        remains = list(_BEYOND)
         parts: list[tuple[str, Callable[[], Awaitable[bool]], str]] = [
             (
                 "ledger and journal",
-                partial(asyncio.to_thread, self.ledger.rewrite_files),
+                _in_thread(self.ledger.rewrite_files),
                 "free pages and logs of the database server: VACUUM FULL, and its retention of logs, end them",
             ),
             (
                 "broker",
-                partial(asyncio.to_thread, self.broker.rewrite),
+                _in_thread(self.broker.rewrite),
                 "the broker's own files and logs: it was not asked, or refused, to write them anew",
             ),
         ]
@@ -274,7 +277,7 @@ class ErasureService:
             parts += [
                 (
                     "history",
-                    partial(asyncio.to_thread, rewrite_file, self.history.database),
+                    _in_thread(partial(rewrite_file, self.history.database)),
                     "free pages and logs of the history's database server",
                 ),
                 (
@@ -313,6 +316,13 @@ class ErasureService:
             remains=remains,
             checkpoints=tuple(each.checkpoint_id for each in trained),
         )
+
+
+def _in_thread(call: Callable[[], _T]) -> Callable[[], Awaitable[_T]]:
+    async def run() -> _T:
+        return await asyncio.to_thread(call)
+
+    return run
 
 
 async def _counted(name: str, count: Callable[[], int]) -> Mapping[str, int]:

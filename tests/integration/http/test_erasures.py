@@ -17,11 +17,11 @@ def test_an_erasure_needs_an_admin_who_confirms_it(stack: StackAddress) -> None:
     async def served() -> None:
         async with door(stack.settings) as opened:
             place = f"/v1/agents/{agent}/erasures"
-            weak = opened.key(agents={agent}, verbs={Verb.READ, Verb.WRITE, Verb.MAINTAIN, Verb.APPROVE})
+            weak = opened.key(agents=[agent], verbs=(Verb.READ, Verb.WRITE, Verb.MAINTAIN, Verb.APPROVE))
             async with opened.client(weak) as client:
                 assert (await client.post(place, json=SURE)).status_code == 403
                 assert (await client.get(place)).status_code == 403
-            async with opened.client(opened.key(agents={agent, other})) as client:
+            async with opened.client(opened.key(agents=[agent, other])) as client:
                 assert (await client.post(place, json={**SURE, "confirm": False})).status_code == 422
                 assert (await client.get(place)).json() == {"erasures": []}
                 asked = await client.post(place, json=SURE)
