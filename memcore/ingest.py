@@ -133,9 +133,14 @@ class Ingestor:
     def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
         # Read for each batch: a changed level takes effect at once, in every worker.
         own = self.ledger.agents.levels(self.company, {item.agent_id for item in items})
+        barred = self.ledger.erasures.barred(self.company)
         skipped: set[str] = set()
         refused: dict[str, str] = {}
         for item in items:
+            if item.agent_id in barred:
+                # It is being erased: what was sent before must not come back, and what is sent now has no place.
+                skipped.add(item.id)
+                continue
             if item.agent_id == CANARY_OWNER:
                 continue
             level = own.get(item.agent_id, self.level)

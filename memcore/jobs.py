@@ -666,3 +666,15 @@ class ConversationRecordPayload(_FirstVersion, task="memory.conversation.record"
         if (self.crisis is None) == (self.feedback is None):
             raise ValueError("crisis: give it or feedback, and not both")
         return self
+
+
+class ErasePayload(_FirstVersion, task="memory.erase.run", queue=Queue.MAINTENANCE):
+    """The erasure of an agent, or of a person of its conversations; its work item says which.
+
+    Attributes:
+        agent_id: the agent.
+        erasure_id: the erasure.
+    """
+
+    agent_id: StoredKey
+    erasure_id: StoredKey

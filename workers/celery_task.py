@@ -22,7 +22,19 @@ from pydantic import ValidationError
 from memcore import errors
 from memcore.client.publisher import SNOOZED
 from memcore.free_space import is_disk_full
-from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Snooze, company_of, is_newer
+from memcore.jobs import (
+    BasePayload,
+    Dead,
+    Deferred,
+    Done,
+    ErasePayload,
+    Outcome,
+    Retry,
+    Skipped,
+    Snooze,
+    company_of,
+    is_newer,
+)
 from memcore.ledger.dead_letters import Attempts, NewDeadLetter, kept_of
 from memcore.ledger.ledger import Ledger
 from tasks.context import JobContext
@@ -210,14 +222,27 @@ def perform(job: Job, text: str, job_context: JobContext) -> Outcome:
             return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
         return Dead(reason=str(errors.MemoryInputError.of(error)))
     try:
-        if job.needs is None:
-            return job.run(payload, job_context)
-        return job.run(payload, job_context.service(job.needs), job_context)
+        return _run(job, payload, job_context)
     except errors.MemoryDiskFullError as error:
         return _wait_for_space(error)
     except errors.MemoryError as error:
         is_passing = error.is_retryable
         return Retry(reason=type(error).__name__, delay=job.retry_after) if is_passing else Dead(reason=str(error))
+
+
+def _run(job: Job, payload: BasePayload, job_context: JobContext) -> Outcome:
+    if job.payload is not ErasePayload and _is_barred(payload, job_context):
+        return Skipped(reason="the agent is being erased")
+    if job.needs is None:
+        return job.run(payload, job_context)
+    return job.run(payload, job_context.service(job.needs), job_context)
+
+
+def _is_barred(payload: BasePayload, job_context: JobContext) -> bool:
+    """Whether the payload is of an agent that is being erased; store jobs, of several agents, are looked at later."""
+    parts = (payload, *(getattr(payload, name, None) for name in ("experience", "crisis", "feedback")))
+    agents = {agent_id for part in parts if isinstance(agent_id := getattr(part, "agent_id", None), str)}
+    return bool(agents) and not agents.isdisjoint(job_context.ledger.erasures.barred(job_context.company))
 
 
 def _wait_for_space(error: BaseException) -> Snooze:

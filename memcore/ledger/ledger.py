@@ -16,6 +16,9 @@ from memcore.ledger.conversation.notes import CrisisLog, SessionFeedback
 from memcore.ledger.conversation.turns import Sessions, Turns
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
+from memcore.ledger.erasure.erasures import Erasures
+from memcore.ledger.erasure.rows import ErasableRows
+from memcore.ledger.erasure.shared_rows import rewrite_file
 from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, MemoryKeys, Uses
 from memcore.ledger.learning.core_slots import CoreSlots
@@ -86,6 +89,8 @@ class Ledger:
         self.attempts = Attempts(ledger, clock=clock)
         self.api_keys = ApiKeys(ledger, clock=clock)
         self.idempotency = Idempotency(ledger, clock=clock)
+        self.erasures = Erasures(ledger, clock=clock)
+        self.erasable = ErasableRows(ledger=ledger, journal=journal)
         self.journal = Journal(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)
@@ -101,6 +106,14 @@ class Ledger:
         """
         ledger = Database(urls.ledger, name="ledger")
         return cls(ledger=ledger, journal=Database(urls.journal, name="journal"), clock=clock)
+
+    def rewrite_files(self) -> bool:
+        """Write SQLite's files anew, without the bytes of deleted rows; False where a database is no SQLite file.
+
+        Raises MemoryConnectionError while others use a file.
+        """
+        rewritten = [rewrite_file(each) for each in self._databases]
+        return all(rewritten)
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -523,6 +523,20 @@ idempotency_keys = _table(
     Index("idempotency_keys_oldest", "company", "created_at"),
 )
 
+#: Erasures of agents and of people: what was found in each place, and the signed receipt once nothing is left.
+erasures = _table(
+    "erasures",
+    *_key("company", "erasure_id"),
+    Column("agent_id", String, nullable=False),
+    # The person of its conversations whose memory goes; None for all of the agent.
+    Column("subject", String),
+    Column("requested_by", String, nullable=False),
+    Column("requested_at", UtcDateTime, nullable=False),
+    Column("found", json_document(), nullable=False),
+    Column("receipt", Text),
+    Index("erasures_newest", "company", "requested_at"),
+)
+
 #: Tables of the journal: entries with their memories in full, tombstones, holds, the archive, uses.
 journal_metadata = MetaData()
 

@@ -12,6 +12,7 @@ from memcore.service.approvals import ApprovalOperations
 from memcore.service.archive import ArchiveOperations
 from memcore.service.conversation import ConversationOperations
 from memcore.service.dead_letters import DeadLetterOperations
+from memcore.service.erasures import ErasureOperations
 from memcore.service.memories import MemoryOperations
 from memcore.service.org import OrgOperations
 from memcore.service.reindex import ReindexOperations
@@ -53,6 +54,7 @@ class MemoryService:
         self.archive = ArchiveOperations(resources)
         self.usage = UsageOperations(resources)
         self.dead_letters = DeadLetterOperations(resources)
+        self.erasures = ErasureOperations(resources)
         self.reindex = ReindexOperations(resources)
         self.conversation = ConversationOperations(resources)
         self._open_deployment = open_deployment

@@ -146,6 +146,7 @@ class Calls:
             ("PATCH", one, self._change),
             ("DELETE", one, self._delete),
             ("GET", one + "/exists", self._exists),
+            ("POST", one + "/rewrite", self._rewrite),
             ("PUT", one + "/index", self._create_index),
             ("POST", points, self._reads(rest.PointRequest, _retrieve)),
             ("POST", points + "/query", self._reads(rest.QueryRequest, _query)),
@@ -243,6 +244,12 @@ class Calls:
 
     async def _delete(self, request: Request) -> Response:
         return _ok(request, await self._store.delete(request.path_params["name"]))
+
+    async def _rewrite(self, request: Request) -> Response:
+        """Write the collection's files anew, without the bytes of what was deleted; Qdrant has no such call."""
+        collection = self._collection(request)
+        self._store.refuse_when_full()
+        return _ok(request, {"points": await collection.rewrite()})
 
     async def _create_index(self, request: Request) -> Response:
         collection, given = self._collection(request), await _model_of(request, rest.CreateFieldIndex)

@@ -49,11 +49,20 @@ _DIGITS = 20
 _CHANGING = frozenset({"segment.json", "tracker_journal.dat"})
 _INDEXES = "payload_index"
 
+#: A shard that is being written anew, without what was deleted, and the old one once the new one has its place.
+_REWRITING, _REPLACED = "rewriting", "replaced"
+
+#: What the name of a damaged shard that was set aside begins with.
+ASIDE = "damaged-"
+
 #: The file in a collection's folder that holds its name and the request that created it.
 _RECORD = "collection.json"
 
 #: Passes of the event loop between two chunks of a big write: a waiting search is accepted, read, started and answered.
 _PASSES = 4
+
+#: Points that a rewrite copies in one engine call, which holds everything else up for some milliseconds.
+_COPIED = 256
 
 #: Version of the layout of a collection's folder.
 _FORMAT = 1
@@ -314,6 +323,7 @@ class Collection:
     def __init__(self, *, folder: Path, executor: Executor, monotonic: Callable[[], float]) -> None:
         self.name, self.created = created_as(folder)
         self.shape = Shape.of(self.created)
+        _end_rewrite(folder)
         refuse_cut_files(folder)
         self.shard = load_shard(folder / SHARD, self.shape)
         self._count = PointCount(folder)
@@ -441,6 +451,56 @@ class Collection:
             self.checkpoint()
         return changed
 
+    async def rewrite(self) -> int:
+        """Write every point to a new shard, which takes the place of the old one, and return how many there are.
+
+        Nothing of what was deleted is left in any file then, nor in shards that were set aside as damaged. Writers
+        wait meanwhile; searches go on, until the shards change places. A crash leaves the old shard or the new one.
+        """
+        async with self._turn:
+            self.reading()
+            await self.settle()
+            aside = self.folder / _REWRITING
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir()
+            points = await self._copy_to(aside)
+            await asyncio.to_thread(sync_tree, aside)
+            # Sizes and numbers of operations are the old shard's.
+            _note(self.folder, {"files": {}, "operation": None})
+            self.shard.close()
+            (self.folder / SHARD).replace(self.folder / _REPLACED)
+            _end_rewrite(self.folder)
+            self.shard = load_shard(self.folder / SHARD, self.shape)
+            self._count_exactly()
+            self.checkpoint()
+            for damaged in self.folder.glob(f"{ASIDE}*"):
+                shutil.rmtree(damaged, ignore_errors=True)
+            self.needs_vacuum = False
+            return points
+
+    async def _copy_to(self, folder: Path) -> int:
+        points, offset = 0, None
+        with engine_errors():
+            copy = edge.EdgeShard.create(str(folder), self.shape.engine_config())
+            try:
+                for field, index in self.shard.info().payload_schema.items():
+                    copy.update(edge.UpdateOperation.create_field_index(field, index.data_type))
+                while True:
+                    page = edge.ScrollRequest(offset=offset, limit=_COPIED, with_payload=True, with_vector=True)
+                    found, offset = self.shard.scroll(page)
+                    if found:
+                        rows = [edge.Point(each.id, each.vector or {}, each.payload) for each in found]
+                        copy.update(edge.UpdateOperation.upsert_points(rows, None, edge.UpdateMode.Upsert))
+                    points += len(found)
+                    if offset is None:
+                        break
+                    for _ in range(_PASSES):
+                        await asyncio.sleep(0)
+                copy.flush()
+            finally:
+                copy.close()
+        return points
+
     async def close(self) -> None:
         """Wait for the current writer, write everything to disk and close the files."""
         async with self._turn:
@@ -455,6 +515,17 @@ class Collection:
             self._is_open = False
             self.shard.close()
             self._count.close()
+
+
+def _end_rewrite(folder: Path) -> None:
+    """Finish a rewrite that a crash ended behind its first move, and remove what another one left."""
+    aside, replaced = folder / _REWRITING, folder / _REPLACED
+    if replaced.exists() and not (folder / SHARD).exists():
+        # The old shard leaves its place only once the new one is whole, and on disk.
+        aside.replace(folder / SHARD)
+        sync_folder(folder)
+    shutil.rmtree(replaced, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def created_as(folder: Path) -> tuple[str, rest.CreateCollection]:

@@ -27,6 +27,7 @@ import qdrant_edge as edge
 from memcore.errors import MemoryConfigError
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.vectorstore.collection import (
+    ASIDE,
     LOG,
     SEGMENTS,
     SHARD,
@@ -52,7 +53,7 @@ from memcore.vectorstore.translation import Shape, engine_errors
 #: Points read at a time where all of them are looked at.
 _PAGE_POINTS = 1000
 
-_ASIDE, _REBUILDING, _REFUSED = "damaged-", "rebuilding", "refused.json"
+_REBUILDING, _REFUSED = "rebuilding", "refused.json"
 
 #: The engine's note of how far the log is in the segments already; without it the whole log is replayed.
 _FIRST_INDEX = "first-index"
@@ -215,7 +216,7 @@ def _source(folder: Path) -> Path | None:
     """Return the shard in place, else the one that was set aside last."""
     if (folder / SHARD).is_dir():
         return folder / SHARD
-    return max(folder.glob(_ASIDE + "*"), default=None)
+    return max(folder.glob(ASIDE + "*"), default=None)
 
 
 def _refuse(folder: Path, name: str, reason: str) -> str:
@@ -245,7 +246,7 @@ def _refused(folder: Path) -> str | None:
 
 
 def _free_name(folder: Path) -> Path:
-    return folder / f"{_ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
+    return folder / f"{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
 
 
 def _folder(data: Path, name: str) -> Path:

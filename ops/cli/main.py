@@ -31,6 +31,7 @@ MODULES = {
     "memory.org": ("org",),
     "running.usage": ("audit", "usage"),
     "memory.archive": ("archive",),
+    "memory.erase": ("erase",),
     "maintenance.reindex": ("reindex",),
     "maintenance.finetune": ("finetune",),
     "memory.wiki": ("wiki",),

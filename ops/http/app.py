@@ -37,6 +37,7 @@ ROUTERS = (
     "org",
     "usage",
     "dead_letters",
+    "erasures",
     "metrics",
     "admin",
     "mem0",

@@ -96,6 +96,24 @@ def of_where(where: Where) -> Filter:
     return owned(where.agent_id, *must, but_not=must_not)
 
 
+def of_erased(agent_id: str, *, published: Collection[str], tag: str, peers: Collection[str]) -> list[Filter]:
+    """Return the filters for all that an erasure of an agent removes.
+
+    Its memories and the copies of archived ones; what it has published, by its name or under these ids; and copies of
+    its lessons, by their tag, that these peers have.
+    """
+    found = [
+        _of_owner((agent_id, archive_owner(agent_id)), (), ()),
+        _of_owner(SHARED_OWNER, (_equal(Key.SHARED_BY, agent_id),), ()),
+    ]
+    if published:
+        found.append(_of_owner(SHARED_OWNER, (with_ids(published),), ()))
+    if peers:
+        owners = tuple(sorted({*peers, *map(archive_owner, peers)}))
+        found.append(_of_owner(owners, (_equal(Key.TAGS, tag),), ()))
+    return found
+
+
 def expired(now: datetime) -> list[Condition]:
     """Return the condition that an entry's expiry has come."""
     return _range(Key.EXPIRES_TS, at_most=now)

@@ -1,0 +1,333 @@
+"""Erases an agent, or a person of its conversations: finds, removes, looks again, and signs a receipt.
+
+The row of the erasure bars the agent: while it is open, workers drop jobs that name the agent. Once none is left on the
+broker, nobody writes for it any more. Then each place is counted, noted and emptied, in an order in which whatever is
+still needed to find something goes last. All steps may be repeated, and after a crash all are.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+from memcore.approvals import PUBLISHER
+from memcore.backends.factory import WorkerBackend, mem0_config_of
+from memcore.backends.protocol import sharing_of
+from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext
+from memcore.erasure.files import AgentFiles
+from memcore.erasure.points import AgentPoints
+from memcore.erasure.queues import BrokerMessages
+from memcore.erasure.receipt import ErasureReceipt, PlaceReceipt, signed, signing_key
+from memcore.errors import MemoryConnectionError
+from memcore.jobs import Done, Outcome
+from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
+from memcore.ledger.erasure.decisions import ErasureScope
+from memcore.ledger.erasure.erasures import Erasure
+from memcore.ledger.erasure.shared_rows import HistoryRows, rewrite_file
+from memcore.ledger.ledger import Ledger
+from memcore.procedural.propagation import propagated_tag
+from memcore.records import Where
+
+#: Wait for workers to take the jobs that name the agent, and for those that began before the bar to end.
+DRAIN_DELAY = timedelta(seconds=5)
+
+#: Looks at a place before an erasure gives up: something writes there all the time.
+_LOOKS = 3
+
+#: How often an erasure is attempted: without an end, since half of one is worse than a late one.
+_RETRY = RetryPolicy(attempts=None)
+
+#: What no erasure reaches.
+_BEYOND: tuple[str, ...] = (
+    "backups of the data folder, and of the databases and their logs: they end with your retention of backups",
+    "texts that other agents, models' providers or people have kept in their own words",
+)
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+class ErasureEvent(StrEnum):
+    """A log event of an erasure."""
+
+    DRAINING = "erasure.draining"
+    DONE = "erasure.done"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What is counted and emptied; the functions are called again and again."""
+
+    count: Callable[[], Awaitable[Mapping[str, int]]]
+    erase: Callable[[], Awaitable[Any]]
+
+
+class _Found(NamedTuple):
+    """What leads to others' things, read before it goes."""
+
+    memory_ids: frozenset[str]
+    publications: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class ErasureService:
+    """Erases for one company."""
+
+    ledger: Ledger
+    backend: WorkerBackend
+    points: AgentPoints
+    history: HistoryRows
+    files: AgentFiles
+    broker: BrokerMessages
+    _: KW_ONLY
+    company: str
+    home: Path
+    clock: Clock = utc_now
+    renewal: timedelta = LEASE_RENEWAL
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company; its connections close with the context."""
+        settings, ledger = context.settings, context.ledger
+        points = AgentPoints(mem0_config_of(settings), ledger, company=context.company)
+        context.opened.callback(points.close)
+        history = HistoryRows(settings.history_url)
+        context.opened.callback(history.close)
+        return cls(
+            ledger,
+            context.backend,
+            points,
+            history,
+            AgentFiles(settings, context.policy, ledger, context.backend),
+            BrokerMessages(settings.broker_url),
+            company=context.company,
+            home=settings.home,
+            clock=context.clock,
+        )
+
+    async def run(self, erasure_id: str) -> Outcome:
+        """Carry an erasure out; one that was interrupted goes on, and one that is done stays done.
+
+        Returns:
+            Done: nothing is left, and the receipt is in the row.
+            Deferred: jobs of the agent are still on the broker, a fine-tune run goes on, or a store does not answer.
+            Skipped: it is done, or another worker has it.
+            Dead: there is no such erasure.
+        """
+        with Attempt(self.ledger.erasures, self.company, erasure_id, retry=_RETRY, renewal=self.renewal) as attempt:
+            erasure = attempt.claim()
+            scope = ErasureScope(
+                company=self.company,
+                agent_id=erasure.agent_id,
+                subject=erasure.subject,
+                tag=propagated_tag(erasure.agent_id),
+            )
+            await self._stop_work(scope)
+            if (reason := await self._busy(scope, erasure)) is not None:
+                _log.info(ErasureEvent.DRAINING, extra={"company": self.company, "agent_id": erasure.agent_id})
+                attempt.outcome = attempt.wait(reason, DRAIN_DELAY)
+                return attempt.outcome
+            erasure, left = await self._emptied(scope, erasure, attempt)
+            rewritten, remains = await self._rewritten(scope)
+            receipt = self._receipt(erasure, left, rewritten, remains)
+            text = signed(receipt, await asyncio.to_thread(signing_key, self.home))
+            self._check(attempt)
+            self.ledger.erasures.finish(self.company, erasure_id, attempt.token, receipt=text, at=self.clock())
+            facts = {"found": sum(erasure.found.values())}
+            _log.info(ErasureEvent.DONE, extra={"company": self.company, "agent_id": erasure.agent_id, **facts})
+            attempt.outcome = Done(facts=facts)
+        return attempt.outcome
+
+    async def _stop_work(self, scope: ErasureScope) -> None:
+        """Cancel what the agent's jobs were still to do: their workers stop before their next write."""
+        await asyncio.to_thread(self.ledger.erasable.cancel_work, scope, at=self.clock())
+
+    async def _busy(self, scope: ErasureScope, erasure: Erasure) -> str | None:
+        """Return why it cannot begin yet."""
+        if self.clock() - erasure.requested_at < DRAIN_DELAY:
+            return "jobs that began before it may still write"
+        waiting = await asyncio.to_thread(self.broker.count, scope)
+        if waiting:
+            return f"{waiting} jobs of the agent are still on the broker"
+        if scope.subject is None and await asyncio.to_thread(self.files.is_training):
+            return "a fine-tune run has not ended: see `memtend finetune status`"
+        return None
+
+    async def _emptied(
+        self, scope: ErasureScope, erasure: Erasure, attempt: Attempt[Erasure]
+    ) -> tuple[Erasure, Mapping[str, int]]:
+        """Empty every place until a look finds nothing; return the erasure with what was found, and the last look."""
+        for _ in range(_LOOKS):
+            found = await self._leads(scope)
+            last: dict[str, int] = {}
+            for place in self._places(scope, found):
+                counts = dict(await place.count())
+                self._check(attempt)
+                erasure = self.ledger.erasures.note(self.company, erasure.erasure_id, attempt.token, counts)
+                if any(counts.values()):
+                    await place.erase()
+                last |= counts
+            if not any(last.values()):
+                return erasure, last
+        raise MemoryConnectionError("something writes for the agent all the time: stop its engine, and it goes on")
+
+    def _check(self, attempt: Attempt[Erasure]) -> None:
+        attempt.lease.enter()
+
+    async def _leads(self, scope: ErasureScope) -> _Found:
+        if scope.subject is not None:
+            return _Found(frozenset(), frozenset())
+        ledger = self.ledger
+        derived = await asyncio.to_thread(ledger.erasable.skills.find, scope)
+        publications = await asyncio.to_thread(ledger.erasable.publications.find, scope)
+        for each in derived:
+            publications |= await asyncio.to_thread(ledger.erasable.publications.of_fact, self.company, each.skill_id)
+        rows = await asyncio.to_thread(ledger.erasable.memory_ids, scope)
+        stored = await self.points.find(scope, also=publications)
+        return _Found(rows | stored | publications, publications)
+
+    def _places(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
+        if scope.subject is None:
+            yield from self._of_agent(scope, found)
+        letters = self.ledger.erasable.letters
+        yield _Place(
+            partial(_sized, "dead_letters", partial(letters.find, scope)),
+            _in_thread(partial(letters.erase, scope)),
+        )
+        rows = self.ledger.erasable
+        yield _Place(_in_thread(partial(rows.count, scope)), _in_thread(partial(rows.delete, scope)))
+
+    def _of_agent(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
+        ledger, files, in_thread = self.ledger, self.files, asyncio.to_thread
+        ids, agent_id = found.memory_ids, scope.agent_id
+        yield _Place(
+            partial(_counted, "wiki", partial(files.wiki, agent_id)), _in_thread(partial(files.remove_wiki, agent_id))
+        )
+        yield _Place(partial(_sized, "training_files", files.training), _in_thread(files.remove_training))
+
+        def skill_folders() -> list[Path]:
+            return files.skills(ids, ledger.erasable.skills.find(scope))
+
+        yield _Place(
+            partial(_sized, "skill_files", skill_folders),
+            _in_thread(lambda: files.remove_skills(skill_folders())),
+        )
+        history = self.history
+        yield _Place(partial(_counted, "history", partial(history.count, ids)), _in_thread(partial(history.erase, ids)))
+
+        async def points() -> Mapping[str, int]:
+            return {"store": await self.points.count(scope, also=found.publications)}
+
+        yield _Place(points, partial(self._delete_points, scope, found))
+        # Behind the points: the log's lines say which of them are the agent's.
+        published = ledger.erasable.publications
+        yield _Place(
+            partial(_counted, "shared_log", partial(published.count, self.company, found.publications)),
+            _in_thread(partial(published.erase, self.company, found.publications)),
+        )
+        proposals = ledger.erasable.proposals
+
+        async def derived() -> Mapping[str, int]:
+            skills = await in_thread(ledger.erasable.skills.find, scope)
+            asked = await in_thread(proposals.find, scope)
+            return {"skills": len(skills), "approvals": len(asked)}
+
+        def drop_derived() -> None:
+            skills = ledger.erasable.skills.find(scope)
+            proposals.erase(self.company, [*proposals.find(scope), *(each.approval_id for each in skills)])
+            ledger.erasable.skills.erase(self.company, skills)
+
+        yield _Place(derived, _in_thread(drop_derived))
+
+    async def _delete_points(self, scope: ErasureScope, found: _Found) -> None:
+        sharing = sharing_of(self.backend)
+        if sharing is not None:
+            # So that the log is at its end, and no line of it brings a point back.
+            for memory_id in sorted(found.publications):
+                for publisher in (scope.agent_id, PUBLISHER):
+                    await sharing.retract(publisher, memory_id)
+        # By the backend first: it tells a reindex which agent changed.
+        await self.backend.delete_where(Where(agent_id=scope.agent_id))
+        await self.points.delete(scope, also=found.publications)
+
+    async def _rewritten(self, scope: ErasureScope) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Have files and logs written anew; return which were, and what remains for people."""
+        rewritten: list[str] = []
+        remains = list(_BEYOND)
+        parts: list[tuple[str, Callable[[], Awaitable[bool]], str]] = [
+            (
+                "ledger and journal",
+                _in_thread(self.ledger.rewrite_files),
+                "free pages and logs of the database server: VACUUM FULL, and its retention of logs, end them",
+            ),
+            (
+                "broker",
+                _in_thread(self.broker.rewrite),
+                "the broker's own files and logs: it was not asked, or refused, to write them anew",
+            ),
+        ]
+        if scope.subject is None:
+            parts += [
+                (
+                    "history",
+                    _in_thread(partial(rewrite_file, self.history.database)),
+                    "free pages and logs of the history's database server",
+                ),
+                (
+                    "store",
+                    self.points.rewrite,
+                    "segments and logs of the Qdrant server, until its optimizer has written them anew",
+                ),
+            ]
+        for name, rewrite, otherwise in parts:
+            if await rewrite():
+                rewritten.append(name)
+            else:
+                remains.append(otherwise)
+        if scope.subject is None:
+            count = await asyncio.to_thread(self.ledger.erasable.publications.authored_facts, scope)
+            if count:
+                remains.append(f"{count} facts that the agent wrote for the organisation: `memtend org` retracts them")
+        return tuple(rewritten), tuple(remains)
+
+    def _receipt(
+        self, erasure: Erasure, left: Mapping[str, int], rewritten: tuple[str, ...], remains: tuple[str, ...]
+    ) -> ErasureReceipt:
+        trained = self.ledger.checkpoints.page(self.company) if erasure.subject is None else ()
+        return ErasureReceipt(
+            erasure_id=erasure.erasure_id,
+            company=self.company,
+            agent_id=erasure.agent_id,
+            subject=erasure.subject,
+            requested_by=erasure.requested_by,
+            requested_at=erasure.requested_at,
+            finished_at=self.clock(),
+            places={
+                name: PlaceReceipt(found=count, left=left.get(name, 0)) for name, count in sorted(erasure.found.items())
+            },
+            rewritten=rewritten,
+            remains=remains,
+            checkpoints=tuple(each.checkpoint_id for each in trained),
+        )
+
+
+def _in_thread(call: Callable[[], _T]) -> Callable[[], Awaitable[_T]]:
+    async def run() -> _T:
+        return await asyncio.to_thread(call)
+
+    return run
+
+
+async def _counted(name: str, count: Callable[[], int]) -> Mapping[str, int]:
+    return {name: await asyncio.to_thread(count)}
+
+
+async def _sized(name: str, find: Callable[[], Any]) -> Mapping[str, int]:
+    return {name: len(await asyncio.to_thread(find))}

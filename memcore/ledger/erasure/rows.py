@@ -1,0 +1,94 @@
+"""Counts and deletes the rows of an erasure, and returns the ids by which other stores find theirs."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Column, ColumnElement, Table, and_, delete, select
+
+from memcore.ledger.database import Database
+from memcore.ledger.erasure.decisions import JOURNAL, LEDGER, Erased, ErasureScope, condition_of
+from memcore.ledger.erasure.shared_rows import LetterRows, ProposalRows, Publications, SkillRows
+from memcore.ledger.tables import (
+    archive,
+    booking_records,
+    core_slots,
+    journal_metadata,
+    lessons,
+    memory_keys,
+    memory_use,
+    metadata,
+)
+from memcore.ledger.work_items import move
+
+
+class _Place(NamedTuple):
+    rank: int
+    database: Database
+    table: Table
+    which: ColumnElement[bool]
+
+
+class ErasableRows:
+    """The rows of ledger and journal that are an agent's, or a person's; the tables that ``decisions`` erases."""
+
+    def __init__(self, *, ledger: Database, journal: Database) -> None:
+        self._ledger = ledger
+        self._journal = journal
+        self.letters = LetterRows(ledger)
+        self.proposals = ProposalRows(ledger)
+        self.publications = Publications(ledger)
+        self.skills = SkillRows(ledger)
+
+    def count(self, scope: ErasureScope) -> dict[str, int]:
+        """Return how many rows each table has to lose."""
+        return {each.table.name: each.database.count(each.table, each.which) for each in self._places(scope)}
+
+    def delete(self, scope: ErasureScope) -> None:
+        """Delete them, table by table; interrupted, a second call goes on."""
+        for each in self._places(scope):
+            each.database.change(delete(each.table).where(each.which))
+
+    def cancel_work(self, scope: ErasureScope, *, at: datetime) -> int:
+        """Cancel the agent's open work, but for the erasure itself, and return how much there was."""
+        decision = LEDGER["work_items"]
+        assert isinstance(decision, Erased)  # noqa: S101  # the table says so; this tells the type checker
+        with self._ledger.write() as connection:
+            return len(move(connection, "cancel", condition_of(decision, scope), now=at))
+
+    def memory_ids(self, scope: ErasureScope) -> frozenset[str]:
+        """Return the ids of the agent's memories, and of others' copies of its lessons, that a row still names."""
+        found: set[str] = set()
+        named: tuple[tuple[Database, Column[str]], ...] = (
+            (self._journal, archive.c.original_id),
+            (self._journal, memory_keys.c.memory_id),
+            (self._journal, memory_use.c.memory_id),
+            (self._ledger, lessons.c.memory_id),
+            (self._ledger, core_slots.c.memory_id),
+        )
+        for database, column in named:
+            own = column.table.c
+            mine = and_(own.company == scope.company, own.agent_id == scope.agent_id)
+            found |= _values(database, column, mine)
+        for each in self._places(scope):
+            if each.table is booking_records:
+                found |= _values(self._journal, booking_records.c.memory_id, each.which)
+            elif each.table is archive:
+                found |= _values(self._journal, archive.c.original_id, each.which)
+        return frozenset(found)
+
+    def _places(self, scope: ErasureScope) -> list[_Place]:
+        places = [
+            _Place(decision.rank, database, tables[name], condition_of(decision, scope))
+            for decisions, tables, database in (
+                (JOURNAL, journal_metadata.tables, self._journal),
+                (LEDGER, metadata.tables, self._ledger),
+            )
+            for name, decision in decisions.items()
+            if isinstance(decision, Erased) and (scope.subject is None or decision.person is not None)
+        ]
+        return sorted(places, key=lambda each: each.rank)
+
+
+def _values(database: Database, column: Column[str], which: ColumnElement[bool]) -> set[str]:
+    rows = database.rows(select(column.label("memory_id")).where(which, column.is_not(None)).distinct())
+    return {row["memory_id"] for row in rows}

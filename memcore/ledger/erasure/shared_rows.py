@@ -1,0 +1,235 @@
+"""Rows that hold an agent's words among those of others: dead letters, proposals, publications, skills."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import delete, distinct, func, select, update
+
+from memcore import ids
+from memcore.errors import MemoryConnectionError
+from memcore.ledger.database import Database, equals, id_chunks
+from memcore.ledger.erasure.decisions import ErasureScope
+from memcore.ledger.learning.patterns import PatternKind
+from memcore.ledger.tables import (
+    approvals,
+    dead_letters,
+    history,
+    org_facts,
+    shared_heads,
+    shared_log,
+    skills,
+    trajectories,
+)
+from memcore.models.base import Frozen
+
+_Object: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+#: Parts of a payload that name whose it is, beside the payload itself.
+_PARTS = ("experience", "crisis", "feedback", "trace")
+
+
+def payload_without(payload: str, scope: ErasureScope) -> str | None:
+    """Return a job's payload without what is of the scope, None where nothing is left, itself where nothing was."""
+    try:
+        given = _Object.validate_json(payload)
+    except ValidationError:
+        # A message that could not be read: what it holds, nobody can tell, so it goes where the agent is named.
+        return None if scope.subject is None and scope.agent_id in payload else payload
+    if given.get("company") != scope.company:
+        return payload if "bytes" not in given or scope.agent_id not in payload else None
+    if any(_is_of(part, scope) for part in (given, *(given.get(name) for name in _PARTS))):
+        return None
+    for name in ("items", "uses", "queries"):
+        listed = given.get(name)
+        if isinstance(listed, list):
+            kept = [each for each in listed if not _is_of(each, scope)]
+            if not kept:
+                return None
+            if len(kept) < len(listed):
+                return json.dumps(given | {name: kept}, ensure_ascii=False)
+    return payload
+
+
+def _is_of(part: object, scope: ErasureScope) -> bool:
+    if not isinstance(part, dict) or part.get("agent_id") != scope.agent_id:
+        return False
+    return scope.subject is None or part.get("subject") == scope.subject
+
+
+class LetterRows:
+    """Dead letters: one of the agent alone is deleted, one of several agents keeps the others' memories."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._ledger = ledger
+
+    def find(self, scope: ErasureScope) -> dict[str, str | None]:
+        """Return what is left of each letter that holds something of the scope, by the job's id."""
+        found: dict[str, str | None] = {}
+        mine = select(dead_letters.c.job_id, dead_letters.c.payload).where(dead_letters.c.company == scope.company)
+        for row in self._ledger.rows(mine):
+            left = payload_without(row["payload"], scope)
+            if left != row["payload"]:
+                found[row["job_id"]] = left
+        return found
+
+    def erase(self, scope: ErasureScope) -> None:
+        """Delete or shorten them."""
+        for job_id, left in self.find(scope).items():
+            its = dead_letters.c.job_id == job_id
+            self._ledger.change(
+                delete(dead_letters).where(its)
+                if left is None
+                else update(dead_letters).where(its).values(payload=left)
+            )
+
+
+class ProposalRows:
+    """What the agent proposed to people, whatever they decided: the audit keeps the decision."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._ledger = ledger
+
+    def find(self, scope: ErasureScope) -> tuple[str, ...]:
+        """Return the ids of its proposals."""
+        query = select(approvals.c.approval_id, approvals.c.body).where(approvals.c.company == scope.company)
+        rows = self._ledger.rows(query)
+        return tuple(row["approval_id"] for row in rows if _proposer(row["body"]) == scope.agent_id)
+
+    def erase(self, company: str, approval_ids: Iterable[str]) -> None:
+        """Delete proposals."""
+        for part in id_chunks(approval_ids):
+            which = (approvals.c.company == company) & approvals.c.approval_id.in_(part)
+            self._ledger.change(delete(approvals).where(which))
+
+
+def _proposer(body: bytes) -> object:
+    try:
+        return _Object.validate_json(body).get("proposed_by")
+    except ValidationError:
+        return None
+
+
+class Publications:
+    """The agent's lines of the log of shared knowledge."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._ledger = ledger
+
+    def find(self, scope: ErasureScope) -> frozenset[str]:
+        """Return the ids under which it has published, also what it has retracted since."""
+        mine = equals(shared_log, company=scope.company, agent_id=scope.agent_id)
+        return frozenset(row["memory_id"] for row in self._ledger.rows(select(shared_log.c.memory_id).where(mine)))
+
+    def of_fact(self, company: str, fact_id: str) -> frozenset[str]:
+        """Return the ids under which a fact was published."""
+        mine = equals(shared_log, company=company, fact_id=fact_id)
+        return frozenset(row["memory_id"] for row in self._ledger.rows(select(shared_log.c.memory_id).where(mine)))
+
+    def count(self, company: str, memory_ids: Iterable[str]) -> int:
+        """Return how many lines these publications have."""
+        lines = ((shared_log.c.company == company) & shared_log.c.memory_id.in_(part) for part in id_chunks(memory_ids))
+        return sum(self._ledger.count(shared_log, which) for which in lines)
+
+    def erase(self, company: str, memory_ids: Iterable[str]) -> None:
+        """Delete the lines that searches have passed; a version that is gone is one that nobody published."""
+        head = select(shared_heads.c.head).where(shared_heads.c.company == company).scalar_subquery()
+        for part in id_chunks(memory_ids):
+            which = (shared_log.c.company == company) & shared_log.c.memory_id.in_(part)
+            self._ledger.change(delete(shared_log).where(which, shared_log.c.version <= head))
+
+    def authored_facts(self, scope: ErasureScope) -> int:
+        """Return how many facts of the organisation the agent wrote: those stay, and the receipt says so."""
+        rows = self._ledger.rows(select(org_facts.c.author).where(org_facts.c.company == scope.company))
+        return sum(row["author"].get("agent_id") == scope.agent_id for row in rows)
+
+
+class DerivedSkill(Frozen):
+    """A skill that only the tasks of one agent have shown."""
+
+    skill_id: str
+    approval_id: str
+    body: bytes
+
+
+class SkillRows:
+    """The skills that are derived from the agent alone."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._ledger = ledger
+
+    def find(self, scope: ErasureScope) -> tuple[DerivedSkill, ...]:
+        """Return the skills whose pattern shows in tasks of this agent and of no other."""
+        only = self._only_patterns(scope)
+        query = select(skills).where(skills.c.company == scope.company)
+        return tuple(
+            DerivedSkill(skill_id=row["skill_id"], approval_id=row["approval_id"], body=row["body"])
+            for row in self._ledger.rows(query)
+            if row["pattern_id"] in only
+        )
+
+    def erase(self, company: str, found: Iterable[DerivedSkill]) -> None:
+        """Delete the rows of skills."""
+        for part in id_chunks(each.skill_id for each in found):
+            self._ledger.change(delete(skills).where(skills.c.company == company, skills.c.skill_id.in_(part)))
+
+    def _only_patterns(self, scope: ErasureScope) -> frozenset[str]:
+        found: set[str] = set()
+        for kind, column in (
+            (PatternKind.FAILURE, trajectories.c.error_category),
+            (PatternKind.SUCCESS, trajectories.c.tools_key),
+        ):
+            agents = func.count(distinct(trajectories.c.agent_id)).label("agents")
+            query = (
+                select(column.label("key"), agents, func.max(trajectories.c.agent_id).label("agent_id"))
+                .where(trajectories.c.company == scope.company, column.is_not(None))
+                .group_by(column)
+            )
+            found |= {
+                ids.pattern_id(company=scope.company, kind=str(kind), key=row["key"])
+                for row in self._ledger.rows(query)
+                if row["agents"] == 1 and row["agent_id"] == scope.agent_id
+            }
+        return frozenset(found)
+
+
+class HistoryRows:
+    """mem0's history, by the ids of memories."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url, name="history")
+
+    def count(self, memory_ids: Iterable[str]) -> int:
+        """Return how many rows these memories have."""
+        parts = id_chunks(memory_ids)
+        return sum(self._database.count(history, history.c.memory_id.in_(part)) for part in parts)
+
+    def erase(self, memory_ids: Iterable[str]) -> None:
+        """Delete them."""
+        for part in id_chunks(memory_ids):
+            self._database.change(delete(history).where(history.c.memory_id.in_(part)))
+
+    @property
+    def database(self) -> Database:
+        """The database, to be rewritten."""
+        return self._database
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+
+def rewrite_file(database: Database) -> bool:
+    """Write a SQLite file anew, without the bytes of deleted rows, and empty its log; False for another database.
+
+    Raises MemoryConnectionError while others use the file: try again.
+    """
+    if database.dialect != "sqlite":
+        return False
+    with database.statement(writes=True) as connection:
+        connection.exec_driver_sql("VACUUM")
+        busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+    if busy:
+        raise MemoryConnectionError(f"a {database.dialect} file is in use, and its log cannot be emptied yet")
+    return True

@@ -1,0 +1,53 @@
+"""Erasures: an agent, or a person of its conversations, goes for good; a signed receipt says so."""
+
+from collections.abc import Sequence
+
+from memcore.erasure.probe import ProbeHit, search_files
+from memcore.erasure.receipt import ErasureReceipt, verified
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger.erasure.erasures import MAX_PAGE, Erasure
+from memcore.ledger.organization.audit import Confirmation
+from memcore.service.resources import ServiceResources
+
+
+class ErasureOperations:
+    """Requests and reads a company's erasures. Every call raises MemoryConnectionError."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._erasures = resources.ledger.erasures
+        self._company = resources.company
+
+    async def request(self, agent_id: str, confirmation: Confirmation, *, subject: str | None = None) -> Erasure:
+        """Erase an agent, or what it knows of a person, by a job; nothing brings it back.
+
+        Until it is done, jobs of an agent that goes as a whole are dropped: stop its engine first. The agent need not
+        be known. Raises MemoryInputError.
+        """
+        erasure = await self._resources.run(
+            self._erasures.request, self._company, agent_id, confirmation=confirmation, subject=subject
+        )
+        item = await self._resources.run(self._erasures.item, self._company, erasure.erasure_id)
+        await self._resources.dispatch([item])
+        return erasure
+
+    async def get(self, erasure_id: str) -> Erasure:
+        """Return an erasure, with its receipt once it is done. Raises MemoryNotFoundError."""
+        found = await self._resources.run(self._erasures.get, self._company, erasure_id)
+        if found is None:
+            raise MemoryNotFoundError(f"erasure_id: {erasure_id!r} names no erasure; see `memtend erase list`")
+        return found
+
+    async def verify(self, receipt: str) -> ErasureReceipt:
+        """Return a receipt that this installation has signed. Raises MemoryInputError, MemoryConfigError."""
+        return await self._resources.run(verified, receipt, home=self._resources.settings.home)
+
+    async def check(self, probes: Sequence[str]) -> list[ProbeHit]:
+        """Return which files of the data folder hold which of the texts. Raises MemoryInputError, OSError."""
+        return await self._resources.run(search_files, self._resources.settings.home, probes)
+
+    async def list(self, *, agent_id: str | None = None, limit: int = 20) -> tuple[Erasure, ...]:
+        """Return 1 to 256 erasures, newest first. Raises MemoryInputError."""
+        if not 1 <= limit <= MAX_PAGE:
+            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        return await self._resources.run(self._erasures.page, self._company, agent_id=agent_id, limit=limit)

@@ -1,0 +1,107 @@
+"""``memtend erase``: erase an agent or a person for good, verify a receipt, search the data folder for texts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memcore.errors import MemoryInputError
+from memcore.ledger.organization.audit import Confirmation
+from ops.cli.console import say
+from ops.cli.session import Commands, JsonCommand
+
+app = Commands("erase", "Erasure: agent, subject, list, receipt, verify, check.")
+
+AgentArgument = Annotated[str, typer.Argument(help="The agent's id.")]
+By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit and in the receipt.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; the audit keeps it.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Erase it; nothing brings it back.")]
+
+_COLUMNS = ("requested_at", "erasure_id", "agent_id", "subject", "state", "reason", "finished_at")
+
+
+@app.command("agent")
+def erase_agent(command: JsonCommand, agent_id: AgentArgument, by: By, reason: Why, yes: Yes = False) -> None:
+    """Erase all that is stored of an agent, for good; stop its engine first."""
+    _request(command, agent_id, None, Confirmed(by, reason, yes))
+
+
+@app.command("subject")
+def erase_subject(
+    command: JsonCommand,
+    agent_id: AgentArgument,
+    subject: Annotated[str, typer.Argument(help="The person, as the engine names it in conversations.")],
+    by: By,
+    reason: Why,
+    yes: Yes = False,
+) -> None:
+    """Erase what an agent's conversations have kept of a person, for good."""
+    _request(command, agent_id, subject, Confirmed(by, reason, yes))
+
+
+@app.command("list")
+def list_erasures(
+    command: JsonCommand,
+    agent: Annotated[str | None, typer.Option(help="Of this agent alone.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, 1 to 256.")] = 20,
+) -> None:
+    """Show erasures, newest first: which wait, and for what."""
+    with command.service() as (service, runner):
+        found = runner.run(service.erasures.list(agent_id=agent, limit=limit))
+    command.show_rows(found, *_COLUMNS)
+
+
+@app.command("receipt")
+def receipt(
+    command: JsonCommand,
+    erasure_id: Annotated[str, typer.Argument(help="The id that `erase list` shows.")],
+) -> None:
+    """Print the signed receipt of an erasure; keep it in a file."""
+    with command.service() as (service, runner):
+        found = runner.run(service.erasures.get(erasure_id))
+    if found.receipt is None:
+        raise MemoryInputError("erasure_id", f"is {found.state} and has no receipt yet: {found.reason or 'it waits'}")
+    say(found.receipt)
+
+
+@app.command("verify")
+def verify(command: JsonCommand, file: Annotated[Path, typer.Argument(help="The receipt.")]) -> None:
+    """Check that this installation signed a receipt, and show what it says."""
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MemoryInputError("file", f"cannot be read ({type(error).__name__})") from None
+    with command.service() as (service, runner):
+        found = runner.run(service.erasures.verify(text))
+    places = {f"found in {name}": place.found for name, place in found.places.items() if place.found}
+    left = sum(place.left for place in found.places.values())
+    facts = found.model_dump(include={"erasure_id", "agent_id", "subject", "requested_by", "finished_at"})
+    command.show_facts({**facts, **places, "left": left, "remains": "; ".join(found.remains), "is_signed": True})
+
+
+@app.command("check")
+def check(
+    command: JsonCommand,
+    probe: Annotated[list[str], typer.Option("--probe", help="A text to look for; may be given several times.")],
+) -> None:
+    """Search every file of the data folder for texts; the exit code is 1 when one holds any."""
+    with command.service() as (service, runner):
+        hits = runner.run(service.erasures.check(probe))
+    command.show_rows(hits, "file", "probe", "encoding")
+    if hits:
+        raise typer.Exit(1)
+
+
+class Confirmed:
+    """What a person gives with an erasure."""
+
+    def __init__(self, by: str, reason: str, is_meant: bool) -> None:  # an option's value
+        if not is_meant:
+            raise MemoryInputError("yes", "would erase for good, and nothing brings it back; say --yes")
+        self.confirmation = Confirmation(actor=by, confirm=True, reason=reason)
+
+
+def _request(command: JsonCommand, agent_id: str, subject: str | None, confirmed: Confirmed) -> None:
+    with command.service() as (service, runner):
+        found = runner.run(service.erasures.request(agent_id, confirmed.confirmation, subject=subject))
+    command.show_facts(found.model_dump(include={"erasure_id", "agent_id", "subject", "state"}))
