@@ -5,7 +5,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "ledger_31"
-down_revision = "ledger_32"
+down_revision = "ledger_30"
 
 
 def upgrade() -> None:
