@@ -93,7 +93,7 @@ def test_the_age_of_a_queue_is_that_of_its_oldest_message_sorted_or_not(app: Cel
     for sent_at in (100.0, 200.5, 300.0):
         Publisher(app, seconds=partial(float, sent_at)).publish(StorePayload.task, [JOB], track=True)
     with Connection(transport.reliable_url(broker.url)) as worker:
-        channel = worker.default_channel
+        channel: Any = worker.default_channel
         assert channel.oldest_sent(JOB.queue) == 100.0
         assert channel.basic_get(JOB.queue) is not None
         with broker.client() as client:
