@@ -19,7 +19,7 @@ from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.maintenance.service import run_counts
-from memcore.models.memory import ARCHIVE_OWNER_PREFIX
+from memcore.models.memory import ARCHIVE_OWNER_PREFIX, CANARY_OWNER
 
 #: Rows of one page of the store.
 _PAGE = 1_000
@@ -109,7 +109,9 @@ def _points(settings: Settings) -> dict[str, dict[str, Any]]:
             points, offset = client.scroll(
                 mem0_config_of(settings).collection, limit=_PAGE, offset=offset, with_payload=wanted
             )
-            found.update({str(point.id): point.payload or {} for point in points})
+            # The canary is nobody's memory.
+            payloads = {str(point.id): point.payload or {} for point in points}
+            found.update({key: each for key, each in payloads.items() if each.get("agent_id") != CANARY_OWNER})
             if offset is None:
                 return found
 

@@ -13,6 +13,7 @@ from memcore.backends.factory import mem0_config_of
 from memcore.backends.mem0.points import Key
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
+from memcore.models.memory import CANARY_OWNER
 from support.valkey_servers import queue_length
 from workers.groups import GROUPS
 
@@ -34,7 +35,7 @@ def store_client(settings: Settings) -> Iterator[QdrantClient]:
 def memory_ids(settings: Settings, collection: str | None = None) -> Counter[str]:
     """Return every memory's id in a collection, the one before any reindex unless it is named, whosever they are.
 
-    Copies of archived memories are left out: they are found from the archive, and are nobody's memories.
+    Copies of archived memories are left out, and the canary: they are nobody's memories.
     """
     ids: Counter[str] = Counter()
     collection = collection or mem0_config_of(settings).collection
@@ -42,9 +43,18 @@ def memory_ids(settings: Settings, collection: str | None = None) -> Counter[str
         offset = None
         while True:
             points, offset = client.scroll(
-                collection, limit=1_000, offset=offset, with_payload=[Key.ARCHIVED_UNDER.value], with_vectors=False
+                collection,
+                limit=1_000,
+                offset=offset,
+                with_payload=[Key.ARCHIVED_UNDER.value, Key.AGENT_ID.value],
+                with_vectors=False,
             )
-            ids.update(str(point.id) for point in points if Key.ARCHIVED_UNDER not in (point.payload or {}))
+            payloads = {str(point.id): point.payload or {} for point in points}
+            ids.update(
+                memory_id
+                for memory_id, payload in payloads.items()
+                if Key.ARCHIVED_UNDER not in payload and payload.get(Key.AGENT_ID) != CANARY_OWNER
+            )
             if offset is None:
                 return ids
 
