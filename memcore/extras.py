@@ -13,7 +13,6 @@ from memcore.errors import MissingExtraError
 #: The modules that an extra adds to those before it, by the name under which they are imported.
 EXTRAS: dict[str, tuple[str, ...]] = {
     "engine": (
-        "httpx",
         "mmh3",
         "numpy",
         "orjson",
@@ -25,8 +24,10 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "worker": (
         "alembic",
+        "fastapi",
         "flower",
         "httptools",
+        "mcp",
         "psutil",
         "qdrant_edge",
         "rich",

@@ -185,6 +185,8 @@ class _WatchedLedger:
         self.turns = _Watched(inner.turns, "turns", faults)
         self.sessions = _Watched(inner.sessions, "sessions", faults)
         self.keys = _Watched(inner.keys, "keys", faults)
+        self.erasures = _Watched(inner.erasures, "erasures", faults)
+        self.measures = _Watched(inner.measures, "measures", faults)
 
 
 class Crashes:

@@ -87,7 +87,8 @@ class Erasures(Work[Erasure]):
         Of two counts of a place the larger one counts: the second is of what a crash left behind.
         """
         with self._database.write() as connection:
-            before = self._in(connection, company, erasure_id).found
+            mine = equals(erasures, company=company, erasure_id=erasure_id)
+            before = connection.execute(select(erasures.c.found).where(mine)).scalar_one_or_none() or {}
             merged = before | {place: max(count, before.get(place, 0)) for place, count in found.items()}
             return self._leased_in(connection, company, erasure_id, token, "renew", own={"found": merged})
 

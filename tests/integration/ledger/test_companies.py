@@ -37,7 +37,7 @@ from memcore.ledger.learning.skills import Skill, SkillState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer, Synthesis
 from memcore.ledger.llm_usage import Caps, NewCall, Spent, UsageBy
-from memcore.ledger.organization.audit import AuditNote, AuditVerdict
+from memcore.ledger.organization.audit import AuditNote, AuditVerdict, Confirmation
 from memcore.ledger.runs import NewRun, RunStep
 from memcore.ledger.tables import work_items
 from memcore.ledger.work_items import WorkState
@@ -136,7 +136,7 @@ def _heard(say: Callable[[], object]) -> object:
 
 
 #: The parts of the ledger that are kinds of work.
-KINDS = ("answers", "compressions", "lessons", "runs", "sessions", "skill_cycles", "syntheses", "turns")
+KINDS = ("answers", "compressions", "lessons", "runs", "sessions", "skill_cycles", "syntheses", "turns", "erasures")
 
 
 def _held(ledger: Ledger, part: str) -> tuple[str, str]:
@@ -187,6 +187,8 @@ def _asked(ledger: Ledger, company: str) -> Answer | None:
         company, f"question of {company}", agent_id=AGENT, run_id=run_id, purpose="test", lease=-DAY
     )
 
+
+MINDED = Confirmation(actor="ada", confirm=True, reason="she asked")
 
 #: What a company does; each takes the company, and aims at ids of the first one's where it takes ids.
 WRITES: dict[str, Call] = {
@@ -317,6 +319,13 @@ WRITES: dict[str, Call] = {
     ),
     "recorded_queries.forget": lambda ledger, _, c: ledger.recorded_queries.forget(c, AGENT),
     "recorded_queries.expire": lambda ledger, clock, c: ledger.recorded_queries.expire(c, before=clock() + 400 * DAY),
+    "erasures.request": lambda ledger, _, c: ledger.erasures.request(c, AGENT, confirmation=MINDED),
+    "erasures.note": lambda ledger, _, c: _heard(
+        lambda: ledger.erasures.note(c, *_held(ledger, "erasures"), {"archive": 1})
+    ),
+    "erasures.finish": lambda ledger, clock, c: _heard(
+        lambda: ledger.erasures.finish(c, *_held(ledger, "erasures"), receipt="{}", at=clock())
+    ),
     "agents.remove": lambda ledger, _, c: ledger.agents.remove(c, AGENT),
 }
 
@@ -437,6 +446,10 @@ VIEWS: dict[str, Call] = {
     **reindexing_calls.VIEWS,
     **access_calls.VIEWS,
     **memory_calls.VIEWS,
+    "erasures.get": lambda ledger, _, c: _heard(lambda: ledger.erasures.get(c, _held(ledger, "erasures")[0])),
+    "erasures.item": lambda ledger, _, c: _heard(lambda: ledger.erasures.item(c, _held(ledger, "erasures")[0])),
+    "erasures.page": lambda ledger, _, c: ledger.erasures.page(c),
+    "erasures.barred": lambda ledger, _, c: ledger.erasures.barred(c),
     **conversation_calls.VIEWS,
     **finetuning_calls.VIEWS,
     "recorded_queries.of": lambda ledger, _, c: ledger.recorded_queries.of(c, AGENT, since=FIRST),
@@ -516,6 +529,8 @@ def test_what_a_company_does_changes_nothing_of_another(
         "spending.reserve",
         *conversation_calls.BEGUN,
         *memory_calls.BEGUN,
+        "erasures.request",
+        "erasures.claim",
     ):
         WRITES[name](ledger, clock, COMPANY)
     before = {name: view(ledger, clock, COMPANY) for name, view in VIEWS.items()}
