@@ -75,7 +75,7 @@ def test_a_timed_embedder_makes_the_same_vectors_and_times_questions() -> None:
     assert "memtend_embed_seconds_sum 0.003" in shown(times)
 
 
-@pytest.mark.parametrize("route", SEARCH_ROUTES)
+@pytest.mark.parametrize("route", sorted(SEARCH_ROUTES))
 def test_every_route_that_is_timed_is_served(route: str) -> None:
 
     paths = {each.path for name in ROUTERS for each in import_module(f"ops.http.routes.{name}").router.routes}
