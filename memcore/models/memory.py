@@ -61,6 +61,9 @@ CORE_TAG = "core"
 #: Most memories that one memory may replace.
 MAX_SUPERSEDED = 16
 
+#: Tag of a memory that an agent wrote by a tool of its own.
+SELF_EDITED_TAG = "self_edited"
+
 #: Tag of a memory that has a key of its caller's.
 KEYED_TAG = "keyed"
 

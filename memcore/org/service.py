@@ -145,7 +145,7 @@ class LedgerOrgMemory:
     async def retract(self, fact_id: str, *, author: OrgFactAuthor, reason: str | None = None) -> bool:
         """Take a fact back; False when none stands under this id.
 
-        Write access to its category is enough, whoever wrote it; the audit keeps the reason of a person. Raises
+        Write access to its category is enough, also for another's; the audit keeps the reason of a person. Raises
         OrgMemoryAccessDeniedError.
         """
         head = await self._do(lambda: self._facts.head(self._company, fact_id))

@@ -21,9 +21,9 @@ class CoreSlots(Repository):
     def claim(self, company: str, agent_id: str, memory_id: str, *, stored: Collection[str], most: int) -> bool:
         """Take a place for a memory that is about to be written; False when ``most`` are taken.
 
-        ``stored`` are the agent's core memories that the store has, read just before: they take places, whoever wrote
-        them. A memory that has a place keeps it. Of any number of claims at once, no more win than there are places.
-        Raises MemoryConnectionError, MemoryStoreError.
+        ``stored`` are the agent's core memories that the store has, read just before, also those that others wrote:
+        they take places. A memory that has a place keeps it. Of any number of claims at once, no more win than there
+        are places. Raises MemoryConnectionError, MemoryStoreError.
         """
         now = self._clock()
         mine = equals(core_slots, company=company, agent_id=agent_id)

@@ -1,6 +1,6 @@
 """Search-and-Ask: search, let a model judge what was found, let it ask in other words, and search again.
 
-Whoever judges or reformulates may fail at any time: what was found so far is the answer then.
+The judge and the reformulator may fail at any time: what was found so far is the answer then.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The self-editing strategy: an agent keeps its own core memory, and writes and searches the rest with tools."""
 
 import asyncio
-from typing import Annotated, Any, Final, Unpack
+from typing import Annotated, Final, Unpack
 
 from pydantic import Field, model_validator
 
@@ -9,16 +9,16 @@ from memcore.backends.protocol import MemoryBackend
 from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.ledger.learning.core_slots import CoreSlots
 from memcore.models.base import Frozen
-from memcore.models.execution import ChatMessage, ToolDefinition
+from memcore.models.execution import ChatMessage
 from memcore.models.memory import Content, MemoryCategory, MemoryEntry, MemoryQuery
 from memcore.retrieval.formatting import fit, format_fitting, memory_block
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
 from memcore.retrieval.protocol import Degrading, ScoredMemory, Source
 from memcore.retrieval.strategies.tool_based import MAX_RESULTS, MemorySearch, instructed, whole
 from memcore.retrieval.strategies.tools import (
-    AgentTools,
     CategoryNames,
     MemoryId,
+    OfTools,
     Query,
     Tool,
     ToolRefusedError,
@@ -157,7 +157,7 @@ class CoreMemory:
         return f"Written to core memory as {memory_id}."
 
 
-class SelfEditingMemoryStrategy:
+class SelfEditingMemoryStrategy(OfTools):
     """Injects an agent's core memory into every prompt, and gives it six tools to read and write its memory.
 
     Core memories are in each prompt, within ``core_memory_token_budget``; archival memory and recall memory are
@@ -182,19 +182,7 @@ class SelfEditingMemoryStrategy:
         self._search = MemorySearch(self._pipeline, backend)
         self._writer = writer
         self._core = core
-        self._tools = AgentTools(self._six())
-
-    @property
-    def tools(self) -> AgentTools:
-        """The six tools."""
-        return self._tools
-
-    def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
-        return self._tools.definitions()
-
-    async def handle_tool_call(self, agent_id: str, tool_name: str, arguments: Any) -> str:
-        """Return the answer of a tool; an error is a text that begins with ``Error:``."""
-        return await self._tools.call(agent_id, tool_name, arguments)
+        super().__init__(self._six())
 
     async def prepare_messages(
         self,

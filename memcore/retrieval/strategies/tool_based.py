@@ -1,7 +1,7 @@
 """The tool-based strategy: an agent searches its memory itself, when it needs to, with two tools."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Unpack
+from typing import Annotated, Final, Unpack
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from memcore.backends.protocol import MemoryBackend
 from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.models.base import Frozen
-from memcore.models.execution import ChatMessage, MessageRole, ToolDefinition
+from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.retrieval.formatting import format_fitting
 from memcore.retrieval.passages import CUT
@@ -19,9 +19,9 @@ from memcore.retrieval.strategies.asking import QueryReformulator, SearchAndAsk,
 from memcore.retrieval.strategies.tools import (
     ID_TOKENS,
     RESULT_TOKENS,
-    AgentTools,
     CategoryNames,
     MemoryId,
+    OfTools,
     Query,
     Tool,
     UnavailableError,
@@ -155,7 +155,7 @@ async def instructed(
     return (), 0
 
 
-class ToolBasedInjectionStrategy:
+class ToolBasedInjectionStrategy(OfTools):
     """Gives an agent search_memory and recall_memory; a prompt has policies and a brief instruction alone.
 
     Tools rank, filter and pack as context injection does, shared memories included, without its diversity. With
@@ -186,19 +186,7 @@ class ToolBasedInjectionStrategy:
             asking = SearchAndAsk(reformulator, sufficiency_checker, rounds=config.max_reformulation_rounds)
         self._config = config
         self._pipeline = MemoryPipeline(backend=backend, config=config, **parts)
-        self._tools = AgentTools(MemorySearch(self._pipeline, backend, asking=asking, changes=changes).tools())
-
-    @property
-    def tools(self) -> AgentTools:
-        """The two tools."""
-        return self._tools
-
-    def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
-        return self._tools.definitions()
-
-    async def handle_tool_call(self, agent_id: str, tool_name: str, arguments: Any) -> str:
-        """Return the answer of a tool; an error is a text that begins with ``Error:``."""
-        return await self._tools.call(agent_id, tool_name, arguments)
+        super().__init__(MemorySearch(self._pipeline, backend, asking=asking, changes=changes).tools())
 
     async def prepare_messages(
         self,

@@ -180,6 +180,25 @@ class AgentTools:
         return answer
 
 
+class OfTools:
+    """What the strategies that give an agent tools have in common."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = AgentTools(tools)
+
+    @property
+    def tools(self) -> AgentTools:
+        """The strategy's tools."""
+        return self._tools
+
+    def get_tool_definitions(self) -> tuple[ToolDefinition, ...]:
+        return self._tools.definitions()
+
+    async def handle_tool_call(self, agent_id: str, tool_name: str, arguments: Any) -> str:
+        """Return the answer of a tool; an error is a text that begins with ``Error:``."""
+        return await self._tools.call(agent_id, tool_name, arguments)
+
+
 def _read(form: type[Frozen], arguments: Mapping[str, Any] | str | None) -> Frozen:
     if isinstance(arguments, str):
         arguments = _parsed(arguments)

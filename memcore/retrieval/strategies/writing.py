@@ -17,8 +17,10 @@ from memcore.models.memory import (
     CONDENSED_TAG,
     DETAILED_TAG,
     FALLBACK_TAG,
+    KEYED_TAG,
     NON_INFERABLE_TAG,
     PROTECTED_FROM_CONSOLIDATION,
+    SELF_EDITED_TAG,
     SYNTHESIZED_TAG,
     Content,
     MemoryCategory,
@@ -30,9 +32,6 @@ from memcore.models.memory import (
 )
 from memcore.retrieval.strategies.tools import MemoryId, Tool, ToolRefusedError, known_categories, tool
 
-#: The tag of what an agent wrote about itself with the self-editing tools.
-SELF_EDITED_TAG = "self_edited"
-
 #: The source of what an agent writes with a tool.
 TOOL_SOURCE = "agent_tool"
 
@@ -43,7 +42,7 @@ MAX_AGENT_TAGS = 16
 _RESERVED = frozenset(
     {
         *(*PROTECTED_FROM_CONSOLIDATION, COMPRESSED_TAG, CONDENSED_TAG, DETAILED_TAG, FALLBACK_TAG, SYNTHESIZED_TAG),
-        *("keyed", SELF_EDITED_TAG),
+        *(KEYED_TAG, SELF_EDITED_TAG),
     }
 )
 
