@@ -14,6 +14,7 @@ from memcore.backends.deletion import Deletion
 from memcore.backends.protocol import BatchBackend, scanned
 from memcore.backends.succession import mark_superseded
 from memcore.company import CompanyContext
+from memcore.config.policy import Policy
 from memcore.errors import MemoryStoreError
 from memcore.jobs import StoreItem
 from memcore.ledger.ledger import Ledger
@@ -97,11 +98,16 @@ class Ingestor:
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
         """Build the service of a worker's company."""
-        memory = context.policy.memory
+        return cls.by_policy(context.backend, context.ledger, company=context.company, policy=context.policy)
+
+    @classmethod
+    def by_policy(cls, backend: BatchBackend, ledger: Ledger, *, company: str, policy: Policy) -> Self:
+        """Return what writes as a company's policy says."""
+        memory = policy.memory
         return cls(
-            context.backend,
-            context.ledger,
-            company=context.company,
+            backend,
+            ledger,
+            company=company,
             interval=memory.consolidation.interval,
             level=memory.level,
             guard=StoreGuard() if memory.retrieval.non_inferable_only else None,
@@ -171,7 +177,7 @@ class Ingestor:
     async def _leave_one_version(self, item: StoreItem, before: str | None) -> None:
         """Journal and remove what is in the store under the item's key beside the newest version.
 
-        Each writer does so behind its own write. So whoever writes last finds all, and a version that comes late, or
+        Each writer does so behind its own write. So the last writer finds all, and a version that comes late, or
         whose newer one came first, goes as well. Raises MemoryStoreError where other writers are always in between.
         """
         key, namespace = item.request.key or "", item.request.namespace

@@ -27,6 +27,9 @@ from memcore.ledger.lineage import Move
 from memcore.models import memory as models
 from memcore.models.base import naming_fields
 from memcore.models.memory import (
+    KEYED_TAG,
+    SELF_EDITED_TAG,
+    SUPERSEDED_TAG,
     MemoryCategory,
     MemoryEntry,
     MemoryStoreRequest,
@@ -35,7 +38,6 @@ from memcore.models.memory import (
 )
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.records import ATTRIBUTES_KEY, MemoryRecord, Where
-from memcore.retrieval.filters import StoreGuard
 
 #: Changes of one memory at the same moment before the caller gets an error.
 _ATTEMPTS = 3
@@ -202,15 +204,7 @@ class Memories:
 
     @cached_property
     def _ingestor(self) -> Ingestor:
-        memory = self.policy.memory
-        return Ingestor(
-            self.backend,
-            self.ledger,
-            company=self.company,
-            interval=memory.consolidation.interval,
-            level=memory.level,
-            guard=StoreGuard() if memory.retrieval.non_inferable_only else None,
-        )
+        return Ingestor.by_policy(self.backend, self.ledger, company=self.company, policy=self.policy)
 
     def _where(self, agent_id: str, **filters: Any) -> Where:
         require_agent_id(agent_id)
@@ -356,4 +350,4 @@ class Memories:
 _REPLACING = frozenset({"updated", "undone", "consolidated"})
 
 #: Tags that say what memtend knows of a memory: an update of the tags leaves them.
-_OWN_TAGS = frozenset({"keyed", "superseded", "self_edited"})
+_OWN_TAGS = frozenset({KEYED_TAG, SUPERSEDED_TAG, SELF_EDITED_TAG})

@@ -1,4 +1,4 @@
-"""Keyed memories: one version in the store whoever writes, redelivers or dies, and every other one in the journal."""
+"""Keyed memories: one version in the store, however many write, redeliver or die; the journal has the others."""
 
 import asyncio
 import random

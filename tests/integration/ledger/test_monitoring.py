@@ -16,7 +16,7 @@ MINUTE = timedelta(minutes=1)
 STORED, FOUND = MeasureName.MEMORIES_STORED, MeasureName.CANARY_FOUND
 
 
-def test_a_counter_grows_whoever_adds_and_is_a_companys_own(ledger: Ledger) -> None:
+def test_a_counter_grows_with_each_writer_and_is_a_companys_own(ledger: Ledger) -> None:
     adders = [Thread(target=ledger.measures.add, args=("acme", STORED, 3)) for _ in range(8)]
     for each in adders:
         each.start()

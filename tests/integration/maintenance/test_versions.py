@@ -1,10 +1,19 @@
 """What is changed or forgotten one by one: journaled, explained, undone, and never lost by a crash."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults
-from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    CONDENSE,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+    uid,
+)
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.policy import Policy
@@ -12,7 +21,7 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import trace_memory
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
-from memcore.records import Where
+from memcore.records import MemoryRecord, Where
 
 LOSSLESS = ConsolidationConfig()
 
@@ -185,3 +194,39 @@ async def test_a_crash_at_any_call_leaves_one_version(make_maintenance_fixture: 
         assert page.records == (), name
     await world.maintenance_run()
     await world.check_balance()
+
+
+def described(number: int, **attributes: str) -> MemoryRecord:
+    return replace(memory(number, content="The kettle is in the cupboard."), extra={"attributes": attributes})
+
+
+async def test_only_repetitions_with_equal_attributes_become_one_and_their_ids_lead_to_it(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([described(1, city="Berlin"), described(2, city="Berlin"), described(3, city="Lisbon")])
+    await world.maintenance_run()
+
+    memories = memories_of(world)
+    one, two = [await memories.get(AGENT, uid(number)) for number in (1, 2)]
+    assert one is not None
+    assert one == two
+    assert dict(one.attributes) == {"city": "Berlin"}
+    assert set(await world.live()) == {one.id, uid(3)}
+
+
+async def test_a_lossy_merge_leaves_what_has_attributes_and_its_sources_lead_to_no_summary(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=CONDENSE, max_removed_fraction=1.0, group_max_entries=3)
+    )
+    plain = [memory(number, days_old=60 - number) for number in range(1, 6)]
+    await world.store([*plain, *(replace(each, extra={"attributes": {"n": 1}}) for each in map(memory, (7, 8, 9)))])
+    await world.maintenance_run()
+
+    live = set(await world.live())
+    assert {uid(7), uid(8), uid(9)} <= live
+    gone = [each.entry.id for each in plain if each.entry.id not in live]
+    assert gone
+    assert [await memories_of(world).get(AGENT, memory_id) for memory_id in gone] == [None] * len(gone)

@@ -25,6 +25,7 @@ from memcore import (
     MemoryConnectionError,
     MemoryEntry,
     MemoryInputError,
+    MemoryStoreError,
     MemoryStoreRequest,
     Policy,
     Settings,
@@ -43,6 +44,7 @@ class Broker:
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[str] = []
+        self.state = JobState.DONE
         self.closed = 0
 
     def send_many(self, name: str, outgoing_jobs: Iterable[OutgoingJob], **_how: object) -> None:
@@ -54,7 +56,7 @@ class Broker:
 
     def status(self, job_id: str) -> JobStatus:
         self.asked.append(job_id)
-        return JobStatus(job_id=job_id, state=JobState.DONE)
+        return JobStatus(job_id=job_id, state=self.state, reason="level none")
 
     def close(self) -> None:
         self.closed += 1
@@ -240,6 +242,18 @@ def test_given_memories_when_prepared_then_they_are_fenced_and_their_use_is_sent
     assert "The payment queue pages at 500." in messages[-1].content
     (sent,) = [payload for name, payload in given.broker.sent if "use" in name]
     assert [(use["agent_id"], use["memory_id"], use["uses"]) for use in sent["uses"]] == [("oncall", memory_id, 1)]
+
+
+def test_given_a_store_that_waits_when_it_returns_then_a_worker_has_written_it(given: Installation) -> None:
+    receipt = given.memory().store("oncall", "one", wait=True)
+    many = asyncio.run(_awaited(given.async_memory().store_many("oncall", ["two"], wait=True)))
+    assert given.broker.asked == [*receipt.job_ids, *many.job_ids]
+    given.memory().store("oncall", "three")
+    assert len(given.broker.asked) == 2
+
+    given.broker.state = JobState.SKIPPED
+    with pytest.raises(MemoryStoreError, match="level none"):
+        given.memory().store("oncall", "four", wait=True)
 
 
 @pytest.mark.parametrize(
