@@ -1,7 +1,7 @@
 """The canary: one memory a minute through the real path; the age of the newest that can be found is the service level.
 
 A canary is stored as an engine's memory is: a message, a worker's batch, an embedding, a write. A search then looks for
-it. It belongs to an owner of its own (``CANARY_OWNER``), which no door takes and no list names; the one before is
+it. It belongs to an owner of its own (``CANARY_OWNER``), which no caller may name and no list names; the one before is
 deleted as soon as the next is found, so that a company has one.
 """
 

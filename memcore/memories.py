@@ -1,4 +1,4 @@
-"""``Memories``: read, change and forget an agent's memories one by one or by filter; every door calls it.
+"""``Memories``: read, change and forget an agent's memories, one by one or by filter; every interface calls it.
 
 A change makes a new version with an id of its own, in the place of the old one, which the journal keeps in full; an old
 id leads to the version that is there now. What is forgotten is journaled too. Both are runs that can be undone.

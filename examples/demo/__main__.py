@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from examples.demo.doors import show_doors
+from examples.demo.clients import show_clients
 from examples.demo.fleet import agents, experience, fleet, searches
 from examples.demo.fleet_night import UNTIL_LATER, FleetDemo, fleet_demo
 from examples.demo.learning import Learning
@@ -69,7 +69,7 @@ def _demo(folder: Path, model: DemoModel) -> int:
     ):
         is_balanced = _show_history(demo, model, folder)
         show_talk(talk_of(demo, stack.settings, datetime.now(UTC)))
-        show_doors(demo, stack.serve_url)
+        show_clients(demo, stack.serve_url)
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 

@@ -96,7 +96,7 @@ SHARED_OWNER = f"{RESERVED_PREFIX}shared__"
 #: With an agent's id behind it, the owner id of the searchable copies of its archived memories.
 ARCHIVE_OWNER_PREFIX = f"{RESERVED_PREFIX}archive__"
 
-#: The owner of the canary's memories (memcore/canary.py). The store takes it as it takes an agent's id; no door does,
+#: The owner of the canary's memories (memcore/canary.py). The store takes it as it takes an agent's id; no API does,
 #: and the ledger lists no such agent, so that maintenance, counts, prompts and exports never see it.
 CANARY_OWNER = f"{RESERVED_PREFIX}canary__"
 

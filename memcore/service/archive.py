@@ -12,7 +12,7 @@ from memcore.service.resources import ServiceResources
 
 
 class ArchivedMemory(Frozen):
-    """An archived memory as people and doors are shown it.
+    """An archived memory as people and programs are shown it.
 
     Attributes:
         original_id: its id in the store.

@@ -22,7 +22,7 @@ MAX_PAGE = 200
 
 
 class DeadLetterInfo(Frozen):
-    """A dead letter as a door shows it: without its payload, and the memories in it.
+    """A dead letter as an API shows it: without its payload, and the memories in it.
 
     Attributes:
         reason: why no worker runs the job.

@@ -29,7 +29,7 @@ MAX_PAGE = 200
 
 
 class RunInfo(Frozen):
-    """A run as a door shows it: without the lease of its worker.
+    """A run as an API shows it: without the lease of its worker.
 
     Attributes:
         step: what it does next.

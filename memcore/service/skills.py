@@ -83,7 +83,7 @@ class SkillDetail(Frozen):
 
 
 class CycleInfo(Frozen):
-    """A cycle of the evolver as a door shows it: without the lease of its worker.
+    """A cycle of the evolver as an API shows it: without the lease of its worker.
 
     Attributes:
         window_start: the first moment of what it looked at; ``window_end`` is the first one behind it.

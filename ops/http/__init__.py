@@ -1,1 +1,1 @@
-"""The HTTP door: ``app.py`` puts it together, ``routes/`` has the endpoints, ``serve.py`` runs it."""
+"""The HTTP API: ``app.py`` puts it together, ``routes/`` has the endpoints, ``serve.py`` runs it."""

@@ -1,4 +1,4 @@
-"""Runs the HTTP door: ``memtend serve``, or ``python -m ops.http.serve`` as a part of the stack.
+"""Runs the HTTP API: ``memtend serve``, or ``python -m ops.http.serve`` as a part of the stack.
 
 It ends with exit code 0 after SIGTERM or SIGINT, once requests under way have ended or ten seconds are over.
 """

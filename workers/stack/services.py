@@ -218,7 +218,7 @@ def flower(addresses: ListenAddresses) -> ServiceSpec:
 
 
 def serve(addresses: ListenAddresses) -> ServiceSpec:
-    """Return the HTTP door, on loopback."""
+    """Return the HTTP API, on loopback."""
     return ServiceSpec(
         name="serve",
         argv=(*program_argv("ops.http.serve"), f"--port={addresses.serve_port}"),

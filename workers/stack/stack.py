@@ -16,7 +16,7 @@ from workers.stack.supervisor import Supervisor, take_over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A started stack: its settings for clients, the HTTP door's address, its supervisor to watch and stop it."""
+    """A started stack: its settings for clients, the HTTP API's address, its supervisor to watch and stop it."""
 
     settings: Settings
     serve_url: str

@@ -1,1 +1,1 @@
-"""Ledger tables of the HTTP door: keys of callers, and requests that may come again."""
+"""Ledger tables of the HTTP API: keys of callers, and requests that may come again."""

@@ -1,4 +1,4 @@
-"""Makes the injection strategy that a policy names, and the tools that doors give agents."""
+"""Makes the injection strategy that a policy names, and the tools that servers give agents."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -191,7 +191,7 @@ def _tool_based(parts: StrategyParts) -> ToolBasedInjectionStrategy:
 
 
 def create_agent_tools(parts: StrategyParts, *, writes: bool = True) -> AgentTools:
-    """Return the tools that a door gives agents, whatever the strategy: search_memory and recall_memory.
+    """Return the tools that a server gives agents, whatever the strategy: search_memory and recall_memory.
 
     With ``writes`` and a ledger also the six of self-editing, and add_memory, update_memory, forget_memory. Raises
     MemoryConfigError where the policy asks for a model, and none is there.

@@ -1,4 +1,4 @@
-"""Tools that agents call: one definition for every door, checked arguments, errors as text, results in fences."""
+"""Tools that agents call: one definition for every interface, checked arguments, errors as text, results in fences."""
 
 import json
 import logging
@@ -142,7 +142,7 @@ def _inlined(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class AgentTools:
-    """The tools of one strategy or door: their definitions, and their calls. Raises ValueError for a name given twice.
+    """The tools of one strategy or server: definitions and calls. Raises ValueError for a name given twice.
 
     ``call`` never raises for a memory's sake: what goes wrong becomes a text that begins with ``Error:``.
     Python's own MemoryError and RecursionError pass.

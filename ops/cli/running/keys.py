@@ -51,7 +51,7 @@ def list_keys(command: CompanyCommand) -> None:
 def revoke(
     command: CompanyCommand, key_id: Annotated[str, typer.Argument(help="The key's id, as `list` shows it.")], by: By
 ) -> None:
-    """Make a key invalid for good; running doors refuse it within five seconds."""
+    """Make a key invalid for good; running servers refuse it within five seconds."""
     with command.ledger() as ledger:
         key = ledger.api_keys.revoke(command.company, key_id)
         ledger.audit.note(command.company, audit.done_by(by, "keys.revoke", key.key_id))

@@ -1,4 +1,4 @@
-"""``memtend serve``: the HTTP door."""
+"""``memtend serve``: the HTTP API."""
 
 from typing import Annotated
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from memcore.errors import MemoryCapabilityError, MemoryError  # noqa: A004  # the reference's name
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
-from ops.http.mem0.door import Mem0Door
+from ops.http.mem0.api import Mem0Api
 from ops.http.mem0.filters import from_query
 from ops.http.mem0.models import (
     MAX_PAGE_SIZE,
@@ -120,7 +120,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
+async def _api(caller: CurrentCaller, service: Service) -> Mem0Api:
     memory = service.policy.memory
     named = memory.conversation.model or memory.llm.model
     people = People(
@@ -132,10 +132,10 @@ async def _door(caller: CurrentCaller, service: Service) -> Mem0Door:
     async def known_agents(after: str | None) -> list[str]:
         return [agent.agent_id for agent in await service.agents.list(after=after)]
 
-    return Mem0Door(memories=service.engine, people=people, caller=caller, known_agents=known_agents)
+    return Mem0Api(memories=service.engine, people=people, caller=caller, known_agents=known_agents)
 
 
-Door = Annotated[Mem0Door, Depends(_door)]
+Api = Annotated[Mem0Api, Depends(_api)]
 Page = Annotated[int, Query(ge=1, le=1_000_000)]
 PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)]
 
@@ -165,101 +165,101 @@ async def ping(caller: CurrentCaller) -> dict[str, Any]:
 @router.post("/v3/memories/add/", summary="Keep messages")
 @router.post("/v1/memories/", summary="Keep messages (older clients)")
 @router.post("/memories", summary="Keep messages (mem0's server)")
-async def add(body: AddBody, door: Door) -> dict[str, Any]:
+async def add(body: AddBody, api: Api) -> dict[str, Any]:
     """Keep what a language model draws from messages, or with ``infer`` false the texts as they are."""
-    return await door.add(body)
+    return await api.add(body)
 
 
 @router.post("/v3/memories/search/", summary="Search")
 @router.post("/v2/memories/search/", summary="Search (older clients)")
 @router.post("/search", summary="Search (mem0's server)")
-async def search(body: SearchBody, door: Door) -> dict[str, Any]:
+async def search(body: SearchBody, api: Api) -> dict[str, Any]:
     """Return the memories and facts that match a question, best first."""
-    return await door.search(body)
+    return await api.search(body)
 
 
 @router.post("/v3/memories/", summary="List")
 @router.post("/v2/memories/", summary="List (older clients)")
 async def get_all(
-    request: Request, body: ListBody, door: Door, page: Page = 1, page_size: PageSize = _PAGE_SIZE
+    request: Request, body: ListBody, api: Api, page: Page = 1, page_size: PageSize = _PAGE_SIZE
 ) -> dict[str, Any]:
     """Return a page of what the filters match."""
-    results, count = await door.listed(body, page=page, page_size=page_size)
+    results, count = await api.listed(body, page=page, page_size=page_size)
     return _paged(request, results, count, page=page, page_size=page_size)
 
 
 @router.get("/memories", summary="List (mem0's server)")
 async def get_all_of_server(
-    matched: Matched, door: Door, top_k: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = _PAGE_SIZE
+    matched: Matched, api: Api, top_k: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = _PAGE_SIZE
 ) -> dict[str, Any]:
     """Return the memories of a user, an agent or a run."""
     body = ListBody.model_validate(matched.model_dump())
-    results, _ = await door.listed(body, page=1, page_size=top_k)
+    results, _ = await api.listed(body, page=1, page_size=top_k)
     return {"results": results}
 
 
 @router.get("/v1/memories/{memory_id}/", summary="Read a memory")
 @router.get("/memories/{memory_id}", summary="Read a memory (mem0's server)")
-async def get(memory_id: str, door: Door) -> dict[str, Any]:
+async def get(memory_id: str, api: Api) -> dict[str, Any]:
     """Return a memory or a fact by its id."""
-    return await door.get(memory_id)
+    return await api.get(memory_id)
 
 
 @router.put("/v1/memories/{memory_id}/", summary="Change a memory")
 @router.put("/memories/{memory_id}", summary="Change a memory (mem0's server)")
-async def update(memory_id: str, body: UpdateBody, door: Door) -> dict[str, Any]:
+async def update(memory_id: str, body: UpdateBody, api: Api) -> dict[str, Any]:
     """Change text, metadata or expiry; what is left out stays."""
-    return {**await door.update(memory_id, body), "message": "Memory updated successfully!"}
+    return {**await api.update(memory_id, body), "message": "Memory updated successfully!"}
 
 
 @router.delete("/v1/memories/{memory_id}/", summary="Forget a memory")
 @router.delete("/memories/{memory_id}", summary="Forget a memory (mem0's server)")
 async def delete(
-    memory_id: str, door: Door, *, delete_linked: Annotated[bool, Query(include_in_schema=False)] = False
+    memory_id: str, api: Api, *, delete_linked: Annotated[bool, Query(include_in_schema=False)] = False
 ) -> dict[str, str]:
     """Forget a memory; `memtend runs undo` can bring it back."""
     if delete_linked:
         raise MemoryCapabilityError("delete_linked is not supported: what a memory superseded is not kept under it")
-    await door.delete(memory_id)
+    await api.delete(memory_id)
     return {"message": "Memory deleted successfully!"}
 
 
 @router.delete("/v1/memories/", summary="Forget what matches")
 @router.delete("/memories", summary="Forget what matches (mem0's server)")
-async def delete_all(matched: Matched, door: Door) -> dict[str, Any]:
+async def delete_all(matched: Matched, api: Api) -> dict[str, Any]:
     """Forget everything of a user, an agent, an app or a run."""
-    count = await door.delete_matching(matched)
+    count = await api.delete_matching(matched)
     return {"message": "Memories deleted successfully!", "count": count}
 
 
 @router.get("/v1/memories/{memory_id}/history/", summary="Show what became of a memory")
 @router.get("/memories/{memory_id}/history", summary="Show what became of a memory (mem0's server)")
-async def history(memory_id: str, door: Door) -> list[dict[str, Any]]:
+async def history(memory_id: str, api: Api) -> list[dict[str, Any]]:
     """Return the versions of a memory, oldest first."""
-    return await door.history(memory_id)
+    return await api.history(memory_id)
 
 
 @router.put("/v1/batch/", summary="Change memories")
-async def batch_update(body: BatchUpdateBody, door: Door) -> dict[str, str]:
+async def batch_update(body: BatchUpdateBody, api: Api) -> dict[str, str]:
     """Change several memories, one after the other."""
     for item in body.memories:
-        await door.update(item.memory_id, item)
+        await api.update(item.memory_id, item)
     return {"message": f"Successfully updated {len(body.memories)} memories"}
 
 
 @router.delete("/v1/batch/", summary="Forget memories")
-async def batch_delete(body: BatchDeleteBody, door: Door) -> dict[str, str]:
+async def batch_delete(body: BatchDeleteBody, api: Api) -> dict[str, str]:
     """Forget several memories, one after the other."""
     for item in body.memories:
-        await door.delete(item.memory_id)
+        await api.delete(item.memory_id)
     return {"message": f"Successfully deleted {len(body.memories)} memories"}
 
 
 @router.get("/v1/entities/", summary="List users, agents, apps and runs")
 @router.get("/entities", summary="List users, agents and runs (mem0's server)")
-async def users(request: Request, door: Door, page: Page = 1, page_size: PageSize = MAX_PAGE_SIZE) -> dict[str, Any]:
+async def users(request: Request, api: Api, page: Page = 1, page_size: PageSize = MAX_PAGE_SIZE) -> dict[str, Any]:
     """Return whom memories are of, with how many there are."""
-    found = await door.entities()
+    found = await api.entities()
     first = (page - 1) * page_size
     return _paged(request, found[first : first + page_size], len(found), page=page, page_size=page_size)
 
@@ -267,21 +267,21 @@ async def users(request: Request, door: Door, page: Page = 1, page_size: PageSiz
 @router.delete("/v2/entities/{kind}/{name}/", summary="Forget everything of a user, an agent, an app or a run")
 @router.delete("/v1/entities/{kind}/{name}/", summary="The same (older clients)")
 @router.delete("/entities/{kind}/{name}", summary="The same (mem0's server)")
-async def delete_users(kind: str, name: EntityId, door: Door) -> dict[str, Any]:
+async def delete_users(kind: str, name: EntityId, api: Api) -> dict[str, Any]:
     """Forget all that a user, an agent, an app or a run has with the key's agents."""
-    return {"message": "Entity deleted successfully!", "count": await door.delete_entity(kind, name)}
+    return {"message": "Entity deleted successfully!", "count": await api.delete_entity(kind, name)}
 
 
 @router.post("/reset", summary="Forget everything (mem0's server)")
-async def reset(door: Door) -> dict[str, Any]:
+async def reset(api: Api) -> dict[str, Any]:
     """Forget everything of the key's agents, for which it needs the verb maintain; `memtend runs undo` undoes it."""
-    return {"message": "All memories reset", "count": await door.reset()}
+    return {"message": "All memories reset", "count": await api.reset()}
 
 
 @router.post("/v1/feedback/", summary="Keep what a person thinks of a memory")
-async def feedback(body: FeedbackBody, door: Door) -> dict[str, Any]:
+async def feedback(body: FeedbackBody, api: Api) -> dict[str, Any]:
     """Keep feedback with the memory; what is negative lowers its confidence."""
-    return await door.feedback(body)
+    return await api.feedback(body)
 
 
 #: Paths of mem0's clients and of its server that memtend has nothing for.
@@ -313,7 +313,7 @@ for _path, _what in _REFUSED.items():
         _refusal(_what),
         methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         include_in_schema=False,
-        dependencies=[Depends(_door)],
+        dependencies=[Depends(_api)],
     )
 
 

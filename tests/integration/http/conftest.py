@@ -1,4 +1,4 @@
-"""One running stack for all tests of the HTTP door; tests keep apart by their agents."""
+"""One running stack for all tests of the HTTP API; tests keep apart by their agents."""
 
 from collections.abc import Generator
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.http_door import Door, door
+from support.http_api import HttpApi, http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
@@ -21,14 +21,14 @@ SURE = {"actor": "grace", "confirm": True, "reason": "the test says so"}
 
 def with_client(
     stack: StackAddress,
-    act: Callable[[Door, httpx.AsyncClient], Awaitable[None]],
+    act: Callable[[HttpApi, httpx.AsyncClient], Awaitable[None]],
     *,
     options: ServeOptions | None = None,
 ) -> None:
     """Serve the stack here, and act with a client of a key, or of none where none is asked for."""
 
     async def served() -> None:
-        async with door(stack.settings, options or ServeOptions(rate_per_second=1e6, burst=1_000_000)) as opened:
+        async with http_api(stack.settings, options or ServeOptions(rate_per_second=1e6, burst=1_000_000)) as opened:
             token = None if options is not None else opened.key()
             async with opened.client(token) as client:
                 await act(opened, client)
@@ -52,7 +52,7 @@ async def no_active_run(client: httpx.AsyncClient) -> None:
 
 
 def test_a_fine_tune_run_is_started_seen_cancelled_and_resumed(stack: StackAddress) -> None:
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         await no_active_run(client)
         assert ok(await client.get(f"{PLACE}/fine-tune/status"))["stage"] == "idle"
         for plan, field in (
@@ -103,7 +103,7 @@ def test_a_fine_tune_run_is_started_seen_cancelled_and_resumed(stack: StackAddre
 
 
 def test_a_preflight_says_which_checks_fail(stack: StackAddress) -> None:
-    async def act(_opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
         found = ok(await client.post(f"{PLACE}/fine-tune/preflight", json={"epochs": 0}))
         assert [(each["name"], each["status"]) for each in found["checks"]] == [("override_bounds", "fail")]
         assert found["can_proceed"] is False
@@ -114,7 +114,7 @@ def test_a_preflight_says_which_checks_fail(stack: StackAddress) -> None:
 def test_checkpoints_that_do_not_exist_are_not_found_and_the_embedder_is_named(stack: StackAddress) -> None:
     agent = new_agent("admin")
 
-    async def act(_opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
         stored = {"content": "The lift is out of order."}
         ok(await client.post(f"/v1/agents/{agent}/memories", json=stored, params={"wait": "true"}), 201)
         found = ok(await client.get(f"{PLACE}/embedder"))
@@ -133,7 +133,7 @@ def test_checkpoints_that_do_not_exist_are_not_found_and_the_embedder_is_named(s
 def test_a_memory_is_removed_by_a_run_that_can_be_undone(stack: StackAddress) -> None:
     agent = new_agent("admin")
 
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         stored = await client.post(
             f"/v1/agents/{agent}/memories", json={"content": "The lift works."}, params={"wait": "true"}
         )
@@ -164,7 +164,7 @@ def test_a_memory_is_removed_by_a_run_that_can_be_undone(stack: StackAddress) ->
 
 
 def test_without_keys_the_actor_of_the_body_is_noted(stack: StackAddress) -> None:
-    async def act(_opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
         await no_active_run(client)
         run = ok(await client.post(f"{PLACE}/fine-tune", json={}), 202)
         ok(await client.post(f"{PLACE}/fine-tune/cancel", json=SURE))

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from support.http_door import ALL
+from support.http_api import ALL
 from support.memories import new_agent
 from support.running_stack import StackAddress
 from support.serve_process import ServeProcess, serve_process

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from support.http_door import door
+from support.http_api import http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
@@ -15,7 +15,7 @@ def test_an_erasure_needs_an_admin_who_confirms_it(stack: StackAddress) -> None:
     agent, other = new_agent(), new_agent()
 
     async def served() -> None:
-        async with door(stack.settings) as opened:
+        async with http_api(stack.settings) as opened:
             place = f"/v1/agents/{agent}/erasures"
             weak = opened.key(agents=[agent], verbs=(Verb.READ, Verb.WRITE, Verb.MAINTAIN, Verb.APPROVE))
             async with opened.client(weak) as client:

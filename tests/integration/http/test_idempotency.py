@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.http_door import Door, door
+from support.http_api import HttpApi, http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
@@ -16,7 +16,7 @@ from memcore.models.conversation import resolve_owner_id
 
 def _run(stack: StackAddress, engine: Any) -> None:
     async def running() -> None:
-        async with door(stack.settings) as opened:
+        async with http_api(stack.settings) as opened:
             await engine(opened)
 
     asyncio.run(running())
@@ -40,7 +40,7 @@ async def _wait(client: httpx.AsyncClient, operation_id: str) -> None:
 def test_the_same_request_is_answered_alike_and_another_is_refused(stack: StackAddress) -> None:
     agent = new_agent("again")
 
-    async def engine(opened: Door) -> None:
+    async def engine(opened: HttpApi) -> None:
         async with opened.client(opened.key()) as client, opened.client(opened.key()) as other:
             first = await _store(client, agent, "Tea is at four.", "k1")
             again = await _store(client, agent, "Tea is at four.", "k1")
@@ -68,7 +68,7 @@ def test_the_same_request_is_answered_alike_and_another_is_refused(stack: StackA
 def test_many_at_once_under_one_key_have_one_answer(stack: StackAddress) -> None:
     agent = new_agent("at-once")
 
-    async def engine(opened: Door) -> None:
+    async def engine(opened: HttpApi) -> None:
         async with opened.client(opened.key()) as client:
             answers = await asyncio.gather(*(_store(client, agent, "Tea is at four.", "k") for _ in range(16)))
             assert {answer.status_code for answer in answers} == {202}
@@ -85,7 +85,7 @@ def test_given_a_crash_before_the_answer_when_it_comes_again_then_it_is_stored_o
     agent = new_agent("crash")
     turn = {"session_id": "s", "user_id": "ada", "user_text": "I like tea."}
 
-    async def engine(opened: Door) -> None:
+    async def engine(opened: HttpApi) -> None:
         table = opened.context.ledger.idempotency
 
         def crash(*_: object) -> bytes:
@@ -123,7 +123,7 @@ def test_given_a_newer_version_when_an_older_request_comes_again_then_the_newer_
     agent = new_agent("keyed")
     place = f"/v1/agents/{agent}/memories"
 
-    async def engine(opened: Door) -> None:
+    async def engine(opened: HttpApi) -> None:
         def crash(*_: object) -> bytes:
             raise MemoryStoreError("the process dies here")
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.http_door import ALL, Door, door
+from support.http_api import ALL, HttpApi, http_api
 from support.memories import new_agent
 from support.operator_paths import RUNS, is_company_wide, is_of_operators
 from support.running_stack import StackAddress
@@ -42,21 +42,21 @@ class Kept:
 @dataclass(kw_only=True)
 class World:
     runner: asyncio.Runner
-    door: Door
+    http_api: HttpApi
     agents: tuple[str, str]
     kept: list[Kept] = field(default_factory=list)
 
     def send(self, token: str, method: str, path: str, **given: Any) -> httpx.Response:
         async def sent() -> httpx.Response:
-            async with self.door.client(token) as client:
+            async with self.http_api.client(token) as client:
                 return await client.request(method, path, **given)
 
         return self.runner.run(sent())
 
 
-async def _held(stack: StackAddress, opened: "asyncio.Future[Door]", ended: asyncio.Event) -> None:
-    """Hold a door open: in one task, as its parts ask for."""
-    async with door(stack.settings) as made:
+async def _held(stack: StackAddress, opened: "asyncio.Future[HttpApi]", ended: asyncio.Event) -> None:
+    """Hold an API open: in one task, as its parts ask for."""
+    async with http_api(stack.settings) as made:
         opened.set_result(made)
         await ended.wait()
 
@@ -64,7 +64,7 @@ async def _held(stack: StackAddress, opened: "asyncio.Future[Door]", ended: asyn
 def _kept(world: World, company: str, agent: str) -> Kept:
     """Store a memory of an agent of a company."""
     text = f"The word of {company} for {agent} is marigold."
-    path, token = f"/v1/agents/{agent}/memories", world.door.key(company=company)
+    path, token = f"/v1/agents/{agent}/memories", world.http_api.key(company=company)
     stored = world.send(token, "POST", path, json={"content": text}, params={"wait": "true"})
     assert stored.status_code == 201, stored.text
     (memory_id,) = stored.json()["memory_ids"]
@@ -76,10 +76,10 @@ def _kept(world: World, company: str, agent: str) -> Kept:
 def world(stack: StackAddress) -> Generator[World]:
     with asyncio.Runner() as runner:
         loop, ended = runner.get_loop(), asyncio.Event()
-        opened: asyncio.Future[Door] = loop.create_future()
+        opened: asyncio.Future[HttpApi] = loop.create_future()
         holding = loop.create_task(_held(stack, opened, ended))
         held = runner.run(asyncio.wait_for(opened, 60))
-        made = World(runner=runner, door=held, agents=(new_agent("a"), new_agent("b")))
+        made = World(runner=runner, http_api=held, agents=(new_agent("a"), new_agent("b")))
         held.context.ledger.companies.add("globex")
         made.kept += [_kept(made, company, agent) for company in COMPANIES for agent in made.agents]
         yield made
@@ -87,8 +87,8 @@ def world(stack: StackAddress) -> Generator[World]:
         runner.run(asyncio.wait_for(holding, 60))
 
 
-def _operations(app_door: Door) -> list[tuple[str, str]]:
-    paths: dict[str, dict[str, Any]] = app_door.app.openapi()["paths"]
+def _operations(app_api: HttpApi) -> list[tuple[str, str]]:
+    paths: dict[str, dict[str, Any]] = app_api.app.openapi()["paths"]
     return [(method.upper(), path) for path, methods in paths.items() for method in methods]
 
 
@@ -97,7 +97,7 @@ def _filled(path: str, **names: str) -> str:
 
 
 def test_every_path_is_open_on_purpose_names_its_agent_or_has_ids_of_its_own(world: World) -> None:
-    document: dict[str, dict[str, Any]] = world.door.app.openapi()["paths"]
+    document: dict[str, dict[str, Any]] = world.http_api.app.openapi()["paths"]
     # Those of mem0 name the agent in the body, and have tests of their own.
     paths = {path for path, methods in document.items() if any(each["tags"] != ["mem0"] for each in methods.values())}
     assert len(paths) > 10
@@ -106,8 +106,8 @@ def test_every_path_is_open_on_purpose_names_its_agent_or_has_ids_of_its_own(wor
 
 
 def test_what_is_of_a_company_is_refused_to_a_key_of_one_agent(world: World) -> None:
-    token = world.door.key(agents=[world.agents[0]])
-    asked = [(method, path) for method, path in _operations(world.door) if is_company_wide(path)]
+    token = world.http_api.key(agents=[world.agents[0]])
+    asked = [(method, path) for method, path in _operations(world.http_api) if is_company_wide(path)]
     assert len(asked) > 30
     for method, path in asked:
         answer = world.send(token, method, _filled(path), json={})
@@ -115,8 +115,8 @@ def test_what_is_of_a_company_is_refused_to_a_key_of_one_agent(world: World) -> 
 
 
 def test_what_is_of_a_company_is_refused_to_a_key_without_the_verb(world: World) -> None:
-    token = world.door.key(verbs=(Verb.WRITE,))
-    for method, path in _operations(world.door):
+    token = world.http_api.key(verbs=(Verb.WRITE,))
+    for method, path in _operations(world.http_api):
         is_run, proposes = path.startswith(RUNS), (method, path) == ("POST", "/v1/approvals")
         if is_of_operators(path) and not is_run and not proposes:
             answer = world.send(token, method, _filled(path), json={})
@@ -125,10 +125,10 @@ def test_what_is_of_a_company_is_refused_to_a_key_without_the_verb(world: World)
 
 def test_without_a_key_no_path_answers(world: World) -> None:
     async def answers() -> dict[str, int]:
-        async with world.door.client() as client:
+        async with world.http_api.client() as client:
             return {
                 f"{method} {path}": (await client.request(method, _filled(path))).status_code
-                for method, path in _operations(world.door)
+                for method, path in _operations(world.http_api)
             }
 
     assert {code for name, code in world.runner.run(answers()).items() if name.split()[1] not in OPEN_PATHS} == {401}
@@ -136,16 +136,16 @@ def test_without_a_key_no_path_answers(world: World) -> None:
 
 def test_a_key_of_one_agent_is_refused_for_another_on_every_path(world: World) -> None:
     mine, other = world.agents
-    token = world.door.key(agents=[mine])
-    for method, path in _operations(world.door):
+    token = world.http_api.key(agents=[mine])
+    for method, path in _operations(world.http_api):
         if "{agent_id}" in path:
             answer = world.send(token, method, _filled(path, agent_id=other), json={})
             assert (answer.status_code, answer.json()["domain_code"]) == (403, "denied"), f"{method} {path}"
 
 
 def test_a_key_without_a_verb_is_refused_on_every_path(world: World) -> None:
-    token = world.door.key(verbs=(Verb.APPROVE,))
-    for method, path in _operations(world.door):
+    token = world.http_api.key(verbs=(Verb.APPROVE,))
+    for method, path in _operations(world.http_api):
         if "{agent_id}" in path:
             answer = world.send(token, method, _filled(path, agent_id=world.agents[0]), json={})
             assert answer.status_code == 403, f"{method} {path}"
@@ -155,19 +155,19 @@ def test_a_key_without_a_verb_is_refused_on_every_path(world: World) -> None:
 def test_what_has_an_id_of_its_own_is_found_by_its_company_and_agent_alone(world: World, path: str) -> None:
     for kept in world.kept:
         place = _filled(path, operation_id=kept.operation_id)
-        own = world.door.key(company=kept.company, agents=[kept.agent])
+        own = world.http_api.key(company=kept.company, agents=[kept.agent])
         assert world.send(own, "GET", place).status_code == 200
         (foreign,) = set(COMPANIES) - {kept.company}
         (other,) = set(world.agents) - {kept.agent}
         for token in (
-            world.door.key(company=foreign),
-            world.door.key(company=foreign, agents=[kept.agent]),
-            world.door.key(company=kept.company, agents=[other]),
+            world.http_api.key(company=foreign),
+            world.http_api.key(company=foreign, agents=[kept.agent]),
+            world.http_api.key(company=kept.company, agents=[other]),
         ):
             for method in ("GET", "DELETE"):
                 answer = world.send(token, method, place)
                 assert answer.status_code == 404 or (method, answer.status_code) == ("DELETE", 405)
-    assert world.send(world.door.key(), "GET", _filled(path)).status_code == 404
+    assert world.send(world.http_api.key(), "GET", _filled(path)).status_code == 404
 
 
 @settings(max_examples=examples(40))
@@ -187,7 +187,7 @@ def test_no_answer_holds_what_the_key_is_not_for(world: World, data: st.DataObje
         "store": ("POST", f"{place}/memories", {"json": {"content": "The lift is out of order."}}),
     }
     method, path, body = requests[asked]
-    answer = world.send(world.door.key(company=company, agents=agents, verbs=verbs), method, path, **body)
+    answer = world.send(world.http_api.key(company=company, agents=agents, verbs=verbs), method, path, **body)
 
     about = aim.agent if asked == "status" else agent
     is_mine = aim.company == company and aim.agent == about

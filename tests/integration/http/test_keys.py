@@ -1,4 +1,4 @@
-"""`memtend keys` and the door that `memtend up` runs: a key that a person makes opens it, a revoked one does not."""
+"""`memtend keys` and the API that `memtend up` runs: a key that a person makes opens it, a revoked one does not."""
 
 from ipaddress import IPv4Address
 

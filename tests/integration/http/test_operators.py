@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-from support.http_door import Door, door
+from support.http_api import HttpApi, http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
@@ -28,11 +28,11 @@ OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()
 WORD = "xylophonequartz"
 
 
-def with_client(stack: StackAddress, act: Callable[[Door, httpx.AsyncClient], Awaitable[None]], **key: Any) -> None:
+def with_client(stack: StackAddress, act: Callable[[HttpApi, httpx.AsyncClient], Awaitable[None]], **key: Any) -> None:
     """Serve the stack here, and act with a client of a key."""
 
     async def served() -> None:
-        async with door(stack.settings) as opened, opened.client(opened.key(**key)) as client:
+        async with http_api(stack.settings) as opened, opened.client(opened.key(**key)) as client:
             await act(opened, client)
 
     asyncio.run(served())
@@ -81,7 +81,7 @@ def ok(answer: httpx.Response, status: int = 200) -> Any:
 def test_an_agent_is_added_changed_paused_resumed_and_listed(stack: StackAddress) -> None:
     agent, other = sorted((new_agent("ops"), new_agent("ops")))
 
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         place = f"/v1/agents/{agent}"
         assert (await client.get(place)).status_code == 404
         assert (await client.patch(place, json={"role": "night"})).status_code == 404
@@ -114,7 +114,7 @@ def test_an_agent_is_added_changed_paused_resumed_and_listed(stack: StackAddress
 def test_a_run_is_planned_started_shown_and_undone(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         place = f"/v1/agents/{agent}"
         ok(await client.put(place, json={"interval": "never", "retention_overrides": {"working": 1}}))
         await asyncio.to_thread(fill, stack, agent, old=3, new=9)
@@ -155,7 +155,7 @@ def test_a_run_is_planned_started_shown_and_undone(stack: StackAddress) -> None:
 def test_a_held_run_is_released_or_dismissed(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(_opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
         place = f"/v1/agents/{agent}"
         ok(await client.put(place, json={"interval": "never", "max_memories": 1}))
         await asyncio.to_thread(fill, stack, agent, old=0, new=30)
@@ -178,7 +178,7 @@ def test_a_held_run_is_released_or_dismissed(stack: StackAddress) -> None:
 
 
 def test_all_maintenance_is_paused_and_resumed(stack: StackAddress) -> None:
-    async def act(_opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
         assert (await client.post("/v1/maintenance/pause", json={})).status_code == 422
         assert ok(await client.get("/v1/maintenance")) == {"is_paused": False}
         ok(await client.post("/v1/maintenance/pause", json={"reason": "a look"}), 204)
@@ -192,7 +192,7 @@ def test_all_maintenance_is_paused_and_resumed(stack: StackAddress) -> None:
 
 
 def test_a_text_is_proposed_approved_once_and_undone(stack: StackAddress) -> None:
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         memory = {"category": "semantic", "content": f"The {new_agent('word')} opens the gate."}
         filed = ok(await client.post("/v1/approvals", json={**memory, "title": "A gate"}), 201)
         assert (filed["state"], filed["proposed_by"]) == ("pending", "test")
@@ -217,7 +217,7 @@ def test_a_text_is_proposed_approved_once_and_undone(stack: StackAddress) -> Non
 
 
 def test_a_fact_is_written_found_and_retracted_with_its_reason(stack: StackAddress) -> None:
-    async def act(_opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
         word = new_agent("fact").replace("-", "")
         fact = {"content": f"The {word} is locked at night.", "category": "convention"}
         fact_id = ok(await client.post("/v1/org/facts", json={"fact": fact}), 201)["fact_id"]
@@ -244,7 +244,7 @@ def test_a_fact_is_written_found_and_retracted_with_its_reason(stack: StackAddre
 def test_what_went_to_the_archive_is_found_and_restored(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         place = f"/v1/agents/{agent}/archive"
         ok(await client.put(f"/v1/agents/{agent}", json={"interval": "never", "max_memories": 1}))
         await asyncio.to_thread(fill, stack, agent, old=0, new=3)
@@ -272,7 +272,7 @@ def test_what_went_to_the_archive_is_found_and_restored(stack: StackAddress) -> 
 def test_letters_are_shown_without_memories_replayed_and_deleted(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    def given_up(opened: Door, text: str) -> str:
+    def given_up(opened: HttpApi, text: str) -> str:
         company = stack.settings.company
         request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=f"{text} {WORD}")
         item = build_payload(agent, request, company=company, sent_at=utc_now())
@@ -289,7 +289,7 @@ def test_letters_are_shown_without_memories_replayed_and_deleted(stack: StackAdd
         opened.context.ledger.dead_letters.put(letter)
         return letter.job_id
 
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         async def stored_again() -> bool:
             found = await client.post(f"/v1/agents/{agent}/search", json={"text": None})
             return [WORD in each["content"] for each in ok(found)["memories"]] == [True]
@@ -319,7 +319,7 @@ def test_letters_are_shown_without_memories_replayed_and_deleted(stack: StackAdd
 def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(opened: Door, client: httpx.AsyncClient) -> None:
+    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         assert ok(await client.get("/v1/usage", params={"by": "day", "agent_id": agent})) == {"rows": []}
         every = await client.get("/v1/usage", params={"by": "company"})
         assert (every.status_code, every.json()["field"]) == (422, "by")

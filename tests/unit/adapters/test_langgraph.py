@@ -280,8 +280,8 @@ def test_other_memories_and_other_roots_are_not_seen(store: MemtendStore, memory
     other = store_of(memory, root="second")
     other.put(USERS, "k", {"is": "other"})
     memory.put(AGENT, "A memory of the agent's own.")
-    foreign = {"value": {"is": "another door's"}}
-    memory.put(AGENT, "Another door wrote here.", namespace="langgraph.users.ada", key="k", attributes=foreign)
+    foreign = {"value": {"is": "another client's"}}
+    memory.put(AGENT, "Another client wrote here.", namespace="langgraph.users.ada", key="k", attributes=foreign)
     assert store.get(USERS, "k") is None
     assert store.search(()) == []
     store.delete(USERS, "k")

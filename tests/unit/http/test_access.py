@@ -107,7 +107,7 @@ async def test_no_path_is_served_without_a_key_but_the_open_ones() -> None:
         raise MemoryUnauthorizedError("no key")
 
     app.add_middleware(Authenticate, caller_of=nobody)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://door") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api") as client:
         for path in ("/v1/x", "/admin", "/mcp/a", "/", "/health/", "/Health", "//health", "/health%2f..", "/docs2"):
             assert (await client.get(path)).status_code == 401, path
         assert (await client.get("/health")).status_code == 200

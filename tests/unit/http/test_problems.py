@@ -111,7 +111,7 @@ def app() -> FastAPI:
 
 async def _post(app: FastAPI, path: str, **given: Any) -> tuple[httpx.Response, dict[str, Any]]:
     transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://door") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
         answer = await client.post(path, **given)
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json()
@@ -154,7 +154,7 @@ async def test_a_value_that_breaks_a_limit_is_named(
 async def test_unknown_paths_and_methods_are_problems_too(app: FastAPI) -> None:
     assert (await _post(app, "/nothing"))[0].status_code == 404
     transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://door") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
         answer = await client.get("/store")
     assert (answer.status_code, answer.headers["allow"], answer.json()["status"]) == (405, "POST", 405)
 

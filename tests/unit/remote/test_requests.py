@@ -18,7 +18,7 @@ from memcore.remote.problems import RemoteRefusedError
 from memcore.remote.remote_memory import RemoteMemory
 from memcore.remote.requests import ATTEMPTS, Address
 
-ADDRESS = Address(url="http://door:1/base/", key="mt_secret")
+ADDRESS = Address(url="http://api:1/base/", key="mt_secret")
 MEMORY_ID = "3f0c7a52-8f0e-5c6c-9a55-0d6f7a1b2c31"
 STORED = {"operation_id": "op.1", "memory_ids": [MEMORY_ID]}
 ENTRY = {
@@ -301,13 +301,13 @@ async def test_conversations_are_this_memorys_where_nothing_is_hidden() -> None:
 @pytest.mark.parametrize(
     ("given", "field"),
     [
-        ({"url": "door:8321"}, "url"),
-        ({"url": "ftp://door"}, "url"),
+        ({"url": "api:8321"}, "url"),
+        ({"url": "ftp://api"}, "url"),
         ({"url": "http://"}, "url"),
-        ({"url": "http://user:pass@door"}, "url"),
-        ({"url": "http://door?key=1"}, "url"),
-        ({"url": "http://door", "key": "mt_\n"}, "key"),
-        ({"url": "http://door", "timeout_seconds": 0}, "timeout_seconds"),
+        ({"url": "http://user:pass@api"}, "url"),
+        ({"url": "http://api?key=1"}, "url"),
+        ({"url": "http://api", "key": "mt_\n"}, "key"),
+        ({"url": "http://api", "timeout_seconds": 0}, "timeout_seconds"),
     ],
 )
 def test_an_address_that_cannot_be_one_is_refused(given: dict[str, Any], field: str) -> None:

@@ -185,13 +185,13 @@ def test_selectors_find_the_pods_that_they_mean(chart: Rendered) -> None:
 
 
 def test_nobody_comes_in_but_to_the_door(chart: Rendered) -> None:
-    everything, door = chart.of_kind("NetworkPolicy")["memtend"], chart.of_kind("NetworkPolicy")["memtend-serve"]
+    everything, serve = chart.of_kind("NetworkPolicy")["memtend"], chart.of_kind("NetworkPolicy")["memtend-serve"]
     assert everything["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in everything["spec"]
     of_all = everything["spec"]["podSelector"]["matchLabels"].items()
     assert all(of_all <= each.items() for each in chart.labels().values())
-    assert door["spec"]["ingress"][0]["ports"] == [{"port": "http", "protocol": "TCP"}]
-    assert door["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "serve"
+    assert serve["spec"]["ingress"][0]["ports"] == [{"port": "http", "protocol": "TCP"}]
+    assert serve["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "serve"
 
 
 def test_keda_scales_each_group_of_workers_by_the_age_of_its_oldest_job() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.http_door import door
+from support.http_api import http_api
 from support.mem0_calls import kept, refused, texts
 from support.running_stack import StackAddress
 
@@ -101,7 +101,7 @@ def test_add_refuses_options_that_have_no_effect_here(client: Any, option: str) 
 
 
 async def test_without_a_language_model_the_text_itself_is_kept(stack: StackAddress, agent: str) -> None:
-    async with door(stack.settings) as made, made.client(made.key(agents=[agent])) as http:
+    async with http_api(stack.settings) as made, made.client(made.key(agents=[agent])) as http:
         body = {"messages": [{"role": "user", "content": "I live in Lisbon"}], "user_id": "nora"}
         added = (await http.post("/v3/memories/add/", json=body)).raise_for_status().json()
     assert [(one["memory"], one["event"]) for one in added["results"]] == [("I live in Lisbon", "ADD")]

@@ -1,4 +1,4 @@
-"""The HTTP door: keys of callers, and requests with an Idempotency-Key."""
+"""The HTTP API: keys of callers, and requests with an Idempotency-Key."""
 
 import sqlalchemy as sa
 from alembic import op

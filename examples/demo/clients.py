@@ -22,13 +22,13 @@ from ops.cli.console import say
 _AGENT, _QUESTION, _NPM_AGENT = "oncall", "steps after a Redis failover", "concierge"
 
 #: The program for node, and the release of mem0's client that it was written for.
-_SCRIPT, _NPM_CLIENT = Path(__file__).with_name("doors.mjs"), "mem0ai@3.3.1"
+_SCRIPT, _NPM_CLIENT = Path(__file__).with_name("clients.mjs"), "mem0ai@3.3.1"
 
 #: Longest time for npm to install, and for node, in seconds.
 _NPM_SECONDS, _NODE_SECONDS = 60.0, 30.0
 
 
-def show_doors(demo: FleetDemo, url: str) -> None:
+def show_clients(demo: FleetDemo, url: str) -> None:
     """Ask the running stack's server in three ways, and print each question and its answer."""
     say(f"\nthe same memories for every engine, at {url}")
     key = _new_key(demo, _AGENT)

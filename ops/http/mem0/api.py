@@ -52,7 +52,7 @@ _REMOVED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mem0Door:
+class Mem0Api:
     """mem0's calls for one key.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Memories over HTTP beside a running stack: stored over the queue, found through the same door."""
+"""Memories over HTTP beside a running stack: stored over the queue, found through the same API."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 from support.execution_traces import trace
-from support.http_door import Door, door
+from support.http_api import HttpApi, http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
@@ -26,11 +26,11 @@ async def _finished(client: httpx.AsyncClient, operation_id: str) -> dict[str, A
 
 
 def test_what_is_stored_is_found_prepared_and_got(stack: StackAddress) -> None:
-    agent = new_agent("door")
+    agent = new_agent("http_api")
     place = f"/v1/agents/{agent}"
 
-    async def engine(open_door: Door) -> None:
-        async with open_door.client(open_door.key(agents=[agent])) as client:
+    async def engine(open_api: HttpApi) -> None:
+        async with open_api.client(open_api.key(agents=[agent])) as client:
             content = {"content": "The payment queue pages at 500 messages.", "tags": ["payments"]}
             sent = await client.post(f"{place}/memories", json=content)
             assert sent.status_code == 202, sent.text
@@ -58,11 +58,11 @@ def test_what_is_stored_is_found_prepared_and_got(stack: StackAddress) -> None:
 
 
 def test_single_memories_are_listed_changed_and_forgotten(stack: StackAddress) -> None:
-    agent = new_agent("door")
+    agent = new_agent("http_api")
     place = f"/v1/agents/{agent}/memories"
 
-    async def engine(open_door: Door) -> None:
-        async with open_door.client(open_door.key(agents=[agent])) as client:
+    async def engine(open_api: HttpApi) -> None:
+        async with open_api.client(open_api.key(agents=[agent])) as client:
             for number, kind in enumerate(("tea", "tea", "tram")):
                 body = {"content": f"Note {number} on {kind}.", "attributes": {"about": {"kind": kind}}}
                 body |= {"key": f"note-{number}", "namespace": kind}
@@ -99,11 +99,11 @@ def test_single_memories_are_listed_changed_and_forgotten(stack: StackAddress) -
 
 
 def test_a_turn_and_a_trace_are_taken_and_a_person_is_loaded(stack: StackAddress) -> None:
-    agent = new_agent("door")
+    agent = new_agent("http_api")
     place = f"/v1/agents/{agent}"
 
-    async def engine(open_door: Door) -> None:
-        async with open_door.client(open_door.key()) as client:
+    async def engine(open_api: HttpApi) -> None:
+        async with open_api.client(open_api.key()) as client:
             turn = {"session_id": "s", "user_id": "ada", "user_text": "I like tea.", "turn": "1"}
             first = await client.post(f"{place}/conversations/turns", json=turn)
             again = await client.post(f"{place}/conversations/turns", json=turn)
@@ -128,5 +128,5 @@ def test_a_turn_and_a_trace_are_taken_and_a_person_is_loaded(stack: StackAddress
 
 
 async def _with_door(stack: StackAddress, engine: Any) -> None:
-    async with door(stack.settings) as opened:
+    async with http_api(stack.settings) as opened:
         await engine(opened)

@@ -1,4 +1,4 @@
-"""The HTTP door in the test's own process: an app over a stack, and clients with keys of their own."""
+"""The HTTP http_api in the test's own process: an app over a stack, and clients with keys of their own."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ ALL = tuple(Verb)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
+class HttpApi:
     """An app that serves a stack."""
 
     app: FastAPI
@@ -35,13 +35,13 @@ class Door:
         """Return a client with a key, or without one; close it."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
-        return httpx.AsyncClient(transport=transport, base_url="http://door", headers=headers, timeout=60)
+        return httpx.AsyncClient(transport=transport, base_url="http://api", headers=headers, timeout=60)
 
 
 @asynccontextmanager
-async def door(settings: Settings, options: ServeOptions = MANY) -> AsyncIterator[Door]:
+async def http_api(settings: Settings, options: ServeOptions = MANY) -> AsyncIterator[HttpApi]:
     """Serve a stack in this process for as long as the context is open."""
     context = ServeContext.open(settings, options)
     app = create_app(context)
     async with app.router.lifespan_context(app):
-        yield Door(app=app, context=context)
+        yield HttpApi(app=app, context=context)

@@ -10,7 +10,7 @@ from memcore.errors import MemoryInputError
 from memcore.ledger.access.keys import Verb
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from ops.http.access import Caller
-from ops.http.mem0.door import DEFAULT_AGENT, MAX_AGENTS, Mem0Door
+from ops.http.mem0.api import DEFAULT_AGENT, MAX_AGENTS, Mem0Api
 from ops.http.mem0.models import AddBody, SearchBody
 from ops.http.mem0.people import People
 from ops.http.problems import MemoryForbiddenError
@@ -48,9 +48,9 @@ class Engine:
         return {"results": []}
 
 
-def door(
+def http_api(
     engine: Engine, *, agents: set[str] | None = None, known: Sequence[str] = (), can_infer: bool = True
-) -> Mem0Door:
+) -> Mem0Api:
     caller = Caller(
         key_id="k",
         name="test",
@@ -65,12 +65,12 @@ def door(
 
     as_memory = cast("AsyncMemory", engine)
     people = People(engine=as_memory, conversation=cast("ConversationOperations", None), can_infer=can_infer)
-    return Mem0Door(memories=as_memory, people=people, caller=caller, known_agents=known_agents)
+    return Mem0Api(memories=as_memory, people=people, caller=caller, known_agents=known_agents)
 
 
 async def searched(filters: dict[str, Any], **whose: Any) -> list[tuple[str, dict[str, Any]]]:
     engine = Engine()
-    await door(engine, **whose).search(SearchBody(query="x", filters=filters))
+    await http_api(engine, **whose).search(SearchBody(query="x", filters=filters))
     return engine.searched
 
 
@@ -90,7 +90,7 @@ async def test_any_agent_means_those_of_the_key() -> None:
 async def test_an_agent_that_is_not_the_keys_is_refused_before_anything_is_asked() -> None:
     engine = Engine()
     with pytest.raises(MemoryForbiddenError):
-        await door(engine, agents={"a"}).search(SearchBody(query="x", filters={"agent_id": ["a", "b"]}))
+        await http_api(engine, agents={"a"}).search(SearchBody(query="x", filters={"agent_id": ["a", "b"]}))
     assert engine.searched == []
 
 
@@ -121,7 +121,7 @@ async def test_an_id_is_looked_for_with_every_agent_of_the_key_the_default_one_f
         }
     )  # fmt: skip
     engine = Engine(has={known[20]: entry})
-    assert (await door(engine, known=known).get("m"))["agent_id"] == known[20]
+    assert (await http_api(engine, known=known).get("m"))["agent_id"] == known[20]
     assert engine.asked_for[0] == DEFAULT_AGENT
     assert set(engine.asked_for) == {DEFAULT_AGENT, *known}
 
@@ -129,7 +129,7 @@ async def test_an_id_is_looked_for_with_every_agent_of_the_key_the_default_one_f
 async def test_messages_that_no_model_answers_in_time_are_kept_and_the_answer_says_so() -> None:
     engine = Engine(is_slow=True)
     body = AddBody.model_validate({"messages": "I live in Rome", "user_id": "lena", "run_id": "r1"})
-    answer = await door(engine, agents={"coach"}).add(body)
+    answer = await http_api(engine, agents={"coach"}).add(body)
 
     assert (answer["results"], answer["status"]) == ([], "PENDING")
     (turn,) = engine.turns
