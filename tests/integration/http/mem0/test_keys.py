@@ -112,5 +112,5 @@ def test_reset_of_mem0s_server_needs_the_verb_maintain(
     server: ServeProcess, key: Callable[..., str], agent: str
 ) -> None:
     token = key(agents=[agent], verbs=(Verb.READ, Verb.WRITE))
-    with httpx.Client(base_url=server.url, headers={"X-API-Key": token}) as http:
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": token}, timeout=60) as http:
         assert http.post("/reset").status_code == 403
