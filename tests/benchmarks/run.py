@@ -1,4 +1,4 @@
-"""``python tests/benchmarks/run.py``: stores, searches, turns, imports, memory, queues, crowding, scheduler, skills.
+"""``python tests/benchmarks/run.py``: stores, searches, turns, HTTP, imports, memory, queues, scheduler, skills, ...
 
 Every figure is repeated; the contenders of one figure take turns, so that the machine's other work meets all alike.
 CPU time is less moved by other work than wall time: trust ratios of it on a busy machine.
@@ -35,6 +35,7 @@ from benchmarks.residence import residence  # noqa: E402
 from benchmarks.retrieval.conversations import conversations  # noqa: E402
 from benchmarks.scheduling import scheduling  # noqa: E402
 from benchmarks.searching import Searching  # noqa: E402
+from benchmarks.serving import serving  # noqa: E402
 from benchmarks.skill_cycles import skill_cycles  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.stock_mem0 import stock_mem0  # noqa: E402
@@ -91,7 +92,8 @@ def main(argv: Sequence[str]) -> int:
     learned, skill_targets = skill_cycles(size=options.executions, turns=1)
     found, found_targets = enforcing(RULES) if conversations() else ([], [])
     weighed, weight_targets = weights()
-    figures += work_queue(items=options.items, turns=options.turns)
+    served, serve_targets = serving(memories=options.served, rounds=options.rounds, seconds=5.0)
+    figures += served + work_queue(items=options.items, turns=options.turns)
     figures += crowd + shared + agenda + kept + learned + found + weighed
     noise.append(_spin())
     spin = Figure(group="noise", name="the same 0.2 s of arithmetic", unit="ms", samples=noise)
@@ -99,6 +101,7 @@ def main(argv: Sequence[str]) -> int:
     machine = _machine(foreign, time.monotonic() - begun)
     targets = _targets({figure.name: figure for figure in figures}) + queue_targets + crowd_targets
     targets += shared_targets + agenda_targets + run_targets + skill_targets + found_targets + weight_targets
+    targets += serve_targets
     show(figures, targets, machine)
     if options.json:
         save(options.json, figures, targets, machine)
@@ -117,6 +120,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mem0", type=int, default=60, help="memories that stock mem0 adds in one measurement")
     parser.add_argument("--search", type=int, nargs="+", default=[1_000, 20_000], help="memories of the searched agent")
     parser.add_argument("--facts", type=int, default=1_000, help="facts about the person whose turns are loaded")
+    parser.add_argument("--served", type=int, default=2_000, help="memories that are searched over HTTP")
     parser.add_argument("--rounds", type=int, default=4, help="times that every question is asked")
     parser.add_argument("--crowd", type=int, default=20_000, help="memories of the load that one store waits beside")
     parser.add_argument("--company-jobs", type=int, default=50_000, help="store jobs of a company beside 199 others")

@@ -1,6 +1,7 @@
-"""``python tests/benchmarks/serving.py``: search and store over HTTP beside in process, and with 64 clients at once.
+"""``python tests/benchmarks/serving.py``: search and store over HTTP, in process, with mem0; then 64 clients at once.
 
-The clients speak HTTP over bare sockets, so that the figures are those of `serve` and not of a client library.
+The clients speak HTTP over bare sockets, so that the figures are those of `serve` and not of a client library. mem0 is
+its ``Memory`` in this process, on its own store and with the same embedder: its server does not install from a wheel.
 """
 
 import argparse
@@ -18,13 +19,15 @@ import psutil
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks.figure import Figure  # noqa: E402  # a script must find the tree first
+from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
+from benchmarks.stock_mem0 import StockMem0, stock_mem0  # noqa: E402
 from benchmarks.texts import Texts, questions  # noqa: E402
 from support.serve_process import serve_process  # noqa: E402
 
 from memcore.config.loader import effective_policy  # noqa: E402
+from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.ledger.access.keys import Verb  # noqa: E402
 from memcore.memory.async_memory import AsyncMemory  # noqa: E402
 from memcore.memory.fields import SearchFields  # noqa: E402
@@ -38,6 +41,8 @@ CLIENTS = 64
 
 #: What is asked for: ten results, however little they say, so that every search finds as many.
 ASKED: SearchFields = {"limit": 10, "min_evidence": 0.0}
+
+_MEM0 = "mem0.Memory in process"
 
 _OK = 200
 
@@ -78,21 +83,39 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0)
     options = parser.parse_args(argv)
-    with open_home() as stack:
+    figures, targets = serving(memories=options.memories, rounds=options.rounds, seconds=options.seconds)
+    show(figures, targets, {})
+    return 0
+
+
+def serving(*, memories: int, rounds: int, seconds: float) -> tuple[list[Figure], list[Target]]:
+    """Measure search and store in turn, each question so many rounds, then clients at once for so many seconds."""
+    texts = Texts()
+    with open_home() as stack, stock_mem0(create_embedder("static"), texts) as mem0:
         with ledger_of(stack.settings) as ledger:
             verbs = (Verb.READ, Verb.WRITE)
             token = ledger.api_keys.create(stack.settings.company, name="bench", verbs=verbs).token
         with serve_process(stack.home, "--rate=1000000", "--burst=1000000") as serve:
             assert serve.process is not None
-            resident = psutil.Process(serve.process.pid)
-            show(asyncio.run(_measured(stack, serve.port, token, resident, options)), [], {})
-    return 0
+            stored = [request.content for request in texts.requests(memories, mark="serving")]
+            for text in stored:
+                mem0.add(text)
+            figures = asyncio.run(_in_turns(stack, mem0, stored, serve.port, token, rounds=rounds))
+            figures += asyncio.run(_at_once(serve.port, token, seconds=seconds))
+            mib = psutil.Process(serve.process.pid).memory_info().rss / 2**20
+            figures.append(Figure(group="serve", name="resident memory", unit="MiB", samples=[mib]))
+    return figures, _targets({(figure.group, figure.name): figure for figure in figures})
 
 
-async def _measured(
-    stack: BenchStack, port: int, token: str, process: psutil.Process, options: argparse.Namespace
+def _targets(figures: Mapping[tuple[str, str], Figure]) -> list[Target]:
+    http, here = (figures["search", f"{name}, p50"].samples for name in ("over HTTP", "in process"))
+    added = [these - those for these, those in zip(http, here, strict=True)]
+    return [Target(name="search over HTTP, added p50, ms", values=added, wanted=2.0, at_most=True)]
+
+
+async def _in_turns(
+    stack: BenchStack, mem0: StockMem0, texts: Sequence[str], port: int, token: str, *, rounds: int
 ) -> list[Figure]:
-    texts = [request.content for request in Texts().requests(options.memories, mark="serving")]
     async with AsyncMemory.from_settings(stack.settings, effective_policy(stack.settings.policy_path)) as memory:
         await memory.wait(await memory.store_many(AGENT, texts), timeout_seconds=120)
         async with Connection(port, token) as line:
@@ -104,6 +127,9 @@ async def _measured(
 
             async def in_process(text: str) -> int:
                 return len(await memory.search(AGENT, text, **ASKED))
+
+            async def of_mem0(text: str) -> int:
+                return mem0.search(text, limit=10)
 
             stored = iter(range(1 << 30))
 
@@ -122,15 +148,18 @@ async def _measured(
                 await memory.store("storer-2", f"{text} {next(stored)}")
                 return 1
 
-            figures = await _in_turn(
-                "search", {"over HTTP": over_http, "in process": in_process}, rounds=options.rounds
-            )
-            calls = {"over HTTP": store_over_http, "with a key": store_named, "in process": store_in_process}
-            figures += await _in_turn("store", calls, rounds=options.rounds)
-    figures += await _at_once(port, token, seconds=options.seconds)
-    mib = process.memory_info().rss / 2**20
-    figures.append(Figure(group="serve", name="resident memory", unit="MiB", samples=[mib]))
-    return figures
+            async def store_of_mem0(text: str) -> int:
+                return mem0.add(f"{text} {next(stored)}")
+
+            searches = {"over HTTP": over_http, "in process": in_process, _MEM0: of_mem0}
+            stores = {
+                "over HTTP": store_over_http,
+                "with a key": store_named,
+                "in process": store_in_process,
+                _MEM0: store_of_mem0,
+            }
+            figures = await _in_turn("search", searches, rounds=rounds)
+            return figures + await _in_turn("store", stores, rounds=rounds)
 
 
 async def _in_turn(group: str, calls: Mapping[str, Callable[[str], Awaitable[int]]], *, rounds: int) -> list[Figure]:

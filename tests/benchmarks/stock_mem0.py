@@ -13,6 +13,9 @@ from support.stock_mem0 import close_mem0
 from memcore.embedding.protocol import Embedder
 from memcore.memory.stock_mem0 import EMBEDDER_SLOT, MODEL_SLOT, import_mem0, our_classes
 
+#: Whose memories they are.
+_AGENT = "agent-0"
+
 
 class StockMem0:
     """A mem0.Memory as its manual builds it; only the embedder and the folders are ours."""
@@ -40,12 +43,20 @@ class StockMem0:
         memories = self._texts.requests(count, mark=f"mem0 {self._turn}")
         with measured(dict) as measurement:
             for memory in memories:
-                self._memory.add(memory.content, agent_id="agent-0", infer=False)
+                self.add(memory.content)
         found = self._memory.vector_store.client.count(self._memory.vector_store.collection_name).count
         self._written += count
         if found != self._written:
             raise AssertionError(f"mem0 wrote {found} of {self._written}")
         return measurement
+
+    def add(self, text: str) -> int:
+        """Add a memory as it is; return how many were added."""
+        return len(self._memory.add(text, agent_id=_AGENT, infer=False)["results"])
+
+    def search(self, text: str, *, limit: int) -> int:
+        """Return how many memories a search finds, however little they say."""
+        return len(self._memory.search(text, filters={"agent_id": _AGENT}, top_k=limit, threshold=0.0)["results"])
 
     def close(self) -> None:
         """Close both databases."""
