@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from difflib import unified_diff
-from enum import StrEnum
 from http import HTTPStatus
 from typing import Protocol, runtime_checkable
 
@@ -28,6 +27,7 @@ from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, Proposal, Superseded
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
+from memcore.telemetry.events import Event
 
 #: How long the other side may take: the caller that files a proposal waits for it.
 TIMEOUT = timedelta(seconds=5)
@@ -72,7 +72,7 @@ class Webhook:
             # Its class alone: some messages name the address.
             problem = type(error).__name__
         if problem:
-            _log.warning(ApprovalEvent.WEBHOOK_FAILED, extra={"approval_id": approval.approval_id, "problem": problem})
+            _log.warning(Event.APPROVAL_WEBHOOK_FAILED, extra={"approval_id": approval.approval_id, "problem": problem})
 
 
 @runtime_checkable
@@ -361,24 +361,6 @@ def _sentences(text: str) -> list[str]:
     return [sentence for line in visible(text).split("\n") for sentence in _SENTENCE_END.split(line)]
 
 
-class ApprovalEvent(StrEnum):
-    """A log event of approvals."""
-
-    #: A proposal waits for a person.
-    FILED = "approval.filed"
-    APPROVED = "approval.approved"
-    REJECTED = "approval.rejected"
-    UNDONE = "approval.undone"
-    #: Nobody decided in time; how many stands beside.
-    EXPIRED = "approval.expired"
-    #: What was decided is carried out, or taken back.
-    SETTLED = "approval.settled"
-    #: An effect failed; the sweep, or the next approve, tries again.
-    UNSETTLED = "approval.unsettled"
-    #: The webhook was not reached; nothing else depends on it.
-    WEBHOOK_FAILED = "approval.webhook.failed"
-
-
 #: Approvals carried out in one call of `finish` at most: the sweep has other things to do.
 AT_A_TIME = 20
 
@@ -412,7 +394,7 @@ class ApprovalService:
         is_new = self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts)
         approval = self._found(approval_id)
         if is_new:
-            _logged(ApprovalEvent.FILED, approval)
+            _logged(Event.APPROVAL_FILED, approval)
             if self.notice is not None:
                 await self.notice.notify(approval)
         return approval
@@ -435,13 +417,13 @@ class ApprovalService:
         except ApprovalClosedError:
             await self._settled(self._found(approval_id))
             raise
-        _logged(ApprovalEvent.APPROVED, approval)
+        _logged(Event.APPROVAL_APPROVED, approval)
         return await self._settled(approval)
 
     async def reject(self, approval_id: str, word: Decision) -> Approval:
         """Reject a proposal; raises ApprovalClosedError, MemoryNotFoundError."""
         approval = self.approvals.decide(self.company, approval_id, ApprovalState.REJECTED, word)
-        _logged(ApprovalEvent.REJECTED, approval)
+        _logged(Event.APPROVAL_REJECTED, approval)
         return approval
 
     async def undo(self, approval_id: str, word: Decision) -> Approval:
@@ -456,7 +438,7 @@ class ApprovalService:
         # Otherwise a pending effect could still be carried out after it was undone.
         await self._settled(self._found(approval_id))
         approval = self.approvals.undo(self.company, approval_id, word)
-        _logged(ApprovalEvent.UNDONE, approval)
+        _logged(Event.APPROVAL_UNDONE, approval)
         return await self._settled(approval)
 
     async def finish(self, *, limit: int = AT_A_TIME) -> int:
@@ -466,7 +448,7 @@ class ApprovalService:
             try:
                 await self._settled(approval)
             except MemoryError as error:
-                _log.warning(ApprovalEvent.UNSETTLED, extra={**_about(approval), "error": type(error).__name__})
+                _log.warning(Event.APPROVAL_UNSETTLED, extra={**_about(approval), "error": type(error).__name__})
             else:
                 settled += 1
         return settled
@@ -475,7 +457,7 @@ class ApprovalService:
         """Mark what waited too long, and return how many there were."""
         expired = self.approvals.expire(self.company)
         if expired:
-            _log.info(ApprovalEvent.EXPIRED, extra={"company": self.company, "count": expired})
+            _log.info(Event.APPROVAL_EXPIRED, extra={"company": self.company, "count": expired})
         return expired
 
     async def _settled(self, approval: Approval) -> Approval:
@@ -487,7 +469,7 @@ class ApprovalService:
         else:
             return approval
         if self.approvals.settle(self.company, approval.approval_id, need, effect=effect):
-            _logged(ApprovalEvent.SETTLED, approval)
+            _logged(Event.APPROVAL_SETTLED, approval)
         return self._found(approval.approval_id)
 
     def _found(self, approval_id: str) -> Approval:
@@ -497,7 +479,7 @@ class ApprovalService:
         return approval
 
 
-def _logged(event: ApprovalEvent, approval: Approval) -> None:
+def _logged(event: Event, approval: Approval) -> None:
     _log.info(event, extra=_about(approval))
 
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated, Protocol, Self
 
 from pydantic import Field, ValidationError
@@ -47,6 +46,7 @@ from memcore.models.memory import (
     experience_refusal,
 )
 from memcore.records import Lineage, MemoryRecord
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 
@@ -248,19 +248,6 @@ def experience_of(entry: MemoryEntry) -> CompressedExperience | None:
         return None
 
 
-class ExperienceEvent(StrEnum):
-    """A log event of the compression of experience."""
-
-    COMPRESSED = "experience.compress.complete"
-    #: The answer was not so much shorter than the experience as the policy asks for.
-    WEAK = "experience.compress.weak"
-    #: The model answered twice in no form that can be read.
-    MALFORMED = "experience.compress.malformed"
-    #: The model did not answer; the experience stays raw.
-    FAILED = "experience.compress.failed"
-    RUN_COMPLETED = "experience.night.complete"
-
-
 #: Experiences of one agent that are compressed at a time.
 AT_A_TIME = 4
 
@@ -368,7 +355,7 @@ class CompressionService:
                 break
             if self.monotonic() >= until and set(counts) - {"failed", "elsewhere"}:
                 return counts, True
-        _log.info(ExperienceEvent.RUN_COMPLETED, extra={"agent_id": agent_id, **counts})
+        _log.info(Event.EXPERIENCE_NIGHT_COMPLETE, extra={"agent_id": agent_id, **counts})
         return counts, False
 
     async def _compress(self, page: Sequence[DetailedExperience], compressor: ExperienceCompressor) -> list[str]:
@@ -396,19 +383,19 @@ class CompressionService:
             lesson = await compressor.compress(experience)
         except MalformedAnswerError as error:
             self._mark(experience, reason=str(error))
-            _log.info(ExperienceEvent.MALFORMED, extra=_about(experience))
+            _log.info(Event.EXPERIENCE_COMPRESS_MALFORMED, extra=_about(experience))
             return "malformed"
         except AnswerMissingError:
             return "elsewhere"
         except ProviderError as error:
-            _log.warning(ExperienceEvent.FAILED, extra={**_about(experience), "error": type(error).__name__})
+            _log.warning(Event.EXPERIENCE_COMPRESS_FAILED, extra={**_about(experience), "error": type(error).__name__})
             return "failed"
         if 1.0 - lesson.compression_ratio < self.policy.experience_compressor.min_compression_ratio:
             self._mark(experience, reason=f"too weak: compressed to {lesson.compression_ratio:.0%} of it")
-            _log.info(ExperienceEvent.WEAK, extra=_about(experience))
+            _log.info(Event.EXPERIENCE_COMPRESS_WEAK, extra=_about(experience))
             return "weak"
         await self._keep(experience, lesson)
-        _log.info(ExperienceEvent.COMPRESSED, extra=_about(experience))
+        _log.info(Event.EXPERIENCE_COMPRESS_COMPLETE, extra=_about(experience))
         return "compressed"
 
     async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -40,6 +39,7 @@ from memcore.ledger.collections import (
 )
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote
+from memcore.telemetry.events import Event
 
 if TYPE_CHECKING:
     from memcore.backends.mem0.reindex_target import ReindexTarget
@@ -175,17 +175,6 @@ def create_reindex_target(settings: Settings, policy: Policy) -> "ReindexTarget"
 FRESH = timedelta(seconds=5)
 
 
-class ReindexEvent(StrEnum):
-    """A log event of a reindex."""
-
-    #: It cannot go on for now; the error's name stands beside.
-    TROUBLE = "memory.reindex.trouble"
-    #: Writes were stopped, and catching up took too long; they go on, and the switch is tried again.
-    UNFROZEN = "memory.reindex.thawed"
-    #: The new collection serves.
-    SWITCHED = "memory.reindex.switched"
-
-
 #: How long one job works, so that the runs behind it have their turn.
 SLICE = timedelta(seconds=10)
 
@@ -278,7 +267,7 @@ class ReindexService:
         check_kill_switch(self.ledger.agents, self.company)
 
     def _troubled(self, held: _LeasedReindex, error: errors.MemoryError) -> Outcome:
-        _log.warning(ReindexEvent.TROUBLE, extra={"company": self.company, "error": type(error).__name__})
+        _log.warning(Event.MEMORY_REINDEX_TROUBLE, extra={"company": self.company, "error": type(error).__name__})
         # A configuration error names what a person has to do; another one may quote stored data.
         self._release(held, str(error) if isinstance(error, errors.MemoryConfigError) else type(error).__name__)
         return Deferred(reason=type(error).__name__)
@@ -331,7 +320,7 @@ class ReindexService:
         try:
             while await self._compare(held, frozen, rests=False):
                 if self.clock() >= until:
-                    _log.warning(ReindexEvent.UNFROZEN, extra={"company": self.company})
+                    _log.warning(Event.MEMORY_REINDEX_THAWED, extra={"company": self.company})
                     self.ledger.collection_pointers.unfreeze(self.company, version=frozen.version)
                     return False  # the sweep dispatches again: writes have a while for themselves
         except errors.MemoryError:
@@ -342,7 +331,7 @@ class ReindexService:
         if switched is None:
             return True
         about = {"generation": switched.current.generation, "checkpoint_id": switched.current.checkpoint_id}
-        _log.info(ReindexEvent.SWITCHED, extra={"company": self.company, **about})
+        _log.info(Event.MEMORY_REINDEX_SWITCHED, extra={"company": self.company, **about})
         return await self._settle(switched)
 
     async def _settle(self, pointer: CollectionPointer) -> bool:

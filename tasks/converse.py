@@ -19,6 +19,7 @@ from memcore.jobs import (
     TurnPayload,
 )
 from memcore.ledger.work_items import WorkItem
+from memcore.telemetry.events import Event
 from tasks.context import JobContext
 from tasks.job import LONG_LIMITS, WRITE_LIMITS, job
 
@@ -92,4 +93,4 @@ def _dispatch(job_context: JobContext, item: WorkItem) -> None:
         job_context.dispatcher.dispatch([item])
     except MemoryError as error:
         # The sweep dispatches the row.
-        _log.warning("conversation.work_waits", extra={"kind": item.kind, "error": type(error).__name__})
+        _log.warning(Event.CONVERSATION_WORK_WAITS, extra={"kind": item.kind, "error": type(error).__name__})

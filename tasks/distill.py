@@ -8,6 +8,7 @@ from memcore.distillation import Capture
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ingest import WriteResult
 from memcore.jobs import DistillPayload, Done, Outcome, Retry, StoreItem
+from memcore.telemetry.events import Event
 from tasks.context import JobContext
 from tasks.job import WRITE_LIMITS, job
 
@@ -41,5 +42,7 @@ def distill(payload: DistillPayload, job_context: JobContext) -> Outcome:
             job_context.dispatcher.dispatch([job_context.ledger.lessons.item(payload.company, payload.trace_id)])
         except MemoryError as error:
             # The sweep dispatches the row.
-            _log.warning("distill.lesson_waits", extra={"agent_id": payload.agent_id, "error": type(error).__name__})
+            _log.warning(
+                Event.DISTILL_LESSON_WAITS, extra={"agent_id": payload.agent_id, "error": type(error).__name__}
+            )
     return outcome

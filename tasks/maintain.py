@@ -11,6 +11,7 @@ from memcore.ledger.work_items import OPEN_STATES, WorkState
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.service import MaintenanceService
 from memcore.procedural.propagation import Propagation
+from memcore.telemetry.events import Event
 from memcore.wiki import WikiExporter
 from tasks.context import JobContext
 from tasks.job import LONG_LIMITS, job
@@ -30,7 +31,7 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
             job_context.dispatcher.dispatch([requested] if requested else [])
     except MemoryError as error:
         # The raw rows stay: the sweep dispatches what was requested, or the agent's next run requests it.
-        _log.warning("night.experience_waits", extra={"agent_id": agent_id, "error": type(error).__name__})
+        _log.warning(Event.NIGHT_EXPERIENCE_WAITS, extra={"agent_id": agent_id, "error": type(error).__name__})
     propagate_lessons(agent_id, job_context)
     export_wiki(agent_id, job_context)
 
@@ -45,7 +46,7 @@ def propagate_lessons(agent_id: str, job_context: JobContext) -> None:
         job_context.run(job_context.service(Propagation).run(agent_id, by=by))
     except MemoryError as error:
         # They stay unmarked, and the agent's next run propagates them.
-        _log.warning("night.lessons_wait", extra={"agent_id": agent_id, "error": type(error).__name__})
+        _log.warning(Event.NIGHT_LESSONS_WAIT, extra={"agent_id": agent_id, "error": type(error).__name__})
 
 
 def export_wiki(agent_id: str, job_context: JobContext) -> None:

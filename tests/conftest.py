@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine
 from support.ledger_records import copied_urls, empty, postgres_database, sqlite_urls
 from support.postgres_server import postgres_server
+from support.seen_events import LoggedEvents, seen
 from support.thorough import THOROUGH
 
 from memcore.config.urls import LedgerUrls
@@ -78,6 +79,18 @@ def pytest_collection_finish() -> None:
     """Collect garbage again, of the tests alone."""
     gc.freeze()
     gc.enable()
+
+
+_LOGGED = LoggedEvents(seen())
+_LOGGED.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Hold a test to the events that it is there to see."""
+    _LOGGED.start()
+    yield
+    _LOGGED.check(item.nodeid)
 
 
 @pytest.fixture(autouse=True)

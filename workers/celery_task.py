@@ -37,6 +37,7 @@ from memcore.jobs import (
 )
 from memcore.ledger.dead_letters import Attempts, NewDeadLetter, kept_of
 from memcore.ledger.ledger import Ledger
+from memcore.telemetry.events import Event
 from tasks.context import JobContext
 from tasks.job import Job
 from workers.context import WorkerContexts
@@ -141,7 +142,7 @@ def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGat
                 return _dead_letter(self, letter, shared.ledger)
             except errors.MemoryError as error:
                 # Store or ledger did not answer when the connections were opened: this job is not to blame.
-                log.warning("crew.absent", extra={"job_id": self.request.id, "error": type(error).__name__})
+                log.warning(Event.CREW_ABSENT, extra={"job_id": self.request.id, "error": type(error).__name__})
                 _requeue(self, FAILED_DELAY, attempt=self.request.retries)
             if job.is_repeated or not is_redelivered(self):
                 return apply_outcome(self, job, run_job(job, payload, current), payload=payload, job_context=current)
@@ -183,13 +184,13 @@ def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_con
                 attempts.end(job_id)
             except errors.MemoryError as error:
                 # The row that stays costs a place in a table, and counts as a death at this job's next redelivery.
-                log.warning("job.count_stays", extra={"job_id": job_id, "error": type(error).__name__})
+                log.warning(Event.JOB_COUNT_STAYS, extra={"job_id": job_id, "error": type(error).__name__})
 
     try:
         return gate.run(job_id, run, attempts)
     except errors.MemoryError as error:
         # It must not run uncounted: it might kill this worker too, again and again.
-        log.warning("job.uncounted", extra={"job_id": job_id, "error": type(error).__name__})
+        log.warning(Event.JOB_UNCOUNTED, extra={"job_id": job_id, "error": type(error).__name__})
         _requeue(task, FAILED_DELAY, attempt=task.request.retries)
 
 
@@ -199,10 +200,10 @@ def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
         return perform(job, payload, job_context)
     except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
         if is_disk_full(error):
-            log.warning("job.disk_full", extra={"job": job.name})
+            log.warning(Event.JOB_DISK_FULL, extra={"job": job.name})
             return _wait_for_space(error)
         places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
-        log.error("job.failed", extra={"job": job.name, "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
+        log.error(Event.JOB_FAILED, extra={"job": job.name, "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
         if isinstance(error, NOT_RETRYABLE):
             return Dead(reason=f"failed with {type(error).__name__}; another try would too")
         return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
@@ -261,15 +262,15 @@ def apply_outcome(  # the cases are all there are
         case Skipped(reason=reason):
             return {"outcome": "skipped", "reason": reason}
         case Deferred(reason=reason):
-            log.info("job.parked", extra={**about, "reason": reason})
+            log.info(Event.JOB_PARKED, extra={**about, "reason": reason})
             _defer_message(task, reason)
         case Snooze(reason=reason, delay=delay):
-            log.info("job.snoozed", extra={**about, "reason": reason})
+            log.info(Event.JOB_SNOOZED, extra={**about, "reason": reason})
             _requeue(task, delay, attempt=task.request.retries)
         case Retry(reason=reason, delay=delay):
             attempt = task.request.retries + 1
             if attempt < job.limits.attempts:
-                log.warning("job.retry", extra={**about, "reason": reason, "attempt": attempt})
+                log.warning(Event.JOB_RETRY, extra={**about, "reason": reason, "attempt": attempt})
                 _requeue(task, delay, attempt=attempt)
             reason = f"gave up after {attempt} attempts: {reason}"
         case Dead(reason=reason):
@@ -293,7 +294,7 @@ def _new_letter(task: Task, job: Job, reason: str, *, payload: str, company: str
 
 def _dead_letter(task: Task, letter: NewDeadLetter, ledger: Ledger | None) -> dict[str, Any]:
     """Give the job up; without a ledger nothing is kept, because a row or beat sends it again."""
-    log.error("job.dead", extra={"job": letter.job, "job_id": letter.job_id, "reason": letter.reason})
+    log.error(Event.JOB_DEAD, extra={"job": letter.job, "job_id": letter.job_id, "reason": letter.reason})
     if ledger is not None:
         try:
             ledger.dead_letters.put(letter)

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_MESSAGE_BYTES
 from memcore.models.memory import MAX_KEY_CHARS, NoNul
+from memcore.telemetry.events import Event
 from workers.celery_task import NEWER_DELAY
 from workers.transport.channel import broker_errors
 
@@ -227,7 +228,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
         if self.task_consumer is not None and message.channel is self.task_consumer.channel:
             self.unreadable.add(message, f"message: cannot be decoded: {type(exc).__name__}")
         else:
-            log.warning("broadcast.unreadable", extra={"error": type(exc).__name__})
+            log.warning(Event.BROADCAST_UNREADABLE, extra={"error": type(exc).__name__})
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002  # Celery's names
         """Follow Celery's signature; the body is not read."""
@@ -240,7 +241,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002  # Celery's names
         """Requeue a job that only a newer release knows, after a delay; the body is not read."""
         log.warning(
-            "job.unknown",
+            Event.JOB_UNKNOWN,
             extra={"job": message.headers["task"], "job_id": message.headers["id"], "error": type(exc).__name__},
         )
         timer: Any = self.timer

@@ -16,6 +16,7 @@ from celery import Celery, signals
 from celery.bootsteps import StartStopStep
 
 from memcore.config.settings import Settings
+from memcore.telemetry.events import Event
 from workers.groups import WorkerGroup
 from workers.health import BEAT_SECONDS, Heartbeat
 
@@ -193,4 +194,4 @@ def touch_heartbeat(heartbeat: Heartbeat) -> None:
     try:
         heartbeat.touch()
     except OSError as error:
-        log.warning("heartbeat.lost", extra={"path": str(heartbeat.path), "error": type(error).__name__})
+        log.warning(Event.HEARTBEAT_LOST, extra={"path": str(heartbeat.path), "error": type(error).__name__})

@@ -16,6 +16,7 @@ from memcore.client.publisher import PROGRESS, OwnCelery
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.jobs import ProgressCallback, no_progress
+from memcore.telemetry.events import Event
 from workers.broker import RESULT_SECONDS
 
 #: Least time between two progress reports of one job, in seconds.
@@ -56,7 +57,7 @@ class TaskProgress:
                 self._backend.store_result(job_id, {"stage": str(stage), "fraction": fraction}, PROGRESS)
                 quiet_until = self._clock() + PAUSE_SECONDS
             except _AWAY as error:
-                _log.warning("progress.untold", extra={"job_id": job_id, "error": type(error).__name__})
+                _log.warning(Event.PROGRESS_UNTOLD, extra={"job_id": job_id, "error": type(error).__name__})
                 quiet_until = self._clock() + AWAY_SECONDS
 
         return on_progress

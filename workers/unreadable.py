@@ -15,6 +15,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.jobs import MAX_MESSAGE_BYTES, Queue
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
+from memcore.telemetry.events import Event
 from workers.transport.channel import UnreadableMessage, broker_errors
 
 #: Seconds between two checks of the messages that the transport set aside; an empty list costs nothing.
@@ -91,7 +92,7 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
             raise
         except Exception as error:  # noqa: BLE001  # no fault of ours may cost the message, or the worker
             self._is_resting = True
-            log.warning("message.unreadable.waits", extra={"error": type(error).__name__})
+            log.warning(Event.MESSAGE_UNREADABLE_WAITS, extra={"error": type(error).__name__})
         else:
             if is_more:
                 self._parent.call_soon(self._write)
@@ -127,7 +128,7 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         known = queue if queue in _QUEUES else _NO_QUEUE
         letter = NewDeadLetter.unreadable(content, company=self.company, queue=known, reason=reason)
         ledger.dead_letters.put(letter)
-        log.error("message.unreadable", extra={"job_id": letter.job_id, "queue": known, "reason": reason})
+        log.error(Event.MESSAGE_UNREADABLE, extra={"job_id": letter.job_id, "queue": known, "reason": reason})
 
 
 def unreadable_step(urls: LedgerUrls, *, company: str) -> type[UnreadableStep]:
@@ -179,4 +180,4 @@ def _acknowledge(message: Any) -> None:
     try:
         message.channel.basic_ack(message.delivery_tag)
     except Exception as error:  # noqa: BLE001  # its connection is gone: it is redelivered and gets the same dead letter
-        log.info("message.unreadable.unacknowledged", extra={"error": type(error).__name__})
+        log.info(Event.MESSAGE_UNREADABLE_UNACKNOWLEDGED, extra={"error": type(error).__name__})

@@ -17,7 +17,6 @@ from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import best_first
 from memcore.backends.protocol import (
     MAX_PAGE,
-    BackendEvent,
     BatchBackend,
     FactStore,
     MemoryBackend,
@@ -37,6 +36,7 @@ from memcore.models.memory import (
     require_owner_id,
 )
 from memcore.records import Facet, MemoryRecord, Page, Where
+from memcore.telemetry.events import Event
 
 
 @runtime_checkable
@@ -221,7 +221,7 @@ class CompositeBackend(RecordBackend):
             if not given:
                 names = ", ".join(f"{name} ({error})" for name, error in reasons.items())
                 raise MemoryRetrievalError(f"the backend composite got no answer from {names}")
-            _log.warning(BackendEvent.FANOUT_PARTIAL, extra={"agent_id": agent_id, "failed": reasons})
+            _log.warning(Event.MEMORY_COMPOSITE_FANOUT_PARTIAL, extra={"agent_id": agent_id, "failed": reasons})
         return best_first((entry for entries in given.values() for entry in entries), query.limit)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:

@@ -5,7 +5,6 @@ All implementations pass one contract suite (tests/contract/backends). Everythin
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from memcore.backends.fusion import HybridBackend, RankedLists
@@ -373,20 +372,6 @@ class FactStoreProvider(Protocol):
 def facts_of(backend: object) -> FactStore | None:
     """Return a backend's store of facts, if it has one."""
     return backend.facts if isinstance(backend, FactStoreProvider) else None
-
-
-class BackendEvent(StrEnum):
-    """A log event of a backend."""
-
-    CONNECTED = "memory.backend.connected"
-    DISCONNECTED = "memory.backend.disconnected"
-    HEALTH_CHECK_FAILED = "memory.backend.health_check"
-    #: A point that cannot be read as a memory was skipped; the event has its id.
-    ENTRY_UNREADABLE = "memory.model.invalid"
-    #: A composite backend answered a query without one of its children; the event has their names and errors.
-    FANOUT_PARTIAL = "memory.composite.fanout_partial"
-    #: An open line of the log of shared knowledge could not be executed; the event has its version.
-    SHARED_OVERDUE = "memory.shared.overdue"
 
 
 async def scanned(

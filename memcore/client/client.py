@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
@@ -68,6 +67,7 @@ from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved
+from memcore.telemetry.events import Event
 
 if TYPE_CHECKING:
     from memcore.client.publisher import Admit, JobResults
@@ -81,19 +81,6 @@ _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator
 
 #: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
 BLOCK_SECONDS = 30.0
-
-
-class ClientEvent(StrEnum):
-    """A log event of the client."""
-
-    #: A trace was not sent, and the engine goes on; fields: agent, trace and error.
-    TRACE_LOST = "memory.distill.lost"
-    #: A turn of a conversation was not sent, and the engine goes on; fields: agent, turn and error.
-    TURN_LOST = "memory.conversation.turn.lost"
-    #: The end of a session was not sent, and the engine goes on; fields: agent and error.
-    END_LOST = "memory.conversation.end.lost"
-    #: An application of a skill was not sent, and the engine goes on; fields: agent, skill and error.
-    APPLICATION_LOST = "memory.skills.applied.lost"
 
 
 class ClientLimits(TypedDict, total=False):
@@ -363,7 +350,7 @@ class MemoryClient:
         try:
             job_id = self.send(payload, f"1 trace of {payload.agent_id}", track=track).job_id
         except MemoryError as error:
-            _warn(ClientEvent.TRACE_LOST, error, agent_id=payload.agent_id, trace_id=payload.trace_id)
+            _warn(Event.MEMORY_DISTILL_LOST, error, agent_id=payload.agent_id, trace_id=payload.trace_id)
             return None
         return DistillReceipt(job_id=job_id, trace_id=payload.trace_id)
 
@@ -382,7 +369,7 @@ class MemoryClient:
         try:
             job_id = self.send(payload, f"1 application by {payload.agent_id}", track=False).job_id
         except MemoryError as error:
-            _warn(ClientEvent.APPLICATION_LOST, error, agent_id=payload.agent_id, skill_id=skill_id)
+            _warn(Event.MEMORY_SKILLS_APPLIED_LOST, error, agent_id=payload.agent_id, skill_id=skill_id)
             return None
         return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
 
@@ -420,7 +407,7 @@ class MemoryClient:
         try:
             job_id = self.send(payload, f"1 turn of {payload.agent_id}").job_id
         except MemoryError as error:
-            _warn(ClientEvent.TURN_LOST, error, agent_id=payload.agent_id, turn_id=payload.turn_id)
+            _warn(Event.MEMORY_CONVERSATION_TURN_LOST, error, agent_id=payload.agent_id, turn_id=payload.turn_id)
             return None
         return TurnReceipt(job_id=job_id, turn_id=payload.turn_id)
 
@@ -439,7 +426,7 @@ class MemoryClient:
         try:
             return self.send(payload, f"the end of a session of {payload.agent_id}")
         except MemoryError as error:
-            _warn(ClientEvent.END_LOST, error, agent_id=payload.agent_id)
+            _warn(Event.MEMORY_CONVERSATION_END_LOST, error, agent_id=payload.agent_id)
             return None
 
     def record_crisis(
@@ -598,7 +585,7 @@ class MemoryClient:
         return StoreReceipt(job_ids=tuple(job.job_id for job in jobs), memory_ids=tuple(item.id for item in items))
 
 
-def _warn(lost: ClientEvent, error: MemoryError, **about: str) -> None:
+def _warn(lost: Event, error: MemoryError, **about: str) -> None:
     _log.warning(lost, extra={**about, "error": type(error).__name__})
 
 

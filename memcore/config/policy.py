@@ -10,9 +10,7 @@ from memcore.config.memory import CompanyMemoryConfig, EmbedderOverrideConfig, M
 from memcore.config.organization import OrgMemoryConfig
 from memcore.config.retrieval import FusionStrategy, InjectionStrategy, MemoryRetrievalConfig
 from memcore.models.base import Frozen
-
-#: The log event of a setting without effect.
-NO_EFFECT = "memory.config.no_effect"
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +19,7 @@ _log = logging.getLogger(__name__)
 def log_once(sentence: str) -> None:
     """Log a sentence as a warning, once in this process however often the policy is loaded."""
     # With the sentence in the message: a process that has set up no logs shows nothing else of a record.
-    _log.warning("%s: %s", NO_EFFECT, sentence, extra={"key": sentence.partition(" ")[0]})
+    _log.warning("%s: %s", Event.MEMORY_CONFIG_NO_EFFECT, sentence, extra={"key": sentence.partition(" ")[0]})
 
 
 def _idle(section: Frozen, where: str, *names: str, because: str) -> Iterator[str]:

@@ -27,6 +27,7 @@ from memcore.config.urls import (
 )
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
+from memcore.telemetry.events import Event
 
 #: Largest stack file, in bytes; ours has under 2 KiB, so a larger file is not ours.
 MAX_STACK_BYTES = 65_536
@@ -122,9 +123,6 @@ SWEEP_SECONDS = 15.0
 
 #: Longest of both pauses, in seconds: with a longer one an hourly agent would miss its hour.
 LONGEST_PAUSE_SECONDS = 3600.0
-
-#: The log event of a variable that nothing reads.
-UNKNOWN_VARIABLE = "memory.settings.unknown_variable"
 
 _log = logging.getLogger(__name__)
 
@@ -307,7 +305,13 @@ def _warn_once(variable: str) -> None:
     meant = nearest(variable, [_variable(field) for field in Settings.model_fields])
     hint = f"; did you mean {meant}?" if meant else ""
     # In the message too: a process that has set up no logs shows nothing else of a record.
-    _log.warning("%s: %s: unknown variable%s", UNKNOWN_VARIABLE, variable, hint, extra={"variable": variable})
+    _log.warning(
+        "%s: %s: unknown variable%s",
+        Event.MEMORY_SETTINGS_UNKNOWN_VARIABLE,
+        variable,
+        hint,
+        extra={"variable": variable},
+    )
 
 
 def _given(environ: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ from memcore.conversation.service import (
     MAX_ROUNDS,
     RETRY,
     Candidates,
-    ConversationEvent,
     ConversationService,
     Embedding,
     reconciled,
@@ -41,6 +40,7 @@ from memcore.models.conversation import (
     ProfileRule,
     SemanticCandidate,
 )
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, without_secrets, wrap_untrusted
 
 _log = logging.getLogger(__name__)
@@ -193,7 +193,7 @@ class EndingService(ConversationService):
             if counts is None:
                 return Deferred(reason="a turn came while the session ended")
             about = {"agent_id": session.agent_id, "session_key": session.session_key, **counts}
-            _log.info(ConversationEvent.ENDED, extra=about)
+            _log.info(Event.CONVERSATION_SESSION_ENDED, extra=about)
             return Done(facts=counts)
         return self.busy(attempt, session.session_key)
 
@@ -252,7 +252,7 @@ class EndingService(ConversationService):
             )
         except MemoryRetrievalError as error:
             about = {"agent_id": session.agent_id, "session_key": session.session_key, "error": type(error).__name__}
-            _log.warning(ConversationEvent.SUPPORT_FAILED, extra=about)
+            _log.warning(Event.CONVERSATION_SUPPORT_LOAD_FAILED, extra=about)
             return _Support(has_failed=True)
         others = tuple(arc.summary for arc in arcs if arc.session_id != session.session_id)
         return _Support(arcs=others, before=before)

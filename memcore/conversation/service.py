@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
 from memcore.backends.protocol import vector_backend_of
@@ -25,6 +24,7 @@ from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
 from memcore.models.conversation import Arc, Fact, Owner, ProfileRule, SemanticCandidate
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, experience_refusal
+from memcore.telemetry.events import Event
 
 #: A turn, or the end of a session, is given up after more than three days.
 RETRY = RetryPolicy(attempts=21, first_delay=timedelta(minutes=1), longest_delay=timedelta(hours=6))
@@ -37,23 +37,6 @@ MAX_ROUNDS = 20
 BUSY_DELAY = timedelta(seconds=5)
 
 _log = logging.getLogger(__name__)
-
-
-class ConversationEvent(StrEnum):
-    """A log event between a turn and what is kept of it; fields are ids and counts."""
-
-    #: A turn has its outcome.
-    EXTRACTED = "conversation.turn.extracted"
-    #: A session has ended, with all that comes of it.
-    ENDED = "conversation.session.ended"
-    #: The language model does not answer; the turn or the end waits.
-    POSTPONED = "conversation.model_away"
-    #: No vector could be made: what is kept is found by its words alone.
-    EMBEDDING_FAILED = "conversation.embedding_failed"
-    #: Other steps write the same person's memory all the time; this one waits.
-    BUSY = "conversation.owner_busy"
-    #: What earlier sessions said could not be read; a session's end goes on without.
-    SUPPORT_FAILED = "conversation.support_load_failed"
 
 
 def refused_level(ledger: Ledger, company: str, agent_id: str, *, level: MemoryLevel) -> str | None:
@@ -90,7 +73,7 @@ class Embedding:
                 vectors = await backend.document_vectors(entries)
             except MemoryError as error:
                 about = {"agent_id": agent_id, "entries": len(new), "error": type(error).__name__}
-                _log.warning(ConversationEvent.EMBEDDING_FAILED, extra=about)
+                _log.warning(Event.CONVERSATION_EMBEDDING_FAILED, extra=about)
             else:
                 self.made.update({key: Embedded(space, each.dense) for key, each in zip(new, vectors, strict=True)})
         return {key: self.made[key] for key in texts if key in self.made}
@@ -180,10 +163,10 @@ class ConversationService:
         reason = f"the language model: {type(error).__name__}; try {tries}, the next at {until:%H:%M}"
         work.wait(self.company, key, attempt.token, until=until, reason=reason)
         about = {"company": self.company, "key": key, "tries": tries, "error": type(error).__name__}
-        _log.info(ConversationEvent.POSTPONED, extra=about)
+        _log.info(Event.CONVERSATION_MODEL_AWAY, extra=about)
         return Deferred(reason=reason)
 
     def busy(self, attempt: Attempt[Any], key: str) -> Outcome:
         """Let a turn or an end wait whose person's memory others write all the time."""
-        _log.warning(ConversationEvent.BUSY, extra={"company": self.company, "key": key})
+        _log.warning(Event.CONVERSATION_OWNER_BUSY, extra={"company": self.company, "key": key})
         return attempt.wait("other steps write this person's memory", BUSY_DELAY)

@@ -15,7 +15,6 @@ from memcore.conversation.service import (
     MAX_ROUNDS,
     RETRY,
     Candidates,
-    ConversationEvent,
     ConversationService,
     Embedding,
     reconciled,
@@ -43,6 +42,7 @@ from memcore.models.conversation import (
     WriteDecision,
 )
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +150,9 @@ class ExtractionService(ConversationService):
             except StaleOwnerError:
                 continue
             counts = {**found.counts, "held": len(judged.held)}
-            _log.info(ConversationEvent.EXTRACTED, extra={"agent_id": turn.agent_id, "turn_id": turn.turn_id, **counts})
+            _log.info(
+                Event.CONVERSATION_TURN_EXTRACTED, extra={"agent_id": turn.agent_id, "turn_id": turn.turn_id, **counts}
+            )
             return Done(facts=counts)
         return self.busy(attempt, turn.turn_id)
 

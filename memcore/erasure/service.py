@@ -10,7 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
@@ -33,6 +32,7 @@ from memcore.ledger.erasure.shared_rows import HistoryRows, rewrite_file
 from memcore.ledger.ledger import Ledger
 from memcore.procedural.propagation import propagated_tag
 from memcore.records import Where
+from memcore.telemetry.events import Event
 
 #: Wait for workers to take the jobs that name the agent, and for those that began before the bar to end.
 DRAIN_DELAY = timedelta(seconds=5)
@@ -52,13 +52,6 @@ _BEYOND: tuple[str, ...] = (
 _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
-
-
-class ErasureEvent(StrEnum):
-    """A log event of an erasure."""
-
-    DRAINING = "erasure.draining"
-    DONE = "erasure.done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +124,7 @@ class ErasureService:
             )
             await self._stop_work(scope)
             if (reason := await self._busy(scope, erasure)) is not None:
-                _log.info(ErasureEvent.DRAINING, extra={"company": self.company, "agent_id": erasure.agent_id})
+                _log.info(Event.ERASURE_DRAINING, extra={"company": self.company, "agent_id": erasure.agent_id})
                 attempt.outcome = attempt.wait(reason, DRAIN_DELAY)
                 return attempt.outcome
             erasure, left = await self._emptied(scope, erasure, attempt)
@@ -141,7 +134,7 @@ class ErasureService:
             self._check(attempt)
             self.ledger.erasures.finish(self.company, erasure_id, attempt.token, receipt=text, at=self.clock())
             facts = {"found": sum(erasure.found.values())}
-            _log.info(ErasureEvent.DONE, extra={"company": self.company, "agent_id": erasure.agent_id, **facts})
+            _log.info(Event.ERASURE_DONE, extra={"company": self.company, "agent_id": erasure.agent_id, **facts})
             attempt.outcome = Done(facts=facts)
         return attempt.outcome
 

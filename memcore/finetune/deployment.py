@@ -19,12 +19,12 @@ from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.finetune.checkpoint import choice_of, delete_files, fusion_weight_of, require_whole
-from memcore.finetune.markers import CheckpointEvent
 from memcore.ledger.collections import Checkpoint, CollectionPointer, CollectionUse, ServedCollection, Verdict
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen
 from memcore.reindex import ReindexPlanning
+from memcore.telemetry.events import Event
 
 
 class ActiveEmbedderSnapshot(Frozen):
@@ -100,7 +100,7 @@ class CheckpointDeployment:
         reindex is under way, or an old collection is kept; CheckpointCorruptError when its folder is gone, or not what
         was registered; MemoryConfigError when this machine lacks what its embedder needs.
         """
-        with self._logged(CheckpointEvent.DEPLOY_BEGUN, CheckpointEvent.DEPLOY_FAILED, checkpoint_id):
+        with self._logged(Event.MEMORY_CHECKPOINT_DEPLOY_BEGUN, Event.MEMORY_CHECKPOINT_DEPLOY_FAILED, checkpoint_id):
             checkpoint = self._found(checkpoint_id)
             is_promoted = checkpoint.verdict is Verdict.PROMOTED
             if not is_promoted and not is_forced:
@@ -134,7 +134,9 @@ class CheckpointDeployment:
         Raises CheckpointNotFoundError; CheckpointRollbackUnavailableError when nothing is kept, or not this checkpoint,
         or a reindex is under way; CheckpointRollbackCorruptError when the embedder of what is kept is not what it was.
         """
-        with self._logged(CheckpointEvent.ROLLBACK_BEGUN, CheckpointEvent.ROLLBACK_FAILED, checkpoint_id):
+        with self._logged(
+            Event.MEMORY_CHECKPOINT_ROLLBACK_BEGUN, Event.MEMORY_CHECKPOINT_ROLLBACK_FAILED, checkpoint_id
+        ):
             wanted = None if checkpoint_id is None else self._found(checkpoint_id)
             pointer = self._ledger.collection_pointers.get(self._company)
             if pointer is not None and pointer.phase is not None:
@@ -160,10 +162,12 @@ class CheckpointDeployment:
         Raises CheckpointNotFoundError, and CheckpointConflictError when its collection serves, is filled, or is kept.
         """
         note = confirmation.note("finetune.delete", checkpoint_id)
-        with self._logged(CheckpointEvent.DELETED, CheckpointEvent.DELETE_FAILED, checkpoint_id):
+        with self._logged(Event.MEMORY_CHECKPOINT_DELETED, Event.MEMORY_CHECKPOINT_DELETE_FAILED, checkpoint_id):
             gone = self._ledger.checkpoints.remove(self._company, checkpoint_id, note=note)
         if not await asyncio.to_thread(delete_files, gone):
-            _log.warning(CheckpointEvent.FILES_LEFT, extra={"company": self._company, "checkpoint_id": checkpoint_id})
+            _log.warning(
+                Event.MEMORY_CHECKPOINT_FILES_LEFT, extra={"company": self._company, "checkpoint_id": checkpoint_id}
+            )
         return gone
 
     def _found(self, checkpoint_id: str) -> Checkpoint:
@@ -188,7 +192,7 @@ class CheckpointDeployment:
             )
 
     @contextmanager
-    def _logged(self, done: CheckpointEvent, failed: CheckpointEvent, checkpoint_id: str | None) -> Iterator[None]:
+    def _logged(self, done: Event, failed: Event, checkpoint_id: str | None) -> Iterator[None]:
         about = {"company": self._company, "checkpoint_id": checkpoint_id}
         try:
             yield

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memcore.errors import FineTuneDependencyError, MemoryInputError
-from memcore.finetune.markers import FineTuneEvent
+from memcore.telemetry.events import Event
 
 #: The transformer that is trained when none is named.
 DEFAULT_TRANSFORMER = "all-MiniLM-L6-v2"
@@ -99,7 +99,10 @@ class Encoder:
     def _encode(self, texts: Sequence[str], tokens: int) -> NDArray[np.float32]:
         long = sum(len(text.split()) * _TOKENS_PER_WORD > tokens for text in texts)
         if long:
-            _log.warning(FineTuneEvent.TRUNCATION_LIKELY, extra={"texts": long, "of": len(texts), "tokens": tokens})
+            _log.warning(
+                Event.MEMORY_FINE_TUNE_ENCODE_TRUNCATION_LIKELY,
+                extra={"texts": long, "of": len(texts), "tokens": tokens},
+            )
         before = self._model.max_seq_length
         # A table of words has no limit (infinity), and takes none.
         has_limit = isinstance(before, int)

@@ -21,7 +21,6 @@ from memcore.clock import Clock
 from memcore.experience import clipped
 from memcore.finetune.documents import Owned, Passage
 from memcore.finetune.generate import MAX_QUESTION_CHARS
-from memcore.finetune.markers import FineTuneEvent
 from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
@@ -29,6 +28,7 @@ from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen
 from memcore.models.execution import prompt
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 #: Raise it with any change of the instructions: the same passage is then another question.
@@ -176,9 +176,9 @@ class QuestionWriter:
         ends = Counter(QuestionOutcome.WRITTEN if isinstance(each, Owned) else each for each in became.values())
         ends[QuestionOutcome.UNASKED] = len(chosen) - len(became)
         facts = {"run_id": self._run_id, "chosen": len(chosen), **{end.value: ends[end] for end in QuestionOutcome}}
-        _log.info(FineTuneEvent.QUERIES_WRITTEN, extra=facts)
+        _log.info(Event.MEMORY_FINE_TUNE_QUERIES_WRITTEN, extra=facts)
         if len(found) < len(chosen):
-            _log.warning(FineTuneEvent.QUERY_LLM_FALLBACK, extra=facts)
+            _log.warning(Event.MEMORY_FINE_TUNE_QUERY_LLM_FALLBACK, extra=facts)
         return found
 
     async def _ask_all(

@@ -32,7 +32,7 @@ from memcore.finetune.documents import Passage, passages_of, read_lines, write_t
 from memcore.finetune.encoder import Encoder, load_model, needed
 from memcore.finetune.evaluate import REPORT_FILE, evaluate
 from memcore.finetune.generate import generate
-from memcore.finetune.markers import FineTuneEvent, StageProgress
+from memcore.finetune.markers import StageProgress
 from memcore.finetune.mine import mine
 from memcore.finetune.runner_config import (
     DEFAULT_CONFIG,
@@ -137,7 +137,9 @@ def health_endpoint(address: tuple[str, int]) -> Iterator[None]:
     try:
         server = ThreadingHTTPServer(address, _handler(time.monotonic()))
     except OSError as error:
-        _log.warning(FineTuneEvent.HEALTH_BIND_FAILED, extra={"port": address[1], "error": type(error).__name__})
+        _log.warning(
+            Event.FINE_TUNE_HEALTH_SERVER_BIND_FAILED, extra={"port": address[1], "error": type(error).__name__}
+        )
         yield
         return
     server.daemon_threads = True

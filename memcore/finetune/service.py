@@ -28,7 +28,7 @@ from memcore.finetune.checkpoint import read_manifest
 from memcore.finetune.dataset import gather
 from memcore.finetune.execution.factory import create_executor, end_by_name, execution_of
 from memcore.finetune.execution.protocol import StageEnd, StageExecutor, StageJob, StageOutcome
-from memcore.finetune.markers import FineTuneEvent, Progress, RunnerEvent
+from memcore.finetune.markers import Progress, RunnerEvent
 from memcore.finetune.promotion import promotion_verdict
 from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import (
@@ -51,6 +51,7 @@ from memcore.ledger.collections import Checkpoint, Verdict
 from memcore.ledger.finetune_runs import FineTuneRun, FineTuneRuns
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import RECIPES, STAGES, FineTunePlan, FineTuneStage
+from memcore.telemetry.events import Event
 
 #: Seconds between two reports of a stage's progress: a person's cancel is seen with the next one.
 REPORT_SECONDS = 1.0
@@ -154,9 +155,9 @@ def cleanup_orphans(runs: Path, ledger: Ledger, *, company: str) -> None:
 RETRY = RetryPolicy(attempts=8, first_delay=timedelta(minutes=1), longest_delay=timedelta(hours=1))
 
 _VERDICT_EVENTS = {
-    Verdict.PROMOTED: FineTuneEvent.CHECKPOINT_SAVED,
-    Verdict.UNDECIDED: FineTuneEvent.CHECKPOINT_UNDECIDED,
-    Verdict.REJECTED: FineTuneEvent.CHECKPOINT_REJECTED,
+    Verdict.PROMOTED: Event.MEMORY_FINE_TUNE_CHECKPOINT_SAVED,
+    Verdict.UNDECIDED: Event.MEMORY_FINE_TUNE_CHECKPOINT_UNDECIDED,
+    Verdict.REJECTED: Event.MEMORY_FINE_TUNE_CHECKPOINT_REJECTED,
 }
 
 #: Stages whose files hold agents' texts, needed only until a run is complete.
@@ -250,7 +251,7 @@ class FineTuneService:
         stage_lease.alive()
         folder = RunFolder(self._folder, run.run_id)
         run = self._from_what_is_there(run, token, folder)
-        _log.info(FineTuneEvent.STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
+        _log.info(Event.MEMORY_FINE_TUNE_STAGE_ENTERED, extra={"run_id": run.run_id, "stage": str(run.stage)})
         output = folder.open(run.stage, run.claims)
         if run.stage is STAGES[0]:
             folder.drop_others(_TEXTS)
@@ -317,7 +318,7 @@ class FineTuneService:
         self._runs.complete(self._company, run.run_id, token, checkpoint=checkpoint)
         about = {"run_id": run.run_id, "checkpoint_id": checkpoint.checkpoint_id}
         _log.info(_VERDICT_EVENTS[checkpoint.verdict], extra=about)
-        _log.info(FineTuneEvent.COMPLETED, extra=about)
+        _log.info(Event.MEMORY_FINE_TUNE_COMPLETED, extra=about)
         return Step(outcome=Done(facts={"promoted": int(checkpoint.verdict is Verdict.PROMOTED)}))
 
     def _tidy(self, run_id: str) -> None:
@@ -354,12 +355,12 @@ class FineTuneService:
 
     def _failed(self, run: FineTuneRun, token: str, reason: str) -> Step:
         self._runs.end(self._company, run.run_id, token, "fail", reason=reason)
-        _log.warning(FineTuneEvent.FAILED, extra={"run_id": run.run_id})
+        _log.warning(Event.MEMORY_FINE_TUNE_FAILED, extra={"run_id": run.run_id})
         return Step(outcome=Dead(reason=reason))
 
     def _cancelled(self, run: FineTuneRun, token: str, reason: str) -> Step:
         self._runs.end(self._company, run.run_id, token, "cancel", reason=reason)
-        _log.info(FineTuneEvent.CANCELLED, extra={"run_id": run.run_id})
+        _log.info(Event.MEMORY_FINE_TUNE_CANCELLED, extra={"run_id": run.run_id})
         return Step(outcome=Done(facts={str(FineTuneStage.CANCELLED): 1}))
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -26,6 +25,7 @@ from memcore.errors import (
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped
 from memcore.ledger.work_items import Work, WorkRecord
+from memcore.telemetry.events import Event
 
 #: How long a worker owns an item after its last renewal: the work of a dead one is free within a minute.
 LEASE_LENGTH = timedelta(seconds=45)
@@ -43,14 +43,6 @@ ANSWER_DELAY = LEASE_LENGTH
 _DELAY_DOUBLINGS = 32
 
 _log = logging.getLogger(__name__)
-
-
-class LeaseEvent(StrEnum):
-    """A log event of a lease."""
-
-    #: The ledger could not be reached to renew it; the next renewal tries again.
-    UNCERTAIN = "work.lease.uncertain"
-    LOST = "work.lease.lost"
 
 
 class Lease:
@@ -146,19 +138,10 @@ class Lease:
             try:
                 self._renew()
             except LeaseLostError:
-                _log.warning(LeaseEvent.LOST, extra={"key": self._key})
+                _log.warning(Event.WORK_LEASE_LOST, extra={"key": self._key})
                 return
             except Exception as error:  # noqa: BLE001  # a busy database must not end the renewals
-                _log.warning(LeaseEvent.UNCERTAIN, extra={"key": self._key, "error_type": type(error).__name__})
-
-
-class AttemptEvent(StrEnum):
-    """A log event of an attempt."""
-
-    #: A passing error, or an unexpected one: the item is attempted again after a delay.
-    TROUBLE = "work.attempt.trouble"
-    #: The item is failed: nobody attempts it again unless a person replays it.
-    FAILED = "work.attempt.failed"
+                _log.warning(Event.WORK_LEASE_UNCERTAIN, extra={"key": self._key, "error_type": type(error).__name__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,11 +326,11 @@ class Attempt(Generic[_Record]):
             self._fail(record, self.token, reason)
         # Not the reason: the text of an error may quote what is stored.
         about = {"company": self._company, "key": self._key, "error": type(error).__name__}
-        _log.error(AttemptEvent.FAILED, extra=about)
+        _log.error(Event.WORK_ATTEMPT_FAILED, extra=about)
         return Dead(reason=reason)
 
     def _released(self, error: Exception, attempt: int) -> Outcome:
         self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt))
         about = {"company": self._company, "key": self._key, "attempt": attempt, "error": type(error).__name__}
-        _log.warning(AttemptEvent.TROUBLE, extra=about)
+        _log.warning(Event.WORK_ATTEMPT_TROUBLE, extra=about)
         return Deferred(reason=type(error).__name__)

@@ -18,6 +18,7 @@ from memcore.ledger.database import Records, Row, checked_key, insert_one, recor
 from memcore.ledger.tables import companies
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, ConsolidationInterval
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger("memtend.jobs")
 
@@ -193,7 +194,7 @@ class CompanyPolicies:
                 _, policy = self.of(company)
             except MemoryConfigError as error:
                 about = {"company": company.company, "reason": str(error)}
-                _log.error("scheduler.company_left_out", extra=about)  # its sentence says what to change
+                _log.error(Event.SCHEDULER_COMPANY_LEFT_OUT, extra=about)  # its sentence says what to change
                 continue
             found.append((company, policy))
             interval = None if policy is self.policy else policy.memory.consolidation.interval

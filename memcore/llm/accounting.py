@@ -20,10 +20,10 @@ from memcore.llm.protocol import (
     Completion,
     CompletionProvider,
     CompletionRequest,
-    ModelEvent,
     estimated_prompt,
 )
 from memcore.llm.retry import Retrying, Tries
+from memcore.telemetry.events import Event
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
@@ -77,7 +77,7 @@ class AccountedModel:
             # An attempt without an answer may have been billed: the whole reservation stays spent.
             self._settle(call_id, CallState.FAILED, None if tries.is_unclear else spent, tries, by=by)
             facts = {"error": type(error).__name__, "attempts": tries.count, **by.logged}
-            _log.warning(ModelEvent.FAILED, extra=facts)
+            _log.warning(Event.LLM_CALL_FAILED, extra=facts)
             raise
         spent = _spent(
             price,
@@ -85,7 +85,7 @@ class AccountedModel:
             tries.completion_tokens + completion.completion_tokens,
         )
         self._settle(call_id, CallState.ANSWERED, spent, tries, by=by)
-        _log.info(ModelEvent.ANSWERED, extra={"tokens": spent.tokens, "attempts": tries.count, **by.logged})
+        _log.info(Event.LLM_CALL_ANSWERED, extra={"tokens": spent.tokens, "attempts": tries.count, **by.logged})
         return completion.model_copy(update={"cost": spent.cost})
 
     async def close(self) -> None:
@@ -97,7 +97,7 @@ class AccountedModel:
         call = NewCall(**asdict(by), question_id=key, model=model, most=most)
         reservation = self._spending.reserve(call, caps=self._caps)
         if reservation.call_id is None:
-            _log.info(ModelEvent.REFUSED, extra={"tokens": call.most.tokens, **by.logged})
+            _log.info(Event.LLM_BUDGET_EXCEEDED, extra={"tokens": call.most.tokens, **by.logged})
             raise BudgetExceededError(self._sentence(call.most, reservation), until=reservation.until)
         return reservation.call_id
 
@@ -118,7 +118,9 @@ class AccountedModel:
             self._spending.settle(call_id, state, spent=spent, attempts=tries.count)
         except MemoryError as error:
             # The answer is paid for and must not be lost over its accounting; the reservation stands for it.
-            _log.warning(ModelEvent.UNSETTLED, extra={"error": type(error).__name__, "call_id": call_id, **by.logged})
+            _log.warning(
+                Event.LLM_ACCOUNT_UNSETTLED, extra={"error": type(error).__name__, "call_id": call_id, **by.logged}
+            )
 
 
 def _spent(price: ModelPrice, prompt_tokens: int, completion_tokens: int) -> Spent:

@@ -1,7 +1,6 @@
 """The contracts of a language model: request, completion, provider, model, token estimates and log events."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from pydantic import Field
@@ -98,18 +97,3 @@ def estimated_tokens(text: str) -> int:
 def estimated_prompt(request: CompletionRequest) -> int:
     """Return the estimated tokens of the request's messages, each rounded up."""
     return sum(estimated_tokens(message.content) for message in request.messages)
-
-
-class ModelEvent(StrEnum):
-    """A log event of a question to a model."""
-
-    ANSWERED = "llm.call.answered"
-    #: Passing trouble; the same question is asked again after a pause.
-    RETRIED = "llm.call.retried"
-    FAILED = "llm.call.failed"
-    #: Over the budget: nothing was asked.
-    REFUSED = "llm.budget.exceeded"
-    #: The ledger could not store what a call used; its reservation stays spent.
-    UNSETTLED = "llm.account.unsettled"
-    #: The answer is malformed; the model is asked once to correct it.
-    REPAIRED = "llm.answer.repaired"

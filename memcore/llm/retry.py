@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from memcore.errors import ProviderError, ProviderUnavailableError, RetryExhaustedError
-from memcore.llm.protocol import Completion, CompletionProvider, CompletionRequest, ModelEvent
+from memcore.llm.protocol import Completion, CompletionProvider, CompletionRequest
+from memcore.telemetry.events import Event
 
 #: Longest pause before the second request; it doubles with each further one.
 FIRST_PAUSE = timedelta(seconds=1)
@@ -78,7 +79,7 @@ class Retrying:
                 pause = self._pause(tries.count, error.retry_after)
                 if tries.count >= self._attempts or pause is None:
                     raise RetryExhaustedError(f"{error} ({tries.count} attempts)", tokens=error.tokens) from error
-                _log.info(ModelEvent.RETRIED, extra={"attempt": tries.count, "pause_seconds": round(pause, 3)})
+                _log.info(Event.LLM_CALL_RETRIED, extra={"attempt": tries.count, "pause_seconds": round(pause, 3)})
             except ProviderError as error:
                 tries.failed(error)
                 raise

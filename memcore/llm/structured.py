@@ -8,8 +8,9 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memcore.errors import MalformedAnswerError
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model, ModelEvent
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
 from memcore.models.execution import ChatMessage, MessageRole
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -51,7 +52,7 @@ async def ask_structured(
     read = _read(completion, form)
     if not isinstance(read, list):
         return read
-    _log.info(ModelEvent.REPAIRED, extra={**by.logged, "problems": len(read)})
+    _log.info(Event.LLM_ANSWER_REPAIRED, extra={**by.logged, "problems": len(read)})
     digest = hashlib.sha256(completion.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     completion = await model.ask(_repair_request(request, completion.text, read), by=by, key=f"{key}/mended/{digest}")
     read = _read(completion, form)

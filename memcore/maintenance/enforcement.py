@@ -17,13 +17,13 @@ from typing import Protocol, Self
 from memcore.backends.protocol import pages
 from memcore.embedding.bm25 import Vocabulary
 from memcore.errors import MemoryConfigError
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore, total_use
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import PROTECTED_FROM_ENFORCEMENT, MemoryEntry
 from memcore.records import MemoryRecord, Where
 from memcore.retrieval.repetitions import Repetitions
+from memcore.telemetry.events import Event
 
 #: Time after which an unused memory has half of its recency: a quarter of a year, as long as most work is discussed.
 HALF_LIFE = timedelta(days=90)
@@ -265,4 +265,4 @@ async def apply_enforcement(store: JournaledStore, value: MemoryScorer, *, most:
         if not taken:
             break
         removed += taken
-    _log.info(MaintenanceEvent.ENFORCED, extra={"agent_id": snapshot.agent_id, "removed": removed})
+    _log.info(Event.CONSOLIDATION_MAX_MEMORIES_ENFORCED, extra={"agent_id": snapshot.agent_id, "removed": removed})

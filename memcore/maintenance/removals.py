@@ -20,11 +20,11 @@ from memcore.jobs import Use
 from memcore.ledger.attempt import Lease
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
 from memcore.ledger.runs import Run
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import EARLIEST
 from memcore.records import ArchivedCopy, MemoryRecord, Where
+from memcore.telemetry.events import Event
 
 #: Returns the memory that replaces the outgoing ones; None leaves them where they are.
 Replace = Callable[[tuple[MemoryRecord, ...]], Awaitable[MemoryRecord | None]]
@@ -89,7 +89,7 @@ class JournaledStore:
         await self._backend.unclaim(self.run.agent_id)
         for journal_entry in self._journal.open_of(self.run.company, self.run.agent_id):
             names = ("booking_id", "run_id", "agent_id")
-            _log.info(MaintenanceEvent.ENTRY_RESUMED, extra={name: getattr(journal_entry, name) for name in names})
+            _log.info(Event.CONSOLIDATION_BOOKING_RESUMED, extra={name: getattr(journal_entry, name) for name in names})
             await self._execute([journal_entry], None)
 
     async def matching(self, where: Where, wanted: Collection[str]) -> tuple[MemoryRecord, ...]:
@@ -247,7 +247,7 @@ class JournaledStore:
             raise MemoryStoreError("another attempt's journal entry must be carried out first; try again") from error
         if archived := sum(len(journal_entry.archived) for journal_entry in decided):
             facts = {"agent_id": self.run.agent_id, "run_id": self.run.run_id, "archived": archived}
-            _log.info(MaintenanceEvent.ARCHIVED, extra=facts)
+            _log.info(Event.CONSOLIDATION_ARCHIVAL_STORED, extra=facts)
         return await self._execute(decided, token)
 
     async def _execute(self, journal_entries: Sequence[JournalEntry], token: str | None) -> tuple[EntryCounts, ...]:

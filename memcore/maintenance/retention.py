@@ -14,11 +14,11 @@ from memcore.config.maintenance import PruningConfig
 from memcore.errors import LeaseLostError, MaintenancePausedError
 from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.runs import EndKind
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.rules import MOMENT, AgentSnapshot, end_filter, find_ended_scopes
 from memcore.models.memory import MemoryCategory
 from memcore.records import Where
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ async def apply_retention(store: JournaledStore) -> None:
             raise
         except errors.MemoryError as error:
             facts = {"agent_id": where.agent_id, "categories": sorted(where.categories or ())}
-            _log.warning(MaintenanceEvent.RETENTION_FAILED, extra={**facts, "error_type": type(error).__name__})
+            _log.warning(Event.CONSOLIDATION_RETENTION_FAILED, extra={**facts, "error_type": type(error).__name__})
             failures.append(error)
     if failures:
         raise failures[0]
@@ -57,7 +57,7 @@ async def _remove_all(store: JournaledStore, reason: EntryReason, where: Where) 
     async for page in pages(store.snapshot.backend, where):
         removed += await store.remove(where, [record.entry.id for record in page], reason=reason)
     facts = {"agent_id": where.agent_id, "reason": reason, "removed": removed}
-    _log.info(MaintenanceEvent.RETENTION_COMPLETED, extra=facts)
+    _log.info(Event.CONSOLIDATION_RETENTION_COMPLETE, extra=facts)
 
 
 async def apply_removal(store: JournaledStore, journal: Journal) -> str | None:
@@ -162,7 +162,7 @@ async def apply_pruning(store: JournaledStore) -> None:
     """Remove the pruned lessons, in entries of one page each; one that was pinned meanwhile stays."""
     if pruned := await find_pruned(store.snapshot):
         removed = await store.remove(_prunable(store.snapshot), pruned, reason="pruned")
-        _log.info(MaintenanceEvent.PRUNED, extra={"agent_id": store.run.agent_id, "removed": removed})
+        _log.info(Event.PROCEDURAL_PRUNING_COMPLETE, extra={"agent_id": store.run.agent_id, "removed": removed})
 
 
 def _prunable(snapshot: AgentSnapshot) -> Where:

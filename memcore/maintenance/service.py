@@ -38,7 +38,6 @@ from memcore.maintenance.consolidation.proposals import adopt_groups
 from memcore.maintenance.consolidation.step import apply_consolidation, few_new, left_unmerged
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.gate import Gate
 from memcore.maintenance.plan import (
     MaintenancePlan,
@@ -53,6 +52,7 @@ from memcore.maintenance.retention import apply_end, apply_pruning, apply_remova
 from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
 from memcore.maintenance.undo import apply_restore, apply_undo
 from memcore.models.memory import MemoryLevel
+from memcore.telemetry.events import Event
 
 #: Delay of a run whose language model is missing: a person has to connect one first.
 MODEL_DELAY = timedelta(hours=1)
@@ -182,7 +182,7 @@ class MaintenanceService:
             check_kill_switch(self.ledger.agents, self.company, run.agent_id, is_enabled=is_enabled)
 
     async def _attempted(self, run: Run, attempt: Attempt[Run]) -> Outcome:
-        _log.info(MaintenanceEvent.STARTED, extra=_about(run))
+        _log.info(Event.CONSOLIDATION_MAINTENANCE_START, extra=_about(run))
         store = JournaledStore(self._snapshot(run.agent_id), run, self.ledger.journal, attempt.lease)
         await store.begin()
         stop = await self._executed(store, attempt)
@@ -276,7 +276,7 @@ class MaintenanceService:
         run, counts, step = store.run, dict[str, int](), RunStep.CONSOLIDATION
         few = None if strategy is None or run.approved is not None else await few_new(store.snapshot, strategy)
         if few is not None:
-            _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": few.reason})
+            _log.info(Event.CONSOLIDATION_RUN_SKIPPED, extra={**_about(run), "reason": few.reason})
             # Saved as the next step: a later attempt must not consolidate what this one did not judge.
             strategy, counts, step = None, few.counts, RunStep.ENFORCEMENT
         if run.is_unbounded:
@@ -405,17 +405,17 @@ class MaintenanceService:
         if found.get("skipped") and not (found["restored"] or found["removed"]):
             reason = "nothing was undone: all of it has changed since; of several runs undo the newest first"
         counts = self._finish(run, token, WorkState.DONE, reason, counts=found)
-        _log.info(MaintenanceEvent.COMPLETED, extra={**_about(run), **counts})
+        _log.info(Event.CONSOLIDATION_MAINTENANCE_COMPLETE, extra={**_about(run), **counts})
         return Done(facts=counts)
 
     def _leave(self, run: Run, token: str, reason: str) -> Outcome:
         self._finish(run, token, WorkState.SKIPPED, reason)
-        _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
+        _log.info(Event.CONSOLIDATION_RUN_SKIPPED, extra={**_about(run), "reason": reason})
         return Skipped(reason=reason)
 
     def _fail(self, run: Run, token: str, reason: str) -> None:
         self._finish(run, token, WorkState.FAILED, reason)
-        _log.error(MaintenanceEvent.FAILED, extra={**_about(run), "reason": reason})
+        _log.error(Event.CONSOLIDATION_MAINTENANCE_FAILED, extra={**_about(run), "reason": reason})
 
     def _finish(
         self, run: Run, token: str, state: WorkState, reason: str | None, *, counts: dict[str, int] | None = None
@@ -437,7 +437,9 @@ class MaintenanceService:
     def _held(self, run: Run, token: str, shown: dict[str, int], reason: str, *, live: int, step: RunStep) -> Outcome:
         counts, state = self._counts(run) | shown, WorkState.HELD
         self.ledger.runs.finish(self.company, run.run_id, token, state=state, counts=counts, reason=reason, step=step)
-        _log.warning(MaintenanceEvent.HELD, extra={**_about(run), "planned": shown["planned"], "live": live})
+        _log.warning(
+            Event.CONSOLIDATION_MAINTENANCE_HELD, extra={**_about(run), "planned": shown["planned"], "live": live}
+        )
         return Skipped(reason=reason)
 
     def _snapshot(self, agent_id: str) -> AgentSnapshot:
@@ -468,7 +470,7 @@ def _planned(run: Run, plan: MaintenancePlan) -> dict[str, int]:
 
 
 def _wait(run: Run, attempt: Attempt[Run], reason: str, until: datetime | timedelta) -> Outcome:
-    _log.info(MaintenanceEvent.SKIPPED, extra={**_about(run), "reason": reason})
+    _log.info(Event.CONSOLIDATION_RUN_SKIPPED, extra={**_about(run), "reason": reason})
     return attempt.wait(reason, until)
 
 

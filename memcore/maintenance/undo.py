@@ -15,11 +15,11 @@ from memcore.ledger.journal import Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import OPEN_STATES
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.removals import JournaledStore, is_same
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.base import Frozen
 from memcore.records import MemoryRecord
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ async def apply_undo(store: JournaledStore, ledger: Ledger) -> None:
     moved = journal.totals(run.run_id)
     counts = {kind: moved["undone", kind] for kind in ("restored", "removed")}
     facts = {"agent_id": run.agent_id, "run_id": run.run_id, "undo_of": target.run_id}
-    _log.info(MaintenanceEvent.UNDO_COMPLETED, extra={**facts, **counts})
+    _log.info(Event.CONSOLIDATION_UNDO_COMPLETE, extra={**facts, **counts})
 
 
 def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | None = None) -> Run:
@@ -155,7 +155,10 @@ async def apply_restore(store: JournaledStore, ledger: Ledger) -> str | None:
     _hold(snapshot, ledger.journal, [memory_id])
     await store.restore_removed(archived.record_for(snapshot.backend.vector_space))
     facts = {"agent_id": run.agent_id, "run_id": run.run_id}
-    _log.info(MaintenanceEvent.RESTORED, extra={**facts, "memory_id": memory_id, "archival_id": archived.archival_id})
+    _log.info(
+        Event.CONSOLIDATION_ARCHIVAL_RESTORED,
+        extra={**facts, "memory_id": memory_id, "archival_id": archived.archival_id},
+    )
     return None
 
 

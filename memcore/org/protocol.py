@@ -1,13 +1,13 @@
 """The contract of an organisation memory (the reference's OrgMemoryBackend), its log events, and write access."""
 
 import logging
-from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from memcore.backends.protocol import Connectable
 from memcore.config.organization import WriteAccessConfig
 from memcore.errors import OrgMemoryAccessDeniedError
 from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, OrgFactWriteRequest, OrgMemoryQuery
+from memcore.telemetry.events import Event
 
 
 @runtime_checkable
@@ -31,27 +31,6 @@ class OrgMemoryBackend(Connectable, Protocol):
         ...
 
 
-class OrgEvent(StrEnum):
-    """A log event of organisation memory."""
-
-    #: A write or a retraction was done; author, category and id stand beside.
-    WRITE_COMPLETE = "org_memory.write.complete"
-    #: The author may not write facts of this category; nothing was written.
-    WRITE_DENIED = "org_memory.write.denied"
-    #: The database refused or did not answer.
-    WRITE_FAILED = "org_memory.write.failed"
-    QUERY_FAILED = "org_memory.query.failed"
-    #: The vector store did not answer; the hits by words were returned.
-    QUERY_DEGRADED = "org_memory.query.degraded"
-    #: The vector store does not show a line of the log yet; the sweep tries again.
-    SHOW_DEFERRED = "org_memory.show.deferred"
-    #: The vector store refuses a version of a fact: it is found by words, not by meaning.
-    SHOW_FAILED = "org_memory.show.failed"
-    #: A refusal could not be written to the audit; it holds all the same.
-    AUDIT_FAILED = "org_memory.audit.failed"
-    CONNECT_FAILED = "org_memory.store.connect_failed"
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -70,7 +49,7 @@ def require_write_access(config: WriteAccessConfig, category: OrgFactCategory, a
     """Return when the author may write; else log the attempt and raise OrgMemoryAccessDeniedError."""
     if check_write_access(config, category, author):
         return
-    _log.warning(OrgEvent.WRITE_DENIED, extra={"category": category.value, **author_facts(author)})
+    _log.warning(Event.ORG_MEMORY_WRITE_DENIED, extra={"category": category.value, **author_facts(author)})
     rule = config.rules.get(category)
     may = ["people"] if rule is not None and rule.human_allowed else []
     if rule is not None and rule.allowed_seniority is not None:

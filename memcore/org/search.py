@@ -14,8 +14,8 @@ from memcore.backends.protocol import ORGANISATION, FactStore
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.models.memory import MAX_TAGS, NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
 from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory
-from memcore.org.protocol import OrgEvent
 from memcore.records import MemoryRecord
+from memcore.telemetry.events import Event
 
 if TYPE_CHECKING:
     from memcore.ledger.organization.facts import OrgLog
@@ -184,7 +184,7 @@ async def fact_similarity(facts: FactStore | None, context: str, categories: Cat
         namespaces = None if categories is None else frozenset(map(namespace_of, categories))
         rankings = await facts.rankings(MemoryQuery(text=context, namespaces=namespaces, limit=_CANDIDATES))
     except Exception as error:  # noqa: BLE001  # an engine's own embedder may raise anything
-        _log.warning(OrgEvent.QUERY_DEGRADED, extra={"error": type(error).__name__})
+        _log.warning(Event.ORG_MEMORY_QUERY_DEGRADED, extra={"error": type(error).__name__})
         return ScoredFact()
     shown = [(shown_by(hit.entry), hit.cosine) for hit in (*rankings.sparse, *rankings.dense)]
     cosines = {fact: cosine for fact, cosine in shown if fact is not None and cosine is not None}

@@ -30,9 +30,10 @@ from memcore.models.organization import (
     OrgFactWriteRequest,
     OrgMemoryQuery,
 )
-from memcore.org.protocol import OrgEvent, author_facts, require_write_access
+from memcore.org.protocol import author_facts, require_write_access
 from memcore.org.search import ID_PREFIX, OrgSearch, fact_similarity
 from memcore.org.sync import OrgSync
+from memcore.telemetry.events import Event
 
 #: How long a write waits for the vector store to show it, in seconds; after that the sweep does it.
 _FOLLOW_SECONDS = 5.0
@@ -94,7 +95,7 @@ class LedgerOrgMemory:
         try:
             await asyncio.to_thread(self._facts.count, self._company)
         except (MemoryConnectionError, MemoryRetrievalError) as error:
-            _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
+            _log.warning(Event.ORG_MEMORY_STORE_CONNECT_FAILED, extra={"error": type(error).__name__})
             return error
         return None
 
@@ -208,7 +209,9 @@ class LedgerOrgMemory:
             try:
                 await asyncio.to_thread(deny, self._company, action, author=author, fact_id=fact_id, reason=reason)
             except Exception as error:  # noqa: BLE001  # whatever it is, the refusal stands
-                _log.warning(OrgEvent.AUDIT_FAILED, extra={"error": type(error).__name__, **author_facts(author)})
+                _log.warning(
+                    Event.ORG_MEMORY_AUDIT_FAILED, extra={"error": type(error).__name__, **author_facts(author)}
+                )
             raise
 
     async def _follow(self, fact_id: str) -> None:
@@ -220,7 +223,7 @@ class LedgerOrgMemory:
             async with asyncio.timeout(_FOLLOW_SECONDS):
                 await follower.follow(fact_id=fact_id)
         except Exception as error:  # noqa: BLE001  # the line is committed; the sweep brings it to the store
-            _log.warning(OrgEvent.SHOW_DEFERRED, extra={"fact_id": fact_id, "error": type(error).__name__})
+            _log.warning(Event.ORG_MEMORY_SHOW_DEFERRED, extra={"fact_id": fact_id, "error": type(error).__name__})
 
     def _stored_policies(self) -> tuple[OrgFact, ...]:
         found: list[OrgFact] = []
@@ -233,13 +236,13 @@ class LedgerOrgMemory:
         try:
             return await asyncio.to_thread(call)
         except MemoryConnectionError as error:
-            _log.warning(OrgEvent.CONNECT_FAILED, extra={"error": type(error).__name__})
+            _log.warning(Event.ORG_MEMORY_STORE_CONNECT_FAILED, extra={"error": type(error).__name__})
             raise OrgMemoryConnectionError(str(error)) from error
         except MemoryRetrievalError as error:
-            _log.warning(OrgEvent.QUERY_FAILED, extra={"error": type(error).__name__})
+            _log.warning(Event.ORG_MEMORY_QUERY_FAILED, extra={"error": type(error).__name__})
             raise OrgMemoryQueryError(str(error)) from error
         except MemoryStoreError as error:
-            _log.warning(OrgEvent.WRITE_FAILED, extra={"error": type(error).__name__})
+            _log.warning(Event.ORG_MEMORY_WRITE_FAILED, extra={"error": type(error).__name__})
             raise OrgMemoryWriteError(str(error)) from error
 
     def _require_connection(self) -> None:
@@ -248,4 +251,4 @@ class LedgerOrgMemory:
 
     def _log_operation(self, line: OperationLogEntry, author: OrgFactAuthor) -> None:
         facts = {"fact_id": line.fact_id, "operation": line.operation_type, "version": line.version}
-        _log.info(OrgEvent.WRITE_COMPLETE, extra={**facts, "category": line.category, **author_facts(author)})
+        _log.info(Event.ORG_MEMORY_WRITE_COMPLETE, extra={**facts, "category": line.category, **author_facts(author)})

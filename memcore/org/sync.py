@@ -9,8 +9,8 @@ from memcore.backends.protocol import FactStore, facts_of
 from memcore.company import CompanyContext
 from memcore.ledger.organization.facts import OrgLog
 from memcore.models.organization import OperationLogEntry
-from memcore.org.protocol import OrgEvent
 from memcore.org.search import record_of
+from memcore.telemetry.events import Event
 
 #: Failed facts after which a call gives up: an error of so many is an error of all.
 _MOST_STUCK = 5
@@ -65,7 +65,7 @@ class OrgSync:
         try:
             await self.follow()
         except errors.MemoryError as error:
-            _log.warning(OrgEvent.SHOW_DEFERRED, extra={"fact_id": None, "error": type(error).__name__})
+            _log.warning(Event.ORG_MEMORY_SHOW_DEFERRED, extra={"fact_id": None, "error": type(error).__name__})
 
     async def _shows(self, line: OperationLogEntry, facts: FactStore) -> bool:
         try:
@@ -94,4 +94,4 @@ class OrgSync:
 
 def _failed(line: OperationLogEntry, error: errors.MemoryError) -> None:
     fields = {"fact_id": line.fact_id, "version": line.version, "error": type(error).__name__}
-    _log.warning(OrgEvent.SHOW_FAILED, extra=fields)
+    _log.warning(Event.ORG_MEMORY_SHOW_FAILED, extra=fields)

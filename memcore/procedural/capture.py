@@ -19,7 +19,6 @@ from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, 
 from memcore.procedural.records import (
     SUCCESS_TAG,
     LessonText,
-    ProceduralEvent,
     ProceduralMemoryProposal,
     record_of,
     sanitised,
@@ -27,6 +26,7 @@ from memcore.procedural.records import (
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord
 from memcore.retrieval.repetitions import repeats
+from memcore.telemetry.events import Event
 
 
 class CaptureOutcome(StrEnum):
@@ -206,16 +206,16 @@ class ProceduralCapture:
             drawn = await self._keep(drawn, earlier, again, learned_at)
             if drawn.memory_id is None:
                 return drawn
-        _log.info(ProceduralEvent.REPEATED, extra={"agent_id": agent_id, "memory_id": memory_id})
+        _log.info(Event.PROCEDURAL_MEMORY_ENTRY_REPEATED, extra={"agent_id": agent_id, "memory_id": memory_id})
         return replace(drawn, outcome=CaptureOutcome.REPEATED, memory_id=memory_id)
 
     def _gate(self, proposal: ProceduralMemoryProposal, agent_id: str, *, is_success: bool) -> CaptureOutcome | None:
         facts = {"agent_id": agent_id, "confidence": proposal.confidence}
         if proposal.confidence < self.config.min_confidence:
-            _log.info(ProceduralEvent.LOW_CONFIDENCE, extra=facts)
+            _log.info(Event.PROCEDURAL_MEMORY_PROPOSAL_LOW_CONFIDENCE, extra=facts)
             return CaptureOutcome.LOW_CONFIDENCE
         if is_success and not is_good_enough(self.config.capture, confidence=proposal.confidence):
-            _log.info(ProceduralEvent.LOW_QUALITY, extra=facts)
+            _log.info(Event.PROCEDURAL_CAPTURE_QUALITY_BELOW_THRESHOLD, extra=facts)
             return CaptureOutcome.LOW_QUALITY
         return None
 
@@ -229,12 +229,12 @@ class ProceduralCapture:
                 self.backend, self.tombstones, [record], sent={memory_id: learned_at}
             )
         except errors.MemoryError as error:
-            _log.warning(ProceduralEvent.STORE_FAILED, extra={**facts, "error": type(error).__name__})
+            _log.warning(Event.PROCEDURAL_MEMORY_ENTRY_STORE_FAILED, extra={**facts, "error": type(error).__name__})
             raise
         if tombstoned:
-            _log.info(ProceduralEvent.TOMBSTONED, extra=facts)
+            _log.info(Event.PROCEDURAL_MEMORY_ENTRY_BURIED, extra=facts)
             return replace(drawn, outcome=CaptureOutcome.TOMBSTONED)
-        _log.info(ProceduralEvent.STORED, extra=facts)
+        _log.info(Event.PROCEDURAL_MEMORY_ENTRY_STORED, extra=facts)
         skill = await self._write(lesson, record)
         is_missing = skill is None and self.skills is not None
         return replace(drawn, memory_id=memory_id, skill=skill, skill_failures=int(is_missing))
@@ -249,18 +249,20 @@ class ProceduralCapture:
                 self.skills.write, proposal, memory_id=record.entry.id, source=record.entry.metadata.source or ""
             )
         except OSError as error:
-            _log.warning(ProceduralEvent.SKILL_FAILED, extra={**facts, "error": type(error).__name__})
+            _log.warning(Event.PROCEDURAL_MEMORY_SKILL_MD_FAILED, extra={**facts, "error": type(error).__name__})
             return None
-        _log.info(ProceduralEvent.SKILL_WRITTEN, extra={**facts, "skill": name})
+        _log.info(Event.PROCEDURAL_MEMORY_SKILL_MD_WRITTEN, extra={**facts, "skill": name})
         return name
 
 
 def _outcome_of(error: ProviderError, agent_id: str) -> CaptureOutcome:
     if not error.is_retryable:
-        _log.warning(ProceduralEvent.PROPOSER_FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
+        _log.warning(
+            Event.PROCEDURAL_MEMORY_PROPOSER_ERROR, extra={"agent_id": agent_id, "error": type(error).__name__}
+        )
         return CaptureOutcome.REFUSED
     outcome = CaptureOutcome.MALFORMED if isinstance(error, MalformedAnswerError) else CaptureOutcome.UNAVAILABLE
-    _log.warning(ProceduralEvent.SKIPPED, extra={"agent_id": agent_id, "reason": outcome.value})
+    _log.warning(Event.PROCEDURAL_MEMORY_PROPOSAL_SKIPPED, extra={"agent_id": agent_id, "reason": outcome.value})
     return outcome
 
 

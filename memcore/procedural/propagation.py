@@ -24,8 +24,9 @@ from memcore.models.memory import (
     MemoryMetadata,
     MemoryStoreRequest,
 )
-from memcore.procedural.records import SUCCESS_TAG, ProceduralEvent, ProceduralMemoryScope, proposal_of
+from memcore.procedural.records import SUCCESS_TAG, ProceduralMemoryScope, proposal_of
 from memcore.records import LESSON_KEY, MemoryRecord, Where
+from memcore.telemetry.events import Event
 
 #: Prefix of the tag that names a copied lesson's first agent.
 PROPAGATED_TAG = "propagated:"
@@ -123,12 +124,12 @@ class Propagation:
             except errors.MemoryError as error:
                 failed += 1
                 facts = {"agent_id": agent_id, "target": target, "error": type(error).__name__}
-                _log.warning(ProceduralEvent.TARGET_FAILED, extra=facts)
+                _log.warning(Event.PROCEDURAL_PROPAGATION_TARGET_FAILED, extra=facts)
         if targets and failed == len(targets):
             return 0
         self.ledger.lessons.propagated(self.company, [each.lesson_id for each in waiting])
         counts = {"lessons": len(waiting), "targets": len(targets), "written": written}
-        _log.info(ProceduralEvent.PROPAGATED, extra={"agent_id": agent_id, **counts})
+        _log.info(Event.PROCEDURAL_PROPAGATION_COMPLETE, extra={"agent_id": agent_id, **counts})
         return written
 
     async def _copy_to(

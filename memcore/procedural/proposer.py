@@ -15,7 +15,8 @@ from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import MAX_SIGNATURES, ChatMessage, prompt
 from memcore.models.memory import StoredKey
-from memcore.procedural.records import ProceduralEvent, ProposalDraft, sanitised
+from memcore.procedural.records import ProposalDraft, sanitised
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 #: Longest title and longest description of a task, in characters; what is longer is refused, not cut.
@@ -190,6 +191,8 @@ async def propose(
     draft = await ask_structured(model, request, ProposalDraft, by=by, key=key)
     if draft.refused:
         # These names are ours, not the model's.
-        _log.warning(ProceduralEvent.FIELDS_REFUSED, extra={"agent_id": agent_id, "fields": draft.refused})
-    _log.info(ProceduralEvent.PROPOSED, extra={"agent_id": agent_id, "refused": len(draft.refused)})
+        _log.warning(
+            Event.PROCEDURAL_MEMORY_PROPOSAL_FIELDS_REFUSED, extra={"agent_id": agent_id, "fields": draft.refused}
+        )
+    _log.info(Event.PROCEDURAL_MEMORY_PROPOSAL_COMPLETE, extra={"agent_id": agent_id, "refused": len(draft.refused)})
     return draft

@@ -336,33 +336,3 @@ class ProposalDraft(LessonText):
     def proposal(self) -> ProceduralMemoryProposal:
         """Return the lesson, private to its agent and never applied."""
         return ProceduralMemoryProposal.model_validate(self.model_dump())
-
-
-class ProceduralEvent(StrEnum):
-    """A log event between an execution and its lesson."""
-
-    PROPOSED = "procedural_memory.proposal.complete"
-    #: The model did not answer, or not in a form that can be read.
-    SKIPPED = "procedural_memory.proposal.skipped"
-    #: The model's server refuses, and will again.
-    PROPOSER_FAILED = "procedural_memory.proposer.error"
-    #: The answer tried to say what a model may not; those fields were dropped.
-    FIELDS_REFUSED = "procedural_memory.proposal.fields_refused"
-    LOW_CONFIDENCE = "procedural_memory.proposal.low_confidence"
-    LOW_QUALITY = "procedural_capture.quality_below_threshold"
-    STORED = "procedural_memory.entry.stored"
-    #: It says what an earlier lesson says, which counts it.
-    REPEATED = "procedural_memory.entry.repeated"
-    STORE_FAILED = "procedural_memory.entry.store_failed"
-    #: A run has removed the memory since the execution was told; it stays removed.
-    TOMBSTONED = "procedural_memory.entry.buried"
-    #: What became of a task's lesson is written down.
-    DRAWN = "procedural_memory.lesson.drawn"
-    #: The model is away: the lesson waits.
-    POSTPONED = "procedural_memory.lesson.put_off"
-    #: An agent's lessons were passed on to its like.
-    PROPAGATED = "procedural_propagation.complete"
-    #: One agent could not be given them; the others were.
-    TARGET_FAILED = "procedural_propagation.target_failed"
-    SKILL_WRITTEN = "procedural_memory.skill_md.written"
-    SKILL_FAILED = "procedural_memory.skill_md.failed"

@@ -31,8 +31,9 @@ from memcore.procedural.capture import (
     takes,
 )
 from memcore.procedural.proposer import MAX_FAILED_BEFORE, FailureAnalysisPayload, SuccessPayload
-from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryProposal
+from memcore.procedural.records import LessonText, ProceduralMemoryProposal
 from memcore.procedural.skill_files import SkillFolders
+from memcore.telemetry.events import Event
 
 #: A lesson is given up after more than three days.
 RETRY = RetryPolicy(attempts=21, first_delay=timedelta(minutes=1), longest_delay=timedelta(hours=6))
@@ -183,7 +184,7 @@ class LearningService:
                 await self.backend.delete_many(lesson.agent_id, [captured.memory_id])
             return Skipped(reason="this lesson is forgotten")
         facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "outcome": captured.outcome.value}
-        _log.info(ProceduralEvent.DRAWN, extra={**facts, "skill_failures": captured.skill_failures})
+        _log.info(Event.PROCEDURAL_MEMORY_LESSON_DRAWN, extra={**facts, "skill_failures": captured.skill_failures})
         return Done(facts={captured.outcome.value: 1})
 
     def _postponed(self, lesson: Lesson, token: str, *, because: CaptureOutcome) -> Outcome:
@@ -191,5 +192,5 @@ class LearningService:
         reason = f"the language model: {because.value}; try {attempt}, the next at {until:%H:%M}"
         self.ledger.lessons.wait(self.company, lesson.lesson_id, token, until=until, reason=reason)
         facts = {"agent_id": lesson.agent_id, "lesson_id": lesson.lesson_id, "tries": attempt}
-        _log.info(ProceduralEvent.POSTPONED, extra=facts)
+        _log.info(Event.PROCEDURAL_MEMORY_LESSON_PUT_OFF, extra=facts)
         return Deferred(reason=reason)

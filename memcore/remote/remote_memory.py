@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Literal, NoReturn, Self, Unpack
 
 from memcore.client.results import (
@@ -34,15 +33,9 @@ from memcore.remote import calls
 from memcore.remote.calls import LoadedTurn
 from memcore.remote.connection import Connection
 from memcore.remote.requests import TIMEOUT_SECONDS, Address, Call, Result
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
-
-
-class RemoteEvent(StrEnum):
-    """A log event of the client over HTTP."""
-
-    #: Something was not sent, and the engine goes on; fields: what (trace, turn, end, application), agent_id and error.
-    LOST = "memory.remote.lost"
 
 
 #: What only a process with the broker's and the ledger's addresses can do, and what to use instead.
@@ -65,7 +58,7 @@ Sent = Literal["trace", "turn", "end", "application"]
 
 def report_lost(what: Sent, error: MemoryError, agent_id: str) -> None:
     """Log that something was not sent, and the engine goes on; the error's class alone."""
-    _log.warning(RemoteEvent.LOST, extra={"what": what, "agent_id": agent_id, "error": type(error).__name__})
+    _log.warning(Event.MEMORY_REMOTE_LOST, extra={"what": what, "agent_id": agent_id, "error": type(error).__name__})
 
 
 class RemoteMemory:

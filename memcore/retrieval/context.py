@@ -19,7 +19,6 @@ from memcore.retrieval.protocol import (
     Degrading,
     HierarchicalRetriever,
     Reranker,
-    RetrievalEvent,
     Source,
     TokenEstimator,
 )
@@ -28,6 +27,7 @@ from memcore.retrieval.ranking import (
 )
 from memcore.retrieval.sources import SharedSearch
 from memcore.retrieval.usage import QueryRecorder, UseRecorder
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class ContextInjectionStrategy:
         charged. Never raises for a memory's sake; Python's own MemoryError and RecursionError pass.
         """
         if token_budget <= 0:
-            _log.debug(RetrievalEvent.SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
+            _log.debug(Event.MEMORY_RETRIEVAL_SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
             return ()
         with Degrading(Source.PIPELINE, agent_id):
             policies = await self._pipeline.policies(agent_id, token_budget=token_budget)
@@ -141,7 +141,7 @@ class ContextInjectionStrategy:
             messages = (*policies.messages, *format_fitting(fitting, injection_point=self._config.injection_point))
             self._pipeline.note_use(agent_id, query_text, fitting)
             counts = {"found": len(policies.by_agents) + len(memories), "injected": len(fitting)}
-            _log.debug(RetrievalEvent.COMPLETED, extra={"agent_id": agent_id, **counts})
+            _log.debug(Event.MEMORY_RETRIEVAL_COMPLETE, extra={"agent_id": agent_id, **counts})
             return messages
         return ()
 

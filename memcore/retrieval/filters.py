@@ -6,7 +6,8 @@ from typing import Final, Protocol, runtime_checkable
 
 from memcore.errors import MemoryInputError
 from memcore.models.memory import NON_INFERABLE_TAG
-from memcore.retrieval.protocol import RetrievalEvent, ScoredMemory
+from memcore.retrieval.protocol import ScoredMemory
+from memcore.telemetry.events import Event
 
 #: What an agent is told about that tag.
 NON_INFERABLE_GUIDANCE = (
@@ -39,7 +40,7 @@ class TagBasedMemoryFilter:
 
     def filter_for_injection(self, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         kept = tuple(each for each in memories if self._tag in each.entry.metadata.tags)
-        _log.debug(RetrievalEvent.FILTER_APPLIED, extra={"given": len(memories), "kept": len(kept)})
+        _log.debug(Event.MEMORY_FILTER_APPLIED, extra={"given": len(memories), "kept": len(kept)})
         return kept
 
 
@@ -68,4 +69,4 @@ class StoreGuard:
             return
         if len(self._warned) < _MOST_AGENTS:
             self._warned.add(agent_id)
-        _log.warning(RetrievalEvent.STORE_MISSING_TAG, extra={"agent_id": agent_id, "tag": NON_INFERABLE_TAG})
+        _log.warning(Event.MEMORY_FILTER_STORE_MISSING_TAG, extra={"agent_id": agent_id, "tag": NON_INFERABLE_TAG})

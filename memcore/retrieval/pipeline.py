@@ -29,7 +29,6 @@ from memcore.retrieval.protocol import (
     PerAgentReranker,
     QuerySpecificReranker,
     Reranker,
-    RetrievalEvent,
     ScoredMemory,
     Source,
     TokenEstimator,
@@ -50,6 +49,7 @@ from memcore.retrieval.ranking import (
 from memcore.retrieval.repetitions import collapsed
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
 from memcore.retrieval.usage import QueryRecorder, UseRecorder
+from memcore.telemetry.events import Event
 
 #: Operators wrote them in the policy file: they are instructions, so they have no fence.
 _HEADING = "Policies of this organisation; they always apply:"
@@ -71,7 +71,7 @@ def format_core_policies(
     fitting = [place for place in places if place > 0] if 0 in places else []
     if len(fitting) < len(policies):
         left_out = len(policies) - len(fitting)
-        _log.warning(RetrievalEvent.BUDGET_EXCEEDED, extra={"left_out": left_out, "token_budget": token_budget})
+        _log.warning(Event.MEMORY_TOKEN_BUDGET_EXCEEDED, extra={"left_out": left_out, "token_budget": token_budget})
     if not fitting:
         return ()
     return (ChatMessage(role=MessageRole.SYSTEM, content="\n".join([_HEADING, *(texts[place] for place in fitting)])),)

@@ -18,6 +18,7 @@ from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, ToolDefinition
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.models.organization import OrgFactAuthor
+from memcore.telemetry.events import Event
 
 
 @runtime_checkable
@@ -157,27 +158,6 @@ class DefaultTokenEstimator:
         return max(1, len(text) // _CHARS_PER_TOKEN) if text else 0
 
 
-class RetrievalEvent(StrEnum):
-    """A log event between a question and a prompt."""
-
-    COMPLETED = "memory.retrieval.complete"
-    #: A part failed and the prompt does without it; its name and the error's type stand beside.
-    DEGRADED = "memory.retrieval.degraded"
-    #: Nothing was asked for: the token budget was zero or less.
-    SKIPPED = "memory.retrieval.skipped"
-    FILTER_APPLIED = "memory.filter.applied"
-    #: Only non-inferable memories are injected, and one was stored without the tag: no prompt will show it.
-    STORE_MISSING_TAG = "memory.filter.store_missing_tag"
-    #: A core policy is longer than the tokens that are left; the prompt does without it.
-    BUDGET_EXCEEDED = "memory.token_budget.exceeded"
-    #: A batch of uses could not be sent; it is kept and tried again.
-    USE_DEFERRED = "memory.use.deferred"
-    #: More uses waited than the recorder holds; the oldest record stays, this one was not counted.
-    USE_DROPPED = "memory.use.dropped"
-    #: Questions could not be sent; they are kept and tried again.
-    QUERY_DEFERRED = "memory.query.deferred"
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -242,7 +222,7 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
     if fatal is not None:
         raise fatal
     facts = {"source": str(source), "agent_id": agent_id, "error": type(error).__name__}
-    _log.warning(RetrievalEvent.DEGRADED, extra=facts)
+    _log.warning(Event.MEMORY_RETRIEVAL_DEGRADED, extra=facts)
     if (failed := _noted.get()) is not None:
         failed.append(source)
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_QUERIES, MAX_QUESTION_CHARS, MAX_SHOWN, MAX_USES, RecordedQuery, Use
-from memcore.retrieval.protocol import RetrievalEvent
+from memcore.telemetry.events import Event
 
 #: Memories that wait before they are sent, unless the time comes first: a job of 70 KB.
 FLUSH_COUNT = 512
@@ -166,7 +166,7 @@ class BufferedUseRecorder:
         with self._lock:
             left = len(self._waiting) + (len(self._unsent[1]) if self._unsent else 0)
         if left:
-            _log.warning(RetrievalEvent.USE_DROPPED, extra={"memories": left})
+            _log.warning(Event.MEMORY_USE_DROPPED, extra={"memories": left})
 
     def __enter__(self) -> Self:
         return self
@@ -187,14 +187,14 @@ class BufferedUseRecorder:
         with self._lock:
             dropped, self._dropped = self._dropped, 0
         if dropped:
-            _log.warning(RetrievalEvent.USE_DROPPED, extra={"memories": dropped})
+            _log.warning(Event.MEMORY_USE_DROPPED, extra={"memories": dropped})
         while (batch := self._next()) is not None:
             batch_id, uses = batch
             try:
                 self._send(uses, batch_id=batch_id)
             except Exception as error:  # noqa: BLE001  # nobody waits for this thread, and the next round tries again
                 extra = {"memories": len(uses), "error": type(error).__name__}
-                _log.warning(RetrievalEvent.USE_DEFERRED, extra=extra)
+                _log.warning(Event.MEMORY_USE_DEFERRED, extra=extra)
                 return
             with self._lock:
                 self._unsent = None
@@ -210,7 +210,7 @@ class BufferedUseRecorder:
                 self._send_queries([query for _, query in batch])
             except Exception as error:  # noqa: BLE001  # as above
                 extra = {"questions": len(batch), "error": type(error).__name__}
-                _log.warning(RetrievalEvent.QUERY_DEFERRED, extra=extra)
+                _log.warning(Event.MEMORY_QUERY_DEFERRED, extra=extra)
                 return
             with self._lock:
                 for key, query in batch:

@@ -12,11 +12,11 @@ from memcore.client.async_client import AsyncMemoryClient
 from memcore.clock import Clock, utc_now
 from memcore.company import JobDispatcher, dispatch_open
 from memcore.errors import MemoryConnectionError
-from memcore.finetune.markers import FineTuneEvent
 from memcore.jobs import Payload
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.work_items import WorkItem
+from memcore.telemetry.events import Event
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
@@ -122,7 +122,7 @@ class ServiceResources:
             await asyncio.to_thread(dispatch, *given)
         except MemoryConnectionError:
             # What was asked for stands in its row, and the sweep dispatches when the broker is back.
-            _log.warning(FineTuneEvent.DISPATCH_FAILED, extra={"company": self.company})
+            _log.warning(Event.MEMORY_SERVICE_BELL_UNHEARD, extra={"company": self.company})
 
     @asynccontextmanager
     async def _configured_backend(self) -> AsyncIterator[WorkerBackend]:

@@ -19,9 +19,10 @@ from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Approval, ApprovalNeed, Proposal, Superseded
 from memcore.skills.candidates import BacktestResult
 from memcore.skills.publication import SkillApprovals, promotion, superseded_skill
-from memcore.skills.report import MAX_LISTED, Conflict, CycleStage, EvolverReport, SkillEvent
+from memcore.skills.report import MAX_LISTED, Conflict, CycleStage, EvolverReport
 from memcore.skills.supersession import CandidateStanding
 from memcore.skills.survey import Findings, PatternMining
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -57,17 +58,17 @@ class SkillEvolver:
         """
         about = {"company": self._company, "cycle_id": cycle.cycle_id}
         if not self._config.enabled:
-            _log.info(SkillEvent.SKILL_EVOLVER_DISABLED, extra=about)
+            _log.info(Event.SKILL_EVOLVER_DISABLED, extra=about)
             return _report(cycle, Findings(), ())
-        _log.info(SkillEvent.SKILL_EVOLVER_CYCLE_START, extra=about)
+        _log.info(Event.SKILL_EVOLVER_CYCLE_START, extra=about)
         try:
             found = await asyncio.to_thread(self._mining.of, cycle, on_progress)
             report = await self._filed(cycle, found, on_progress)
         except Exception as error:
-            _log.warning(SkillEvent.SKILL_EVOLVER_CYCLE_FAILED, extra={**about, "error": type(error).__name__})
+            _log.warning(Event.SKILL_EVOLVER_CYCLE_FAILED, extra={**about, "error": type(error).__name__})
             raise
         counts = report.model_dump(exclude={"cycle_id", "window_start", "window_end", "conflict_list"})
-        _log.info(SkillEvent.SKILL_EVOLVER_CYCLE_COMPLETE, extra={**about, **counts})
+        _log.info(Event.SKILL_EVOLVER_CYCLE_COMPLETE, extra={**about, **counts})
         return report
 
     async def _filed(self, cycle: Cycle, found: Findings, on_progress: ProgressCallback) -> EvolverReport:
@@ -103,9 +104,9 @@ class SkillEvolver:
         _count(approval, found)
         about = {"company": self._company, "approval_id": approval.approval_id, "cycle_id": cycle.cycle_id}
         pattern_id = backtest.candidate.pattern_id
-        _log.info(SkillEvent.SKILL_EVOLVER_PROPOSAL_EMITTED, extra={**about, "pattern_id": pattern_id})
+        _log.info(Event.SKILL_EVOLVER_PROPOSAL_EMITTED, extra={**about, "pattern_id": pattern_id})
         for each in supersedes:
-            _log.info(SkillEvent.ORG_SKILL_SUPERSEDED, extra={**about, "skill_id": each.id})
+            _log.info(Event.ORG_SKILL_SUPERSEDED, extra={**about, "skill_id": each.id})
 
     def _superseded(self, standing: CandidateStanding) -> list[Superseded]:
         found: list[Superseded] = []
@@ -120,7 +121,7 @@ class SkillEvolver:
         found = [Conflict(pattern_id=standing.candidate.pattern_id, standing_id=each) for each in against]
         about = {"company": self._company, "cycle_id": cycle.cycle_id}
         for each in found[:MAX_LISTED]:
-            _log.warning(SkillEvent.SKILL_EVOLVER_CONFLICT_DETECTED, extra={**about, **each.model_dump()})
+            _log.warning(Event.SKILL_EVOLVER_CONFLICT_DETECTED, extra={**about, **each.model_dump()})
         return found
 
 

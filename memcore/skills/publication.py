@@ -35,8 +35,9 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import CapacityLimit
 from memcore.models.approval import Approval, ApprovalRisk, Proposal, Superseded
 from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
-from memcore.procedural.records import LessonText, ProceduralEvent, ProceduralMemoryScope, written
+from memcore.procedural.records import LessonText, ProceduralMemoryScope, written
 from memcore.procedural.skill_files import SkillFolders
+from memcore.telemetry.events import Event
 
 #: The action's name.
 ORG_PROMOTION = "skill_evolver:org_promotion"
@@ -126,7 +127,10 @@ class SkillStore:
                 await asyncio.to_thread(self._put, found)
             except OSError as error:
                 # Its class alone: the message names a path.
-                _log.warning(ProceduralEvent.SKILL_FAILED, extra={"memory_id": skill_id, "error": type(error).__name__})
+                _log.warning(
+                    Event.PROCEDURAL_MEMORY_SKILL_MD_FAILED,
+                    extra={"memory_id": skill_id, "error": type(error).__name__},
+                )
                 return
             shown, found = found, self._skills.get(self._company, skill_id)
             if found is None or found.state is shown.state:
@@ -138,7 +142,7 @@ class SkillStore:
             self._folders.remove(lesson, memory_id=skill.skill_id)
             return
         name = self._folders.write(lesson, memory_id=skill.skill_id, source=f"approval:{skill.approval_id}")
-        _log.info(ProceduralEvent.SKILL_WRITTEN, extra={"memory_id": skill.skill_id, "skill": name})
+        _log.info(Event.PROCEDURAL_MEMORY_SKILL_MD_WRITTEN, extra={"memory_id": skill.skill_id, "skill": name})
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memcore.free_space import FOR_REMOVALS, FOR_WRITES
+from memcore.telemetry.events import Event
 from memcore.vectorstore import writes
 from memcore.vectorstore.collection import Collection
 from memcore.vectorstore.errors import (
@@ -417,11 +418,17 @@ async def _refused(request: Request, error: Exception) -> Response:
         error = NotSupportedError(f"{request.method} {request.url.path}")
     assert isinstance(error, ApiError)  # noqa: S101  # the table of handlers says so; this tells the type checker
     if error.status >= EngineFailedError.status and not isinstance(error, NotSupportedError):
-        _log.error("store.call.failed method=%s path=%s error=%s", request.method, request.url.path, error)
+        _log.error("%s method=%s path=%s error=%s", Event.STORE_CALL_FAILED, request.method, request.url.path, error)
     return _refusal(request, error.status, str(error))
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     # the name of the error only: its message may hold a memory's text
-    _log.error("store.call.crashed method=%s path=%s error=%s", request.method, request.url.path, type(error).__name__)
+    _log.error(
+        "%s method=%s path=%s error=%s",
+        Event.STORE_CALL_CRASHED,
+        request.method,
+        request.url.path,
+        type(error).__name__,
+    )
     return _refusal(request, EngineFailedError.status, f"Service internal error: {type(error).__name__}")

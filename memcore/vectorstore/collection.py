@@ -29,6 +29,7 @@ import qdrant_edge as edge
 from qdrant_client.http import models as rest
 
 from memcore.errors import MemoryConfigError
+from memcore.telemetry.events import Event
 from memcore.vectorstore.errors import ApiError, EngineFailedError, NotFoundError
 from memcore.vectorstore.translation import Shape, engine_errors
 from memcore.vectorstore.writes import Operation, PointRemoval
@@ -252,7 +253,7 @@ def least_points(folder: Path) -> int | None:
     except FileNotFoundError:
         return None
     if len(content) != _DIGITS + 1 or not content.strip().isdigit():
-        _log.warning("store.count.unreadable path=%s", folder / _COUNT)
+        _log.warning("%s path=%s", Event.STORE_COUNT_UNREADABLE, folder / _COUNT)
         return None
     return int(content)
 
@@ -307,7 +308,7 @@ def _noted(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except orjson.JSONDecodeError:
-        _log.warning("store.checkpoint.unreadable path=%s", folder / _CHECKPOINT)
+        _log.warning("%s path=%s", Event.STORE_CHECKPOINT_UNREADABLE, folder / _CHECKPOINT)
         return {}
     return noted
 
@@ -511,7 +512,7 @@ class Collection:
                 self.checkpoint()
             except ApiError as error:
                 # The log has what was answered: the next start replays it.
-                _log.error("store.close.unwritten collection=%s error=%s", self.name, error)
+                _log.error("%s collection=%s error=%s", Event.STORE_CLOSE_UNWRITTEN, self.name, error)
             self._is_open = False
             self.shard.close()
             self._count.close()

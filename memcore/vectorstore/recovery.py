@@ -26,6 +26,7 @@ import qdrant_edge as edge
 
 from memcore.errors import MemoryConfigError
 from memcore.free_space import FOR_WRITES, refuse_when_low
+from memcore.telemetry.events import Event
 from memcore.vectorstore.collection import (
     ASIDE,
     LOG,
@@ -81,13 +82,13 @@ def open_collection(folder: Path, name: str, *, executor: Executor, monotonic: C
     except DamagedError as damage:
         # On a full disk the engine fails too: that is no damage, and a repair needs space itself.
         refuse_when_low(folder, least=FOR_WRITES)
-        _log.error("store.collection.damaged collection=%s reason=%s", name, damage)
+        _log.error("%s collection=%s reason=%s", Event.STORE_COLLECTION_DAMAGED, name, damage)
         try:
             points = _rebuild(folder)
         except DamagedError as reason:
             shutil.rmtree(folder / _REBUILDING, ignore_errors=True)
             raise DamagedError(_refuse(folder, name, f"{damage}, and {reason}")) from None
-        _log.warning("store.collection.rebuilt collection=%s points=%s", name, points)
+        _log.warning("%s collection=%s points=%s", Event.STORE_COLLECTION_REBUILT, name, points)
     return Collection(folder=folder, executor=executor, monotonic=monotonic)
 
 

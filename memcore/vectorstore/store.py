@@ -24,6 +24,7 @@ from qdrant_client.http import models as rest
 
 from memcore.errors import MemoryDiskFullError
 from memcore.free_space import FOR_WRITES, refuse_when_low
+from memcore.telemetry.events import Event
 from memcore.vectorstore.collection import Collection, DamagedError, sync_folder
 from memcore.vectorstore.errors import (
     ApiError,
@@ -93,7 +94,7 @@ class Store:
             try:
                 self.collections[name] = self._open(path)
             except DamagedError as damage:
-                _log.error("store.collection.refused %s", damage)
+                _log.error("%s reason=%s", Event.STORE_COLLECTION_REFUSED, damage)
                 self.refused[name] = str(damage)
         self._active_collection = asyncio.Lock()
 
@@ -164,7 +165,7 @@ class Store:
             try:
                 await self._compact_due(collection)
             except ApiError:
-                _log.exception("store.upkeep.failed collection=%s", collection.name)
+                _log.exception("%s collection=%s", Event.STORE_UPKEEP_FAILED, collection.name)
 
     async def _compact_due(self, collection: Collection) -> None:
         if collection.commit.pending:
@@ -182,7 +183,7 @@ class Store:
         if collection.needs_checkpoint and (idle >= IDLE.total_seconds() or is_old):
             collection.checkpoint()
         if collection.needs_vacuum and idle >= QUIET.total_seconds() and collection.vacuum():
-            _log.info("store.vacuum.complete collection=%s", collection.name)
+            _log.info("%s collection=%s", Event.STORE_VACUUM_COMPLETE, collection.name)
 
     async def close(self) -> None:
         """Write everything to disk and close the files."""

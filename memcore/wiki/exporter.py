@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -18,6 +17,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import COMPRESSED_TAG, MemoryEntry
 from memcore.records import Where
+from memcore.telemetry.events import Event
 from memcore.wiki.folders import AgentFolder, slug
 from memcore.wiki.pages import (
     CompanyIndex,
@@ -28,18 +28,6 @@ from memcore.wiki.pages import (
     raw_line,
     raw_page,
 )
-
-
-class WikiEvent(StrEnum):
-    """A log event of the wiki export."""
-
-    EXPORTED = "wiki.export.complete"
-    #: A file could not be written: the export before stays.
-    FILE_FAILED = "wiki.export.file_failed"
-    FAILED = "wiki.export.failed"
-    #: What a crashed export had left behind was removed.
-    CLEANED = "wiki.export.cleaned"
-
 
 #: Failed files after which the rest is not tried: nothing of it will be published, and a full disk fails for each.
 MAX_FAILURES = 10
@@ -102,7 +90,7 @@ class WikiExporter:
         try:
             (export,) = await self.export([agent_id])
         except MemoryError as error:
-            _log.warning(WikiEvent.FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
+            _log.warning(Event.WIKI_EXPORT_FAILED, extra={"agent_id": agent_id, "error": type(error).__name__})
             return WikiExport(agent_id=agent_id, reason=str(error))
         return export
 
@@ -159,15 +147,15 @@ class WikiExporter:
         try:
             async with AgentFolder(self._root, agent_id) as folder:
                 if folder.cleaned:
-                    _log.info(WikiEvent.CLEANED, extra={"agent_id": agent_id})
+                    _log.info(Event.WIKI_EXPORT_CLEANED, extra={"agent_id": agent_id})
                 export = await self._written(agent_id, folder)
         except OSError as error:
             export = WikiExport(agent_id=agent_id, reason=f"{self._root}: {error.strerror or error}")
         counts = export.model_dump(include={"agent_id", "raw_count", "compressed_count", "failed_count"})
         if export.is_published:
-            _log.info(WikiEvent.EXPORTED, extra=counts)
+            _log.info(Event.WIKI_EXPORT_COMPLETE, extra=counts)
         else:
-            _log.warning(WikiEvent.FAILED, extra=counts)
+            _log.warning(Event.WIKI_EXPORT_FAILED, extra=counts)
         return export
 
     async def _written(self, agent_id: str, folder: AgentFolder) -> WikiExport:
@@ -247,7 +235,7 @@ class WikiExporter:
             self._front.put(published, at=self._clock())
         except OSError as error:
             # The agents' folders are whole, and the next export brings the page up to date.
-            _log.warning(WikiEvent.FAILED, extra={"file": "index.md", "error": type(error).__name__})
+            _log.warning(Event.WIKI_EXPORT_FAILED, extra={"file": "index.md", "error": type(error).__name__})
 
 
 class _FolderWriter:
@@ -278,7 +266,7 @@ class _FolderWriter:
             self._folder.add(f"{folder}/{slug(key)}.md", content)
         except OSError as error:
             about = {"agent_id": self._agent_id, "id": key, "error": type(error).__name__}
-            _log.warning(WikiEvent.FILE_FAILED, extra=about)
+            _log.warning(Event.WIKI_EXPORT_FILE_FAILED, extra=about)
             return None
         return key
 

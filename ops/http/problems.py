@@ -32,6 +32,7 @@ from memcore.errors import (
     SkillLimitError,
 )
 from memcore.models.base import Frozen, escaped
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -43,12 +44,6 @@ RETRY_SECONDS = 1
 
 #: Longest name of a field in a problem, in characters: a caller may have chosen it.
 _LONGEST_FIELD = 200
-
-#: The log event of an error that nobody expected; fields: error, method, route. Its text may quote a memory.
-DEFECT = "memory.http.defect"
-
-#: The log event of a part of the installation that failed; fields: error, method, route.
-UNAVAILABLE = "memory.http.unavailable"
 
 
 class MemoryUnauthorizedError(MemoryError):
@@ -227,7 +222,7 @@ def install_problems(app: FastAPI) -> None:
 async def _known(request: Request, error: Exception) -> Response:
     response = problem_response(error)
     if response.status_code >= 500 and response.status_code != 501:  # noqa: PLR2004  # statuses
-        log_failure(error, request.scope, event=UNAVAILABLE)
+        log_failure(error, request.scope, event=Event.MEMORY_HTTP_UNAVAILABLE)
     return response
 
 
@@ -247,7 +242,7 @@ async def _of_framework(_request: Request, error: Exception) -> Response:
     )
 
 
-def log_failure(error: BaseException, scope: Scope, *, event: str) -> None:
+def log_failure(error: BaseException, scope: Scope, *, event: Event) -> None:
     """Log where an error came from: its class and its place, never its text, which may quote a memory."""
     trace, place = error.__traceback__, ""
     while trace is not None:
@@ -282,7 +277,7 @@ class CatchDefects:
         try:
             await self._app(scope, receive, sending)
         except Exception as error:  # noqa: BLE001  # it is answered, and its place logged
-            log_failure(error, scope, event=DEFECT)
+            log_failure(error, scope, event=Event.MEMORY_HTTP_DEFECT)
             if is_begun:
                 # Half an answer must not look like a whole one: the server closes the connection.
                 raise RuntimeError("an answer broke off") from None

@@ -10,8 +10,9 @@ from mcp import types
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import MAX_REASON_CHARS
 from memcore.models.base import ValidatedModel
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, without_secrets
-from ops.mcp.results import TAG_RESULT, McpEvent, fenced_json, text_result
+from ops.mcp.results import TAG_RESULT, fenced_json, text_result
 
 if TYPE_CHECKING:
     from memcore.service import MemoryService
@@ -131,7 +132,7 @@ class OperatorToolset:
                 "reason": without_secrets(confirmation.reason),
                 "target_id": done.target_id,
             }
-            _log.warning(McpEvent.MCP_ADMIN_OP_EXECUTED, extra=executed)
+            _log.warning(Event.MCP_ADMIN_OP_EXECUTED, extra=executed)
         return text_result(fenced_json(done.facts))
 
 

@@ -4,7 +4,6 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 from mcp import types
@@ -14,6 +13,7 @@ from memcore.errors import (
     MemoryCapabilityError,
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import wrap_untrusted
 
 #: Most tokens of a result, at four bytes a token: what a host can put beside a conversation.
@@ -35,21 +35,6 @@ TAG_RESULT = "tool-result"
 _FENCE = re.compile(r"^<(/?)([a-z][a-z-]{0,62}[a-z])(?: [^<>]*)?>$")
 
 _log = logging.getLogger(__name__)
-
-
-class McpEvent(StrEnum):
-    """A log event of the MCP server; the names are those of the reference."""
-
-    #: A destructive operator tool has done its work; fields: tool, company, actor, reason, target_id.
-    MCP_ADMIN_OP_EXECUTED = "mcp.admin_op.executed"
-    #: What the policy's backend has nothing for was asked of it; fields: tool, reason.
-    MCP_HANDLER_NOT_IMPLEMENTED = "mcp.handler.not_implemented"
-    #: The tool is there, and what it calls is not supported by this backend; fields: tool, reason.
-    MCP_HANDLER_CAPABILITY_GAP = "mcp.handler.capability_gap"
-    #: A handler answered without the service. The reference names it; nothing here does so, and nothing logs it.
-    MCP_HANDLER_SERVICE_FALLBACK = "mcp.handler.service_fallback"
-    #: A tool failed by a defect; fields: tool, error.
-    MCP_HANDLER_FAILED = "mcp.handler.failed"
 
 
 def text_result(text: str) -> types.CallToolResult:
@@ -117,15 +102,15 @@ def error_result(error: MemoryError, *, tool: str) -> types.CallToolResult:
     Kinds are those of HTTP. What a part of the installation says that does not answer may name hosts: it is not shown.
     """
     if isinstance(error, MemoryBackendUnsupportedError):
-        return not_supported(error.reason, event=McpEvent.MCP_HANDLER_NOT_IMPLEMENTED, tool=tool)
+        return not_supported(error.reason, event=Event.MCP_HANDLER_NOT_IMPLEMENTED, tool=tool)
     if isinstance(error, MemoryCapabilityError):
-        return not_supported(str(error), event=McpEvent.MCP_HANDLER_CAPABILITY_GAP, tool=tool)
+        return not_supported(str(error), event=Event.MCP_HANDLER_CAPABILITY_GAP, tool=tool)
     # FastAPI takes half a second to import, and a host waits for the first answer over stdio.
     from ops.http.problems import problem_of  # noqa: PLC0415  # see above
 
     problem = problem_of(error)
     if problem.status >= _SERVER_ERROR:
-        _log.error(McpEvent.MCP_HANDLER_FAILED, extra={"tool": tool, "error": type(error).__name__})
+        _log.error(Event.MCP_HANDLER_FAILED, extra={"tool": tool, "error": type(error).__name__})
     envelope: dict[str, Any] = {
         "domain_code": problem.domain_code,
         # Of a checkpoint whose files are gone, say, the message is what an operator needs.
@@ -137,7 +122,7 @@ def error_result(error: MemoryError, *, tool: str) -> types.CallToolResult:
     return _error(envelope)
 
 
-def not_supported(reason: str, *, event: McpEvent, tool: str) -> types.CallToolResult:
+def not_supported(reason: str, *, event: Event, tool: str) -> types.CallToolResult:
     """Return the envelope of what this installation cannot do, and log which tool it was."""
     _log.warning(event, extra={"tool": tool, "reason": reason})
     return _error({"domain_code": "not_supported", "message": reason, "is_retryable": False})
@@ -145,7 +130,7 @@ def not_supported(reason: str, *, event: McpEvent, tool: str) -> types.CallToolR
 
 def defect_result(error: Exception, *, tool: str) -> types.CallToolResult:
     """Return the envelope of a defect, without its words, which may quote a memory; the log has its type."""
-    _log.error(McpEvent.MCP_HANDLER_FAILED, extra={"tool": tool, "error": type(error).__name__})
+    _log.error(Event.MCP_HANDLER_FAILED, extra={"tool": tool, "error": type(error).__name__})
     sentence = "the tool failed by a defect of memtend; its log names the error"
     return _error({"domain_code": "internal", "message": sentence, "is_retryable": False})
 

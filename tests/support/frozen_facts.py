@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -26,17 +26,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 import memcore
 from memcore.config.settings import FOREIGN, PREFIX, Settings
 from memcore.jobs import Payload, Queue
+from memcore.telemetry.events import Event
 from ops.cli.main import build
 from support.frozen import Facts
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 from tasks.job import all_jobs
 from workers.groups import GROUPS
-
-#: A name of several lower-case words with dots between them, as log events are named.
-DOTTED = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
-
-#: Methods that write a log record.
-LOGGING = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
 def commands() -> Facts:
@@ -256,39 +251,8 @@ def _starts(module: str) -> str:
 
 
 def log_events() -> Facts:
-    """Return the name of every log event: dotted words that a log call is given, and those of the enums of events."""
-    names: set[str] = set()
-    wire = {each.value for each in Queue}
-    constants: dict[str, set[str]] = {}
-    given: set[str] = set()
-    for tree in trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "StrEnum" for base in node.bases):
-                values = {text for _, text in _assigned(node.body)}
-                if values and all(map(DOTTED.fullmatch, values)) and values.isdisjoint(wire):
-                    names |= values
-            elif isinstance(node, ast.Call) and _is_log(node.func):
-                for each in node.args:
-                    if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                        names |= {word for word in each.value.split(" ")[:1] if DOTTED.fullmatch(word)}
-                    elif isinstance(each, ast.Name):
-                        given.add(each.id)
-        for name, text in _assigned(getattr(tree, "body", [])):
-            constants.setdefault(name, set()).add(text)
-    names |= {text for name in given for text in constants.get(name, ()) if DOTTED.fullmatch(text)}
-    return dict.fromkeys(names, "event")
-
-
-def _is_log(function: ast.expr) -> bool:
-    if not isinstance(function, ast.Attribute) or function.attr not in LOGGING:
-        return False
-    return isinstance(function.value, ast.Name) and function.value.id.strip("_") in {"log", "logger"}
-
-
-def _assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for each in body:
-        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str):
-            yield from ((target.id, each.value.value) for target in each.targets if isinstance(target, ast.Name))
+    """Return the name of every log event."""
+    return dict.fromkeys(Event, "event")
 
 
 def public_names() -> Facts:

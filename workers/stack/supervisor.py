@@ -24,6 +24,7 @@ import psutil
 
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError, MemoryConnectionError
+from memcore.telemetry.events import Event
 from workers.stack.home import ServiceState, StackState, read_state, same_process, write_state
 from workers.stack.services import ServiceSpec
 
@@ -214,7 +215,7 @@ class Supervisor:
     def _await_end(member: ServiceProcess, asked_at: float) -> None:
         while member.process is not None and member.died() is None:
             if time.monotonic() - asked_at > member.part.stop_limit.total_seconds():
-                log.warning("stack.part.killed", extra={"part": member.part.name})
+                log.warning(Event.STACK_PART_KILLED, extra={"part": member.part.name})
                 break
             time.sleep(_WAITING_SECONDS)
         member.clear_away()
@@ -227,11 +228,11 @@ class Supervisor:
             member.start(self._env)
         except OSError as error:
             member.process, member.failed = None, error.strerror or type(error).__name__
-            log.warning("stack.part.not_started", extra={"part": member.part.name, "error": member.failed})
+            log.warning(Event.STACK_PART_NOT_STARTED, extra={"part": member.part.name, "error": member.failed})
             return
         # At once: if we are killed now, the next supervisor must know what to end.
         self._write_state()
-        log.info("stack.part.started", extra={"part": member.part.name, "pid": member.pid})
+        log.info(Event.STACK_PART_STARTED, extra={"part": member.part.name, "pid": member.pid})
 
     def _check_parts(self, member: ServiceProcess) -> None:
         name, code = member.part.name, member.died()
@@ -246,7 +247,7 @@ class Supervisor:
             wait = LONGEST_WAIT if code == EXIT_CONFIG else min(FIRST_WAIT * 2 ** (outages - 1), LONGEST_WAIT)
             self._revive_at[name] = time.monotonic() + wait.total_seconds()
             log.warning(
-                "stack.part.died", extra={"part": name, "exit_code": code, "wait_seconds": wait.total_seconds()}
+                Event.STACK_PART_DIED, extra={"part": name, "exit_code": code, "wait_seconds": wait.total_seconds()}
             )
         elif time.monotonic() >= self._revive_at[name]:
             del self._revive_at[name]
@@ -280,7 +281,7 @@ class Supervisor:
         except OSError as error:
             # Once: on a full disk it fails each second, and the log lies on that disk too.
             if not self._state_lost:
-                log.warning("stack.state.unwritten", extra={"error": error.strerror or type(error).__name__})
+                log.warning(Event.STACK_STATE_UNWRITTEN, extra={"error": error.strerror or type(error).__name__})
             self._state_lost = True
         else:
             self._state_lost = False
@@ -313,7 +314,7 @@ def take_over(home: Path) -> int:
     left = read_state(home)
     for part in left.parts if left else ():
         if part.pid is not None and same_process(part.pid, part.born):
-            log.warning("stack.part.left_behind", extra={"part": part.name, "pid": part.pid})
+            log.warning(Event.STACK_PART_LEFT_BEHIND, extra={"part": part.name, "pid": part.pid})
             os.killpg(part.pid, signal.SIGKILL)
             psutil.wait_procs([psutil.Process(part.pid)] if psutil.pid_exists(part.pid) else [], timeout=5)
     return handle

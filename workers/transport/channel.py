@@ -22,6 +22,7 @@ from kombu.utils.json import loads
 from redis import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
+from memcore.telemetry.events import Event
 from workers.transport.polling import QueueWaiter
 from workers.transport.qos import ReliableQoS
 from workers.transport.scripts import PIECE, REMOVE, SENT, SET_ASIDE, SIZE, TURN, TURN_DIGEST, UNSORT
@@ -214,7 +215,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         for waiter in self._waiters.values():
             sock = waiter.connection._sock  # noqa: SLF001  # as kombu's own check reads it
             if waiter.is_overdue(grace_seconds=self.health_check_interval or 0) and not _socket_readable(sock):
-                _logger.warning("transport.bell.silent queue=%s", waiter.key)
+                _logger.warning("%s queue=%s", Event.TRANSPORT_BELL_SILENT, waiter.key)
                 waiter.connection.disconnect()
 
     def close(self) -> None:
@@ -270,7 +271,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
                 self._ready.add(waiter.key.removeprefix(self.global_keyprefix))
         except ResponseError as problem:
             # A full server refuses to move even onto the same place; polling goes on finding messages.
-            _logger.warning("transport.bell.refused queue=%s reason=%s", waiter.key, problem)
+            _logger.warning("%s queue=%s reason=%s", Event.TRANSPORT_BELL_REFUSED, waiter.key, problem)
             waiter.wait_started_at = monotonic()
         raise Empty
 
@@ -379,7 +380,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
             except self._broker_errors:
                 raise
             except Exception as problem:  # noqa: BLE001  # whatever it is: raised from here it would end the worker, and the next
-                _logger.info("transport.message.undeliverable reason=%s", type(problem).__name__)
+                _logger.info("%s reason=%s", Event.TRANSPORT_MESSAGE_UNDELIVERABLE, type(problem).__name__)
                 self.set_aside(tag, self.global_keyprefix + queue, raw)
                 self.qos.drop(tag)
             if monotonic() >= until:
@@ -420,7 +421,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         try:
             step()
         except Exception as problem:  # noqa: BLE001  # an error that leaves close() ends the worker (celery: "Unrecoverable error")
-            _logger.info("transport.close.step_failed reason=%s", type(problem).__name__)
+            _logger.info("%s reason=%s", Event.TRANSPORT_CLOSE_STEP_FAILED, type(problem).__name__)
             return False
         return True
 
@@ -440,7 +441,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         except self._broker_errors:
             raise
         except Exception as problem:  # noqa: BLE001  # raised from here it would end the worker
-            _logger.warning("transport.broadcast.unreadable reason=%s", type(problem).__name__)
+            _logger.warning("%s reason=%s", Event.TRANSPORT_BROADCAST_UNREADABLE, type(problem).__name__)
             return True
 
     def _poll_error(self, type: str, **_: Any) -> None:  # noqa: A002  # kombu's signature
@@ -510,7 +511,7 @@ class UnreadableMessages:
     def note(self, count: int) -> None:
         """Remember that messages were set aside."""
         self.may_wait = True
-        _logger.error("transport.message.unreadable count=%d list=%s", count, self._channel.unreadable_key)
+        _logger.error("%s count=%d list=%s", Event.TRANSPORT_MESSAGE_UNREADABLE, count, self._channel.unreadable_key)
 
     def oldest(self) -> UnreadableMessage | None:
         """Return the oldest one, or None."""

@@ -11,6 +11,7 @@ from kombu.transport.virtual.base import QoS as VirtualQoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
+from memcore.telemetry.events import Event
 from workers.transport.scripts import OVERDUE, RENEW, RESTORE, TURN
 
 #: Tags in one command. Lua's ``unpack`` fails near 8,000 values and a turn should stay well under a millisecond at
@@ -183,7 +184,10 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             super().restore_unacked_once(stderr)
         except Exception as problem:  # noqa: BLE001  # kombu calls this in teardown, where an error ends the worker
             _logger.warning(
-                "transport.restore.postponed unacked=%d reason=%s", len(self._delivered), type(problem).__name__
+                "%s unacked=%d reason=%s",
+                Event.TRANSPORT_RESTORE_POSTPONED,
+                len(self._delivered),
+                type(problem).__name__,
             )
             self.forget()
 
@@ -204,13 +208,13 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             again, exchange, routing_key = _marked(entry)
             priority = self.channel._get_message_priority(again, reverse=False)  # noqa: SLF001  # kombu's own way to it
         except Exception as problem:  # noqa: BLE001  # whatever it is: the next sweep, and the next worker's, would meet it again
-            _logger.error("transport.restore.unreadable reason=%s", type(problem).__name__)  # noqa: TRY400  # see above
+            _logger.error("%s reason=%s", Event.TRANSPORT_RESTORE_UNREADABLE, type(problem).__name__)  # noqa: TRY400  # see above
             self.channel.set_aside(tag, "", entry)
             return
         lists = self.channel.lists_of(exchange, routing_key, priority)
         if not lists:
             # Stock kombu removes the message here and pushes it nowhere.
-            _logger.error("transport.restore.unroutable tag=%s", tag)
+            _logger.error("%s tag=%s", Event.TRANSPORT_RESTORE_UNROUTABLE, tag)
             self.channel.run(RENEW, (self.unacked_index_key,), (tag,))
             return
         keys = (self.unacked_key, self.unacked_index_key, *lists)

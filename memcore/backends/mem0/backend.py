@@ -20,7 +20,7 @@ from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
 from memcore.backends.mem0.writer import PLAIN, IndexedText, Indexing, Writer
-from memcore.backends.protocol import MAX_PAGE, BackendEvent, FactStore
+from memcore.backends.protocol import MAX_PAGE, FactStore
 from memcore.clock import Clock, utc_now
 from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.retrieval import FusionStrategy, SparseTermWeight
@@ -31,6 +31,7 @@ from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_owner_id
 from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
+from memcore.telemetry.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ class Mem0Backend(RecordBackend):
         async with self._opening:
             if self._opened is None:
                 self._opened = await self._open()
-                _log.info(BackendEvent.CONNECTED, extra={"backend": self.backend_name, **self._where()})
+                _log.info(Event.MEMORY_BACKEND_CONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def disconnect(self) -> None:
         async with self._opening:
@@ -115,7 +116,7 @@ class Mem0Backend(RecordBackend):
                 await asyncio.to_thread(self._deletion.close)
             if opened is not None:
                 await opened.close()
-                _log.info(BackendEvent.DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
+                _log.info(Event.MEMORY_BACKEND_DISCONNECTED, extra={"backend": self.backend_name, **self._where()})
 
     async def health_check(self) -> bool:
         opened = self._opened
@@ -124,7 +125,7 @@ class Mem0Backend(RecordBackend):
         try:
             return await opened.serving.read("health_check", Reader.exists)
         except errors.MemoryError as error:
-            _log.warning(BackendEvent.HEALTH_CHECK_FAILED, extra={"error": str(error), **self._where()})
+            _log.warning(Event.MEMORY_BACKEND_HEALTH_CHECK, extra={"error": str(error), **self._where()})
             return False
 
     @property

@@ -35,7 +35,6 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.neighbours import Remark, speaker_of
-from memcore.backends.protocol import BackendEvent
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.collections import EmbedderIdentity
@@ -63,6 +62,7 @@ from memcore.records import (
     MemoryRecord,
     Vectors,
 )
+from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
@@ -509,7 +509,7 @@ def _read(
         return decode(memory_id, payload, vectors=vectors, relevance=relevance)
     except (ValueError, TypeError, MemoryInputError) as error:
         # One point that somebody else wrote must not make all the others unreadable.
-        _log.warning(BackendEvent.ENTRY_UNREADABLE, extra={"memory_id": memory_id, "error": type(error).__name__})
+        _log.warning(Event.MEMORY_MODEL_INVALID, extra={"memory_id": memory_id, "error": type(error).__name__})
         return None
 
 

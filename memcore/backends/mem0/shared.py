@@ -12,7 +12,7 @@ from memcore.backends.mem0.collection import ServingCollection
 from memcore.backends.mem0.filters import SearchScope
 from memcore.backends.mem0.search import Reader
 from memcore.backends.mem0.writer import Writer
-from memcore.backends.protocol import ORGANISATION, BackendEvent
+from memcore.backends.protocol import ORGANISATION
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.ledger.organization.facts import OrgLog
@@ -28,6 +28,7 @@ from memcore.models.memory import (
 )
 from memcore.models.organization import OrgFact, OrgFactCategory
 from memcore.records import MemoryRecord, Vectors
+from memcore.telemetry.events import Event
 
 #: How long a line may be open before a search executes it: a writer needs milliseconds, so this one is dead.
 _OVERDUE = timedelta(seconds=5)
@@ -111,7 +112,7 @@ class SharedKnowledge:
         except errors.MemoryError as error:
             # The version before it is complete and still serves.
             facts = {"company": self._company, "version": position.head + 1, "error": type(error).__name__}
-            _log.warning(BackendEvent.SHARED_OVERDUE, extra=facts)
+            _log.warning(Event.MEMORY_SHARED_OVERDUE, extra=facts)
             return position.head
         return position.last
 

@@ -15,8 +15,8 @@ from memcore.errors import FineTuneDependencyError, FineTuneStageError, MemoryIn
 from memcore.finetune.documents import write_text
 from memcore.finetune.execution.docker_engine import Frames, docker_engine, docker_errors, docker_library
 from memcore.finetune.execution.protocol import GRACE, POLL, RunnerOutput, StageEnd, StageJob, StageOutcome
-from memcore.finetune.markers import FineTuneEvent
 from memcore.finetune.runner_config import DEFAULT_CONFIG, RunnerConfig, checked_config
+from memcore.telemetry.events import Event
 
 #: Where the container sees the documents, the folder of each run, and all else that the stage reads.
 DATA = "/data"
@@ -150,7 +150,7 @@ class DockerExecutor:
                 _remove(container)
             except docker_errors() as error:
                 # This does not change the stage's outcome.
-                _log.warning(FineTuneEvent.CONTAINER_LEFT, extra={"id": container.id, "error": type(error).__name__})
+                _log.warning(Event.FINE_TUNE_CONTAINER_LEFT, extra={"id": container.id, "error": type(error).__name__})
 
     def _ended(self, container: Any, job: StageJob, output: RunnerOutput) -> StageOutcome:
         # Its outputs ended with it; otherwise the engine has lost it, and takes too long to answer.

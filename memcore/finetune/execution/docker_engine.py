@@ -13,7 +13,7 @@ from typing import Any
 
 from memcore.errors import FineTuneDependencyError, FineTuneStageError
 from memcore.finetune.execution.protocol import CHUNK, Chunks
-from memcore.finetune.markers import FineTuneEvent
+from memcore.telemetry.events import Event
 
 #: How long the engine may take for an answer, in seconds; attempts to reach it; the first pause, which then doubles.
 API_TIMEOUT = 30
@@ -63,7 +63,9 @@ def _connected(troubles: tuple[type[Exception], ...], pause: Callable[[float], N
         except troubles as error:
             if attempt == ATTEMPTS:
                 raise FineTuneStageError(f"no Docker engine answers, asked {ATTEMPTS} times") from error
-            _log.warning(FineTuneEvent.ENGINE_RETRIED, extra={"attempt": attempt, "error": type(error).__name__})
+            _log.warning(
+                Event.FINE_TUNE_DOCKER_CONNECT_RETRIED, extra={"attempt": attempt, "error": type(error).__name__}
+            )
             pause(_FIRST_PAUSE * 2 ** (attempt - 1))
     raise AssertionError
 

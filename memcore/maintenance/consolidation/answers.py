@@ -33,10 +33,10 @@ from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Mod
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import Question, RecentTrajectories, Reply
 from memcore.maintenance.consolidation.step import LEAST_SOURCES, written_from
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.probes import asks_model, probe_question
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import FALLBACK_TAG
+from memcore.telemetry.events import Event
 
 
 class CachedAnswers:
@@ -133,10 +133,10 @@ class AnsweringModel:
             reason = str(error)
             if not error.is_retryable:
                 # A traceback would say nothing that the sentence does not.
-                _log.error(MaintenanceEvent.MODEL_REFUSED, extra={**about, "reason": reason})
+                _log.error(Event.CONSOLIDATION_LLM_ERROR, extra={**about, "reason": reason})
                 raise
             if self._is_patient:
-                _log.warning(MaintenanceEvent.MODEL_AWAY, extra={**about, "reason": reason})
+                _log.warning(Event.CONSOLIDATION_LLM_AWAY, extra={**about, "reason": reason})
                 raise
         except (builtins.MemoryError, RecursionError, MemoryError):
             # This process or the ledger is in trouble, or the budget is spent: the model is not to blame.
@@ -145,7 +145,7 @@ class AnsweringModel:
             reason = str(error)
         except Exception as error:  # noqa: BLE001  # whatever a provider raises must cost a summary, not a memory
             reason = f"unexpected {type(error).__name__}"
-        _log.warning(MaintenanceEvent.MODEL_UNUSABLE, extra={**about, "reason": reason})
+        _log.warning(Event.CONSOLIDATION_LLM_FALLBACK, extra={**about, "reason": reason})
         raise UnusableAnswerError(reason)
 
     async def _answer(self, question: Question, by: Attribution, key: str) -> Completion:
@@ -303,6 +303,6 @@ class SynthesisService:
             # What has no summary of the model's is judged by the words of the memories alone.
             await answers.ask(probe_question(sources, self.policy))
         _log.info(
-            MaintenanceEvent.MODEL_SYNTHESIZED,
+            Event.CONSOLIDATION_LLM_SYNTHESIZED,
             extra={"agent_id": run.agent_id, "run_id": run.run_id, "place": part.place, "sources": len(sources)},
         )

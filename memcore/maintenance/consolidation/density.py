@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from memcore.maintenance.consolidation.strategy import ConsolidationOp, SummaryDraft
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord
+from memcore.telemetry.events import Event
 
 # The signals are those of the reference (memory-and-persistence, Dual-Mode Archival). What counts as a match is ours:
 # tables, logs and shells must be seen, and prose of any language must not be mistaken for them. Shares of
@@ -221,7 +221,7 @@ class DensityClassifier:
         """Return each memory with its density, in the given order, and log the counts."""
         pairs = tuple((entry, self.classify(entry.content)) for entry in entries)
         counts = Counter(density for _, density in pairs)
-        _log.info(MaintenanceEvent.DENSITY_CLASSIFIED, extra={kind.value: counts[kind] for kind in ContentDensity})
+        _log.info(Event.CONSOLIDATION_DENSITY_CLASSIFIED, extra={kind.value: counts[kind] for kind in ContentDensity})
         return pairs
 
 
@@ -238,5 +238,5 @@ class DensityRoutingOp:
         voters = [*sources, kept] if kept is not None else list(sources)
         dense = sum(self._classifier.classify(each.entry.content) is ContentDensity.DENSE for each in voters)
         is_dense = 2 * dense > len(voters)
-        _log.info(MaintenanceEvent.GROUP_CLASSIFIED, extra={"dense": dense, "voters": len(voters)})
+        _log.info(Event.CONSOLIDATION_DUAL_MODE_GROUP_CLASSIFIED, extra={"dense": dense, "voters": len(voters)})
         return await (self._dense if is_dense else self._sparse).write(sources, kept=kept)

@@ -11,10 +11,10 @@ from memcore.errors import MemoryConfigError
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.llm import SHORTEN_PURPOSE, AnswerSource, Question, digests, shorten_messages
 from memcore.maintenance.consolidation.strategy import SummaryDraft, beginning
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import FALLBACK_TAG
 from memcore.records import MemoryRecord
+from memcore.telemetry.events import Event
 
 #: Facts kept of one text, and characters of each anchor (the reference's figures).
 DEFAULT_MAX_FACTS = 20
@@ -172,7 +172,7 @@ class AbstractiveSummarizer:
         if found.text is not None:
             return min(found.text, source.entry.content, key=len)
         facts = {"memory_id": source.entry.id, "reason": found.reason}
-        _log.warning(MaintenanceEvent.ABSTRACTIVE_FALLBACK, extra=facts)
+        _log.warning(Event.CONSOLIDATION_DUAL_MODE_ABSTRACTIVE_FALLBACK, extra=facts)
         return beginning(source.entry.content, TRUNCATED_CHARS)
 
     async def summarize_batch(self, sources: Sequence[MemoryRecord]) -> tuple[tuple[str, str], ...]:

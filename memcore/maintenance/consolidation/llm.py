@@ -12,11 +12,11 @@ from memcore.config.maintenance import LLMConsolidationConfig
 from memcore.errors import MemoryConfigError
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.strategy import ConcatenationOp, SummaryDraft
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.archival import ArchivalMode
 from memcore.models.execution import ChatMessage, prompt
 from memcore.models.memory import DISTILLATION, FALLBACK_TAG, SYNTHESIZED_TAG, MemoryQuery
 from memcore.records import MemoryRecord
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 #: Most characters of an answer for each token that it may have: no tokenizer makes longer tokens on average, so a
@@ -212,7 +212,7 @@ def digests(sources: Sequence[MemoryRecord]) -> tuple[str, ...]:
 def _warn_of_cuts(sources: Sequence[MemoryRecord], max_chars: int) -> None:
     cut = [source.entry.id for source in sources if len(source.entry.content) > max_chars]
     if cut:
-        _log.warning(MaintenanceEvent.PROMPT_CUT, extra={"memory_ids": cut, "max_chars": max_chars})
+        _log.warning(Event.CONSOLIDATION_LLM_PROMPT_CUT, extra={"memory_ids": cut, "max_chars": max_chars})
 
 
 class RecentTrajectories:
@@ -229,6 +229,6 @@ class RecentTrajectories:
             found = await self._backend.retrieve(agent_id, query)
         except errors.MemoryError as error:
             facts = {"agent_id": agent_id, "error_type": type(error).__name__}
-            _log.warning(MaintenanceEvent.CONTEXT_MISSING, extra=facts)
+            _log.warning(Event.CONSOLIDATION_LLM_CONTEXT_MISSING, extra=facts)
             return ()
         return tuple(entry.content[: self._config.max_trajectory_chars_per_entry] for entry in found)

@@ -23,7 +23,6 @@ from memcore.maintenance.consolidation.strategy import (
     summary_record,
     write_draft,
 )
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.maintenance.gate import Gate
 from memcore.maintenance.probes import asks_model
 from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore, PlannedRemoval, carry_uses
@@ -31,6 +30,7 @@ from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import FALLBACK_TAG, MemoryCategory
 from memcore.records import MemoryRecord, Where
+from memcore.telemetry.events import Event
 
 #: Fewer sources than this need no summary: the others were changed or removed since they were chosen.
 LEAST_SOURCES = 2
@@ -262,9 +262,9 @@ async def apply_consolidation(
         "summaries": sum(each.counts.incoming for each in moved),
     }
     facts = {"agent_id": run.agent_id, "strategy": strategy.name}
-    _log.info(MaintenanceEvent.STRATEGY_COMPLETED, extra={**facts, **counts})
+    _log.info(Event.CONSOLIDATION_STRATEGY_COMPLETE, extra={**facts, **counts})
     if refused := sum(part.judged is not None and part.judged.state is GroupState.REFUSED for part in moved):
-        _log.info(MaintenanceEvent.GATE_REFUSED, extra={**facts, "refused": refused})
+        _log.info(Event.CONSOLIDATION_GATE_REFUSED, extra={**facts, "refused": refused})
     if syntheses is None or not (planned or any(part.unanswered for part in moved)):
         return None
     return _pending(syntheses.of_run(run.company, run.run_id), now=store.snapshot.now)

@@ -5,7 +5,6 @@ The judge and the reformulator may fail at any time: what was found so far is th
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from memcore import ids
@@ -13,6 +12,7 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.models.execution import prompt
 from memcore.retrieval.protocol import ScoredMemory, fatal_in
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
 
 #: The fence around what an agent asked.
@@ -31,15 +31,6 @@ PURPOSE_SUFFICIENT = "system:memory:search:sufficient"
 _SUFFICIENT = "SUFFICIENT"
 
 _log = logging.getLogger(__name__)
-
-
-class AskingEvent(StrEnum):
-    """A log event of Search-and-Ask."""
-
-    #: A search has ended; the fields say after how many rounds, and whether what was found is sufficient.
-    COMPLETED = "memory.reformulation.complete"
-    #: A judge, a reformulator or a search failed; what was found so far is the answer.
-    DEGRADED = "memory.reformulation.degraded"
 
 
 @runtime_checkable
@@ -95,9 +86,11 @@ class SearchAndAsk:
         except Exception as error:  # noqa: BLE001  # whatever fails, what was found is the answer
             if (fatal := fatal_in(error)) is not None:
                 raise fatal from None
-            _log.warning(AskingEvent.DEGRADED, extra={"agent_id": agent_id, "error": type(error).__name__})
+            _log.warning(
+                Event.MEMORY_REFORMULATION_DEGRADED, extra={"agent_id": agent_id, "error": type(error).__name__}
+            )
         facts = {"rounds": rounds, "sufficient": is_sufficient, "found": len(found)}
-        _log.debug(AskingEvent.COMPLETED, extra={"agent_id": agent_id, **facts})
+        _log.debug(Event.MEMORY_REFORMULATION_COMPLETE, extra={"agent_id": agent_id, **facts})
         own = [each for each in found if not each.is_shared]
         shared = [each for each in found if each.is_shared]
         return (*own[:limit], *shared[:limit])
@@ -189,7 +182,9 @@ class LLMSufficiencyChecker(ModelQuestions):
         try:
             answer = await self.answer(agent_id, PURPOSE_SUFFICIENT, _JUDGE, content, max_tokens=300)
         except MemoryError as error:
-            _log.warning(AskingEvent.DEGRADED, extra={"agent_id": agent_id, "error": type(error).__name__})
+            _log.warning(
+                Event.MEMORY_REFORMULATION_DEGRADED, extra={"agent_id": agent_id, "error": type(error).__name__}
+            )
             return True
         lines = [line.split() for line in answer.splitlines() if line.strip()]
         return bool(lines) and lines[-1][0] == _SUFFICIENT

@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -20,6 +19,7 @@ from memcore.models.execution import ToolDefinition
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
 from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_block
 from memcore.retrieval.protocol import ScoredMemory, fatal_in
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, escaped, untrusted_content_directive
 
 #: What every error begins with.
@@ -49,13 +49,6 @@ _NAMED, _NAMED_CHARS = 5, 40
 _PROBLEMS = 3
 
 _log = logging.getLogger(__name__)
-
-
-class ToolEvent(StrEnum):
-    """A log event of an agent's tool call."""
-
-    CALLED = "memory.tool.called"
-    FAILED = "memory.tool.failed"
 
 
 class ToolRefusedError(Exception):
@@ -176,7 +169,7 @@ class AgentTools:
             answer = await called.run(agent_id, _read(called.arguments, arguments))
         except Exception as error:  # noqa: BLE001  # whatever fails, an agent goes on: see _error_text
             return _error_text(error, tool_name=name, agent_id=agent_id)
-        _log.debug(ToolEvent.CALLED, extra={"tool": name, "agent_id": agent_id})
+        _log.debug(Event.MEMORY_TOOL_CALLED, extra={"tool": name, "agent_id": agent_id})
         return answer
 
 
@@ -239,7 +232,9 @@ def _error_text(error: Exception, *, tool_name: str, agent_id: str) -> str:
             answer = UNAVAILABLE
         case _:
             answer = _UNEXPECTED
-    _log.warning(ToolEvent.FAILED, extra={"tool": tool_name, "agent_id": agent_id, "error": type(error).__name__})
+    _log.warning(
+        Event.MEMORY_TOOL_FAILED, extra={"tool": tool_name, "agent_id": agent_id, "error": type(error).__name__}
+    )
     return answer
 
 

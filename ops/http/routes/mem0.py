@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from memcore.errors import MemoryCapabilityError, MemoryError  # noqa: A004  # the reference's name
+from memcore.telemetry.events import Event
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
 from ops.http.mem0.api import Mem0Api
@@ -29,7 +30,6 @@ from ops.http.mem0.models import (
 from ops.http.mem0.people import People
 from ops.http.problems import (
     MEDIA_TYPE,
-    UNAVAILABLE,
     Problem,
     log_failure,
     problem_of,
@@ -56,7 +56,7 @@ class Mem0Route(APIRoute):
             except (MemoryError, TimeoutError) as error:
                 problem = problem_of(error)
                 if problem.status >= 500 and not isinstance(error, MemoryCapabilityError):  # noqa: PLR2004  # a status
-                    log_failure(error, request.scope, event=UNAVAILABLE)
+                    log_failure(error, request.scope, event=Event.MEMORY_HTTP_UNAVAILABLE)
                 return _in_their_form(problem, headers=dict(problem_response(error).headers))
 
         return handling

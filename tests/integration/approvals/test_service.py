@@ -10,10 +10,11 @@ from support.fault_injection import AT_CALLS, Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, proposal, service_of
 
-from memcore.approvals import ApprovalEffects, ApprovalEvent
+from memcore.approvals import ApprovalEffects
 from memcore.errors import ApprovalClosedError, MemoryCapabilityError, MemoryConnectionError, MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import ApprovalState
+from memcore.telemetry.events import Event
 
 
 async def test_a_proposal_is_told_once_and_its_text_to_nobody(ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
@@ -26,7 +27,7 @@ async def test_a_proposal_is_told_once_and_its_text_to_nobody(ledger: Ledger, ca
     await service.approve("one", ADA)
     assert notifier.notifications == ["one"]
     events = [record.msg for record in caplog.records]
-    assert events == [ApprovalEvent.FILED, ApprovalEvent.APPROVED, ApprovalEvent.SETTLED]
+    assert events == [Event.APPROVAL_FILED, Event.APPROVAL_APPROVED, Event.APPROVAL_SETTLED]
     assert vars(caplog.records[0])["approval_id"] == "one"
     assert "hunter2" not in str([vars(record) for record in caplog.records])
 
@@ -91,7 +92,7 @@ async def test_an_effect_that_fails_leaves_the_decision_and_is_tried_again(
         with pytest.raises(MemoryConnectionError):
             await service.approve(approval_id, ADA)
     assert await service.finish() == 0
-    assert [record.msg for record in caplog.records] == [ApprovalEvent.UNSETTLED] * 2
+    assert [record.msg for record in caplog.records] == [Event.APPROVAL_UNSETTLED] * 2
     with pytest.raises(MemoryConnectionError):
         await service.undo("one", BOB)
     notes.error = None

@@ -13,8 +13,8 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.ledger import Ledger
-from memcore.procedural.records import ProceduralEvent
 from memcore.skills.publication import SkillApprovals
+from memcore.telemetry.events import Event
 
 
 async def test_an_installation_writes_its_skills_into_its_data_folder(
@@ -49,6 +49,6 @@ async def test_a_disk_that_refuses_is_logged_and_the_skill_stands(
     assert (approved.needs, world.states()) == (None, {"one": "active"})
     await world.service().undo("one", BOB)
     assert world.states() == {"one": "retired"}
-    failed = [record for record in caplog.records if record.msg == ProceduralEvent.SKILL_FAILED]
+    failed = [record for record in caplog.records if record.msg == Event.PROCEDURAL_MEMORY_SKILL_MD_FAILED]
     assert [record.levelno for record in failed] == [logging.WARNING] * 2
     assert str(world.root) not in str([vars(record)["error"] for record in failed])

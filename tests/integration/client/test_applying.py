@@ -9,9 +9,9 @@ from support.memories import NOW, StoppedClock
 from support.valkey_servers import BrokerAddress
 
 from memcore import AsyncMemoryClient, MemoryClient
-from memcore.client.client import ClientEvent
 from memcore.errors import MemoryInputError
 from memcore.jobs import AppliedPayload, Queue
+from memcore.telemetry.events import Event
 
 SKILL = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
 
@@ -52,4 +52,4 @@ def test_a_full_queue_and_a_broker_that_is_away_fail_no_task(
         assert lost.applied("ada", SKILL, "success") is None
     assert len(broker.waiting(Queue.CONTROL)) == 1
     events = [(record.msg, record.levelno) for record in caplog.records]
-    assert events == [(ClientEvent.APPLICATION_LOST, logging.WARNING)] * 2
+    assert events == [(Event.MEMORY_SKILLS_APPLIED_LOST, logging.WARNING)] * 2

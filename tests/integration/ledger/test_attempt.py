@@ -24,10 +24,11 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped
-from memcore.ledger.attempt import ANSWER_DELAY, LEASE_LENGTH, PAUSE_DELAY, Attempt, AttemptEvent, RetryPolicy
+from memcore.ledger.attempt import ANSWER_DELAY, LEASE_LENGTH, PAUSE_DELAY, Attempt, RetryPolicy
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
+from memcore.telemetry.events import Event
 
 KIND = "memory.skills.evolve"
 NOW = StoppedClock()()
@@ -121,7 +122,7 @@ def test_any_other_error_releases_the_item_and_is_raised(
         attempted(ledger, key, error)
     left = row(ledger, key)
     assert (left.state, left.attempt, left.dispatch_after) == ("available", 1, NOW + RETRIES.first_delay)
-    (logged,) = (record for record in caplog.records if record.message == AttemptEvent.TROUBLE)
+    (logged,) = (record for record in caplog.records if record.message == Event.WORK_ATTEMPT_TROUBLE)
     assert (logged.levelno, vars(logged)["error"], vars(logged)["attempt"]) == (
         logging.WARNING,
         type(error).__name__,
@@ -147,7 +148,7 @@ def test_the_delay_doubles_up_to_the_longest_and_then_the_item_fails(
     reason = "was attempted 3 times without reaching its end"
     assert attempted(ledger, key) == Dead(reason=reason)
     assert (row(ledger, key).state, row(ledger, key).reason) == ("failed", reason)
-    assert AttemptEvent.FAILED in caplog.messages
+    assert Event.WORK_ATTEMPT_FAILED in caplog.messages
 
 
 def test_the_delay_of_an_item_that_never_fails_has_an_end_too() -> None:

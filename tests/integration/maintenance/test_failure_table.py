@@ -15,9 +15,9 @@ from memcore.jobs import Dead, Deferred, Done, Outcome
 from memcore.ledger.work_items import WorkState
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
-from memcore.llm.protocol import ModelEvent
 from memcore.llm.retry import Retrying
 from memcore.models.memory import MemoryMetadata
+from memcore.telemetry.events import Event
 
 POLICY = ConsolidationConfig(strategy="llm", max_removed_fraction=1.0)
 
@@ -132,7 +132,9 @@ async def test_passing_trouble_is_retried_then_the_beginnings_stand_in_and_the_o
     assert isinstance(outcome, Done)
     if row == "time-out":
         # On a busy machine the time may be over before the request is there.
-        assert [record.__dict__["attempts"] for record in caplog.records if record.message == ModelEvent.FAILED] == [4]
+        assert [
+            record.__dict__["attempts"] for record in caplog.records if record.message == Event.LLM_CALL_FAILED
+        ] == [4]
     else:
         assert len(stub.log()) == requests
     [summary] = await world.summaries()

@@ -12,9 +12,9 @@ from support.memory_services import memory_service
 
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
+from memcore.telemetry.events import Event
 from ops.mcp.finetune_tools import TOOLS
 from ops.mcp.operator_tools import INSTRUCTIONS, OperatorToolset
-from ops.mcp.results import McpEvent
 from ops.mcp.tool_server import create_server
 
 WORD = {"confirm": True, "reason": "it finds the wrong hall"}
@@ -82,7 +82,7 @@ async def test_a_run_is_started_seen_and_cancelled_in_the_sessions_name(
     cancelled = facts_of(await client.call_tool("cancel_fine_tune", WORD))
     assert cancelled == {"cancelled_run_id": run["run_id"]}
     assert noted(ledger) == [("person:grace", "finetune.cancel", run["run_id"], WORD["reason"])]
-    (event,) = [line for line in caplog.records if line.getMessage() == McpEvent.MCP_ADMIN_OP_EXECUTED]
+    (event,) = [line for line in caplog.records if line.getMessage() == Event.MCP_ADMIN_OP_EXECUTED]
     fields = {name: vars(event)[name] for name in ("tool", "company", "actor", "reason", "target_id")}
     assert fields == {
         "tool": "cancel_fine_tune",
@@ -100,7 +100,7 @@ async def test_nothing_to_cancel_is_no_operation(
 ) -> None:
     assert facts_of(await client.call_tool("cancel_fine_tune", WORD)) == {"cancelled_run_id": None}
     assert noted(ledger) == []
-    assert McpEvent.MCP_ADMIN_OP_EXECUTED not in [line.getMessage() for line in caplog.records]
+    assert Event.MCP_ADMIN_OP_EXECUTED not in [line.getMessage() for line in caplog.records]
 
 
 @pytest.mark.parametrize("name", DESTRUCTIVE)
@@ -145,7 +145,7 @@ async def test_an_error_names_field_and_limit(client: Sessions) -> None:
 async def test_what_the_backend_cannot_do_is_an_envelope(client: Sessions, caplog: pytest.LogCaptureFixture) -> None:
     error = envelope_of(await client.call_tool("rollback_checkpoint", {"checkpoint_id": "c1", **WORD}))
     assert error["domain_code"] == "not_supported"
-    assert McpEvent.MCP_HANDLER_NOT_IMPLEMENTED in [line.getMessage() for line in caplog.records]
+    assert Event.MCP_HANDLER_NOT_IMPLEMENTED in [line.getMessage() for line in caplog.records]
 
 
 async def test_an_unknown_tool_is_an_error_of_the_protocol(client: Sessions) -> None:

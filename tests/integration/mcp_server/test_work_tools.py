@@ -19,8 +19,8 @@ from memcore.ledger.work_items import WorkState
 from memcore.models.approval import Approval
 from memcore.models.memory import MemoryStoreRequest
 from memcore.service import MemoryService
+from memcore.telemetry.events import Event
 from ops.mcp.operator_tools import INSTRUCTIONS, OperatorToolset
-from ops.mcp.results import McpEvent
 from ops.mcp.tool_server import OPERATOR_TOOLS, create_server
 
 WORD = {"confirm": True, "reason": "looked at it"}
@@ -81,7 +81,7 @@ def noted(ledger: Ledger) -> list[tuple[str, str, str | None, str | None]]:
 
 
 def executed(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    lines = [line for line in caplog.records if line.getMessage() == McpEvent.MCP_ADMIN_OP_EXECUTED]
+    lines = [line for line in caplog.records if line.getMessage() == Event.MCP_ADMIN_OP_EXECUTED]
     return [(vars(line)["tool"], vars(line)["target_id"]) for line in lines]
 
 

@@ -19,8 +19,9 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.journal import JournalEntry
 from memcore.models.execution import TerminationReason, Turn
 from memcore.models.memory import LATEST, MemoryLevel
-from memcore.procedural.records import LessonText, ProceduralEvent
+from memcore.procedural.records import LessonText
 from memcore.procedural.service import RETRY
+from memcore.telemetry.events import Event
 
 DAY = timedelta(days=1)
 
@@ -207,10 +208,10 @@ async def test_a_model_that_is_away_or_refuses_is_asked_later_and_not_for_ever(
         assert school.lesson().attempt == tries
         school.clock.now += RETRY.delay(tries)
     assert school.clock() - began > 3 * DAY
-    assert ProceduralEvent.POSTPONED in caplog.messages
+    assert Event.PROCEDURAL_MEMORY_LESSON_PUT_OFF in caplog.messages
     assert await school.extract_lesson(away) == Done(facts={outcome: 1})
     assert school.lesson().outcome == outcome
-    assert ProceduralEvent.DRAWN in caplog.messages
+    assert Event.PROCEDURAL_MEMORY_LESSON_DRAWN in caplog.messages
 
 
 async def test_a_model_that_comes_back_is_asked_the_same_question(school: LearningFixture) -> None:
@@ -313,7 +314,7 @@ async def test_no_word_of_a_task_or_a_lesson_is_logged(
     caplog.set_level(logging.DEBUG)
     school.reported(task_title=CANARY, **FAILED)
     await school.extract_lesson(teacher(action=f"Ask {CANARY}."))
-    assert ProceduralEvent.DRAWN in caplog.messages
+    assert Event.PROCEDURAL_MEMORY_LESSON_DRAWN in caplog.messages
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)
 
 

@@ -21,11 +21,11 @@ from memcore.errors import (
 )
 from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files
 from memcore.finetune.deployment import CheckpointDeployment, active_embedder
-from memcore.finetune.markers import CheckpointEvent
 from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import Checkpoint, CollectionUse, Phase, Verdict
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.memory import MemoryQuery
+from memcore.telemetry.events import Event
 
 ADA = Confirmation(actor="ada", confirm=True, reason="it leads")
 BOB = Confirmation(actor="bob", confirm=True, reason="it is too large")
@@ -129,7 +129,7 @@ async def test_a_checkpoint_that_the_gate_did_not_promote_is_deployed_by_force_a
     with pytest.raises(CheckpointConflictError, match=said):
         await deployment(world).deploy(rejected, ADA)
     assert (world.pointer.phase, actions(world)) == (None, [])
-    assert [vars(one)["error"] for one in caplog.records if one.msg == CheckpointEvent.DEPLOY_FAILED] == [
+    assert [vars(one)["error"] for one in caplog.records if one.msg == Event.MEMORY_CHECKPOINT_DEPLOY_FAILED] == [
         "CheckpointConflictError"
     ]
     await deployment(world).deploy(rejected, ADA, is_forced=True)
@@ -197,7 +197,7 @@ async def test_a_folder_that_is_not_what_was_registered_is_neither_deployed_nor_
     with pytest.raises(CheckpointRollbackCorruptError, match="cannot serve again"):
         await deployed.rollback(checkpoint.checkpoint_id, ADA)
     assert world.pointer == before
-    assert CheckpointEvent.ROLLBACK_FAILED in [one.msg for one in caplog.records]
+    assert Event.MEMORY_CHECKPOINT_ROLLBACK_FAILED in [one.msg for one in caplog.records]
     await world.planning.drop_old()
     with pytest.raises(CheckpointCorruptError, match=checkpoint.checkpoint_id):
         await deployed.deploy(checkpoint.checkpoint_id, ADA)
@@ -270,7 +270,7 @@ async def test_a_checkpoint_is_deleted_with_its_folder_once_nothing_uses_it(
     assert not list(folder.parent.glob("*"))
     assert world.ledger.checkpoints.get(world.company, checkpoint_id) is None
     assert actions(world)[-1] == ("finetune.delete", checkpoint_id)
-    assert CheckpointEvent.DELETED in [one.msg for one in caplog.records]
+    assert Event.MEMORY_CHECKPOINT_DELETED in [one.msg for one in caplog.records]
     for deed in (deployed.delete, deployed.deploy, deployed.rollback):
         with pytest.raises(CheckpointNotFoundError):
             await deed(checkpoint_id, ADA)

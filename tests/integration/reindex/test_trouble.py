@@ -16,7 +16,8 @@ from memcore.backends.mem0.reindex_target import SyncResult
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import Phase
-from memcore.reindex import FREEZE, FRESH, ReindexEvent
+from memcore.reindex import FREEZE, FRESH
+from memcore.telemetry.events import Event
 
 from .conftest import MakeMaintenanceFixture
 
@@ -40,7 +41,9 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
     reindex = world.ledger.reindexes.last(world.company)
     assert reindex is not None
     assert "memtend reindex --cancel" in (reindex.reason or "")
-    assert [vars(one)["error"] for one in caplog.records if one.msg == ReindexEvent.TROUBLE] == ["MemoryConfigError"]
+    assert [vars(one)["error"] for one in caplog.records if one.msg == Event.MEMORY_REINDEX_TROUBLE] == [
+        "MemoryConfigError"
+    ]
 
     await backend.store_many([record(agent)])
     await world.finish()
@@ -109,11 +112,11 @@ async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
     assert isinstance(slow.outcome, Done)
     assert not slow.goes_on, "the sweep rings later: writes have a while for themselves"
     assert (world.pointer.phase, world.pointer.current) == (Phase.FILLING, begun.current)
-    assert [one.msg for one in caplog.records if one.name == "memcore.reindex"] == [ReindexEvent.UNFROZEN]
+    assert [one.msg for one in caplog.records if one.name == "memcore.reindex"] == [Event.MEMORY_REINDEX_THAWED]
 
     await world.finish()
     assert world.pointer.current == begun.target
-    switched = [vars(one)["generation"] for one in caplog.records if one.msg == ReindexEvent.SWITCHED]
+    switched = [vars(one)["generation"] for one in caplog.records if one.msg == Event.MEMORY_REINDEX_SWITCHED]
     assert switched == [2]
     await backend.disconnect()
     await world.close()

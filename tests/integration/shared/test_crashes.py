@@ -12,9 +12,9 @@ from support.publications import MakeBackend, reported
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.shared import SharedKnowledge
-from memcore.backends.protocol import BackendEvent
 from memcore.errors import MemoryStoreError
 from memcore.models.memory import MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.telemetry.events import Event
 
 #: The calls between which it crashes are the same on PostgreSQL; each is one transaction, which test_shared_log holds.
 pytestmark = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
@@ -123,7 +123,7 @@ async def test_a_search_that_cannot_repair_sees_the_version_before(
     clock.now += OVERDUE
     switch_collection(backend, writer=Faults(0, strike=strike).watched(writer, "points"))
     assert await backend.shared_version() == 1
-    (event,) = [one for one in caplog.records if one.msg == BackendEvent.SHARED_OVERDUE]
+    (event,) = [one for one in caplog.records if one.msg == Event.MEMORY_SHARED_OVERDUE]
     assert vars(event)["version"] == 2
     switch_collection(backend, writer=writer)
     assert len(await ids_of(backend, "one")) == 1

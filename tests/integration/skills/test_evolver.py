@@ -19,7 +19,8 @@ from memcore.models.memory import LATEST, ConsolidationInterval
 from memcore.procedural.records import written
 from memcore.skills import survey
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
-from memcore.skills.report import CycleStage, EvolverReport, SkillEvent
+from memcore.skills.report import CycleStage, EvolverReport
+from memcore.telemetry.events import Event
 
 REFUND = lesson(
     discovery="Refunds go through the invoice.",
@@ -74,9 +75,9 @@ async def test_what_several_agents_learned_from_a_failure_waits_for_a_person(
     assert proposal.details["scope"] == "org"
     assert lesson_of(filed) == text.model_copy(update={"confidence": confidence})
     assert events(caplog) == [
-        SkillEvent.SKILL_EVOLVER_CYCLE_START,
-        SkillEvent.SKILL_EVOLVER_PROPOSAL_EMITTED,
-        SkillEvent.SKILL_EVOLVER_CYCLE_COMPLETE,
+        Event.SKILL_EVOLVER_CYCLE_START,
+        Event.SKILL_EVOLVER_PROPOSAL_EMITTED,
+        Event.SKILL_EVOLVER_CYCLE_COMPLETE,
     ]
 
 
@@ -209,7 +210,7 @@ async def test_switched_off_it_reads_nothing_and_says_so(fleet: Fleet, caplog: p
         cycle_id=cycle.cycle_id, window_start=cycle.window_start, window_end=cycle.window_end
     )
     assert fleet.proposed() == []
-    assert events(caplog) == [SkillEvent.SKILL_EVOLVER_DISABLED]
+    assert events(caplog) == [Event.SKILL_EVOLVER_DISABLED]
 
 
 async def test_a_ledger_that_fails_is_told_and_raised(
@@ -221,7 +222,7 @@ async def test_a_ledger_that_fails_is_told_and_raised(
     monkeypatch.setattr(fleet.ledger.trajectories, "count", refuse)
     with pytest.raises(MemoryConnectionError):
         await fleet.run()
-    assert events(caplog) == [SkillEvent.SKILL_EVOLVER_CYCLE_FAILED]
+    assert events(caplog) == [Event.SKILL_EVOLVER_CYCLE_FAILED]
 
 
 async def test_the_company_next_door_teaches_nothing(fleet: Fleet, ledger: Ledger) -> None:

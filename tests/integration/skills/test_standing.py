@@ -11,7 +11,8 @@ from support.skill_cycles import DISK, Fleet, accounted, pattern_of
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import MAX_SUPERSEDED, Superseded
 from memcore.procedural.records import LessonText
-from memcore.skills.report import MAX_LISTED, Conflict, SkillEvent
+from memcore.skills.report import MAX_LISTED, Conflict
+from memcore.telemetry.events import Event
 
 OTHERWISE = "Leave everything alone and wake the person on call."
 
@@ -35,7 +36,7 @@ async def test_a_contradiction_is_not_proposed_but_counted_logged_and_listed(
     report = await fleet.run()
     assert (report.conflicts, report.proposals_emitted) == (1, 0)
     assert report.conflict_list == (Conflict(pattern_id=pattern_of("disk"), standing_id="old"),)
-    (warned,) = [each for each in caplog.records if each.message == SkillEvent.SKILL_EVOLVER_CONFLICT_DETECTED]
+    (warned,) = [each for each in caplog.records if each.message == Event.SKILL_EVOLVER_CONFLICT_DETECTED]
     assert vars(warned)["standing_id"] == "old"
 
 
@@ -57,7 +58,7 @@ async def test_what_is_better_in_full_is_proposed_in_the_old_ones_place(
     assert (report.proposals_emitted, report.supersessions) == (1, 1)
     (filed,) = fleet.proposed()
     assert filed.proposal.supersedes == (Superseded(id=old, content="what stood there", owner="approvals"),)
-    (superseded,) = [each for each in caplog.records if each.message == SkillEvent.ORG_SKILL_SUPERSEDED]
+    (superseded,) = [each for each in caplog.records if each.message == Event.ORG_SKILL_SUPERSEDED]
     assert vars(superseded)["skill_id"] == old
 
 

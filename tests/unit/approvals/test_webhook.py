@@ -8,9 +8,10 @@ import pytest
 from support.proposals import proposal
 from support.webhook_server import PATH, Listener, listening
 
-from memcore.approvals import ApprovalEvent, Webhook
+from memcore.approvals import Webhook
 from memcore.clock import utc_now
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Superseded
+from memcore.telemetry.events import Event
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ async def test_a_bad_answer_is_logged_and_nobodys_error(
     listener.status = status
     await Webhook(listener.url).notify(approval())
     (record,) = [each for each in caplog.records if each.name == "memcore.approvals"]
-    assert (record.msg, vars(record)["problem"]) == (ApprovalEvent.WEBHOOK_FAILED, f"status {status}")
+    assert (record.msg, vars(record)["problem"]) == (Event.APPROVAL_WEBHOOK_FAILED, f"status {status}")
     assert len(listener.heard) == 1
 
 
@@ -65,5 +66,5 @@ async def test_an_address_where_nobody_listens_is_logged_without_its_secret(
     caplog.set_level(logging.WARNING)
     await Webhook(url).notify(approval())
     (record,) = caplog.records
-    assert record.msg == ApprovalEvent.WEBHOOK_FAILED
+    assert record.msg == Event.APPROVAL_WEBHOOK_FAILED
     assert PATH not in str(vars(record))

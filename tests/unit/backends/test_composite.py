@@ -14,10 +14,10 @@ from support.thorough import examples
 
 from memcore.backends.composite import CompositeBackend
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.backends.protocol import BackendEvent
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError, MemoryRetrievalError
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
+from memcore.telemetry.events import Event
 
 
 class Child(InMemoryBackend):
@@ -96,7 +96,7 @@ async def test_a_query_is_answered_without_a_child_that_fails_and_the_log_says_s
         found = await backend.retrieve("a", MemoryQuery(text="what"))
     assert [entry.id for entry in found] == [kept.entry.id]
     (event,) = caplog.records
-    assert event.getMessage() == BackendEvent.FANOUT_PARTIAL
+    assert event.getMessage() == Event.MEMORY_COMPOSITE_FANOUT_PARTIAL
     assert (event.__dict__["agent_id"], event.__dict__["failed"]) == ("a", {"right": "MemoryRetrievalError"})
     assert "what" not in str(event.__dict__)
 

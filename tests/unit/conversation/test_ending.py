@@ -10,12 +10,13 @@ from support.table_model import decided, extracted, fact, rule
 
 from memcore.conversation import ending, promotion
 from memcore.conversation.ending import FIRST_WAIT, LONGEST_WAIT, is_substantive
-from memcore.conversation.service import RETRY, ConversationEvent
+from memcore.conversation.service import RETRY
 from memcore.errors import MemoryRetrievalError, RetryExhaustedError
 from memcore.jobs import Dead, Deferred, Done, EndSessionPayload, Skipped
 from memcore.ledger.work_items import WorkItem
 from memcore.models.conversation import FactState
 from memcore.models.memory import MemoryLevel
+from memcore.telemetry.events import Event
 
 IDLE = timedelta(minutes=20)
 HOME = fact("I live in Berlin", "Berlin")
@@ -226,7 +227,7 @@ async def test_what_earlier_sessions_said_is_done_without_where_it_cannot_be_rea
     outcome = await talk.end()
     assert isinstance(outcome, Done)
     assert (outcome.facts["support_load_failed"], list(talk.facts())) == (1, ["Berlin"])
-    assert ConversationEvent.SUPPORT_FAILED in caplog.messages
+    assert Event.CONVERSATION_SUPPORT_LOAD_FAILED in caplog.messages
 
 
 async def test_a_promotion_sees_earlier_sessions_and_not_its_own_summary(

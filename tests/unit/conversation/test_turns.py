@@ -9,7 +9,7 @@ from support.ledger_records import COMPANY
 from support.table_model import decided, extracted, fact, rule
 
 from memcore.config.conversation import ConversationConfig
-from memcore.conversation.service import BUSY_DELAY, RETRY, ConversationEvent
+from memcore.conversation.service import BUSY_DELAY, RETRY
 from memcore.errors import (
     BudgetExceededError,
     MemoryEmbeddingError,
@@ -21,6 +21,7 @@ from memcore.ledger.attempt import PAUSE_DELAY
 from memcore.ledger.conversation import memory
 from memcore.models.conversation import MAX_CANDIDATES, FactState, Layer
 from memcore.models.memory import MemoryLevel
+from memcore.telemetry.events import Event
 
 HOME = fact("I live in Berlin", "Berlin")
 CANARY = "Zanzibar-4711"
@@ -175,7 +176,7 @@ async def test_an_embedder_that_fails_costs_the_vector_alone(
     await talk.drawn("I live in Berlin")
     (found,) = talk.ledger.conversation.searchable(COMPANY, OWNER)
     assert found.embedded is None
-    assert ConversationEvent.EMBEDDING_FAILED in caplog.messages
+    assert Event.CONVERSATION_EMBEDDING_FAILED in caplog.messages
 
 
 async def test_a_backend_without_vectors_keeps_facts_without(talk: ConversationFixture) -> None:
@@ -278,7 +279,7 @@ async def test_the_text_of_a_person_is_in_no_log(talk: ConversationFixture, capl
     turn = await talk.drawn(f"I live in {CANARY}")
     await talk.end()
     shown = "".join(str(vars(record)) for record in caplog.records)
-    assert ConversationEvent.EXTRACTED in caplog.messages
+    assert Event.CONVERSATION_TURN_EXTRACTED in caplog.messages
     assert CANARY not in shown + str(turn.outcome) + repr(turn)
 
 
@@ -458,7 +459,7 @@ async def test_a_memory_that_others_write_all_the_time_is_left_for_a_moment(
 
     monkeypatch.setattr(talk.ledger.turns, "settle", late)
     assert isinstance(await talk.extraction().run(turn_id), Deferred)
-    assert (ConversationEvent.BUSY in caplog.messages, talk.facts()) == (True, {})
+    assert (Event.CONVERSATION_OWNER_BUSY in caplog.messages, talk.facts()) == (True, {})
     monkeypatch.undo()
     talk.clock.advance(BUSY_DELAY)
     assert isinstance(await talk.extraction().run(turn_id), Done)

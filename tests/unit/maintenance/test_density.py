@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.density_corpus import Sample, samples
 
 from memcore.maintenance.consolidation.density import ContentDensity, DensityClassifier
-from memcore.maintenance.events import MaintenanceEvent
 from memcore.models.memory import MemoryCategory, MemoryEntry
+from memcore.telemetry.events import Event
 
 HELD_OUT = tuple(sample for sample in samples() if sample.held_out)
 JSON = '{"id": "a-1", "tags": ["x", "y"], "score": 0.83}'
@@ -138,6 +138,6 @@ def test_a_batch_logs_counts_and_no_text(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.INFO):
         DensityClassifier().classify_batch([entry(CHAT), entry(JSON), entry(CHAT)])
     (record,) = caplog.records
-    assert record.message == MaintenanceEvent.DENSITY_CLASSIFIED
+    assert record.message == Event.CONSOLIDATION_DENSITY_CLASSIFIED
     assert (record.__dict__["dense"], record.__dict__["sparse"]) == (1, 2)
     assert "sister" not in str(record.__dict__)

@@ -17,11 +17,11 @@ from memcore.errors import (
     MemoryInputError,
     MemoryQueueFullError,
 )
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import wrap_untrusted
 from ops.mcp.results import (
     BYTES_PER_TOKEN,
     MAX_RESULT_TOKENS,
-    McpEvent,
     bounded,
     error_result,
     fenced_json,
@@ -127,12 +127,12 @@ def test_a_domain_error_says_its_kind(error: MemoryError, envelope: dict[str, ob
 @pytest.mark.parametrize(
     ("error", "event"),
     [
-        (MemoryBackendUnsupportedError("nothing here embeds"), McpEvent.MCP_HANDLER_NOT_IMPLEMENTED),
-        (MemoryCapabilityError("no such search"), McpEvent.MCP_HANDLER_CAPABILITY_GAP),
+        (MemoryBackendUnsupportedError("nothing here embeds"), Event.MCP_HANDLER_NOT_IMPLEMENTED),
+        (MemoryCapabilityError("no such search"), Event.MCP_HANDLER_CAPABILITY_GAP),
     ],
 )
 def test_what_is_not_supported_has_an_envelope_and_an_event_of_its_own(
-    error: MemoryError, event: McpEvent, caplog: pytest.LogCaptureFixture
+    error: MemoryError, event: Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = error_result(error, tool="rollback_checkpoint")
     assert result.structured_content == {

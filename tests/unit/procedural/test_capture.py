@@ -24,9 +24,10 @@ from memcore.procedural.capture import (
     says_the_same,
     takes,
 )
-from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, proposal_of
+from memcore.procedural.records import ProceduralMemoryProposal, proposal_of
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import MemoryRecord, Where
+from memcore.telemetry.events import Event
 
 
 @pytest.fixture
@@ -247,7 +248,7 @@ async def test_trouble_of_the_store_is_raised_so_that_the_job_comes_back(caplog:
     await service.run("ada", FAILURE, learned_at=NOW)
     with pytest.raises(MemoryStoreError):
         await service.run("ada", FAILURE, learned_at=NOW)
-    assert ProceduralEvent.STORE_FAILED in caplog.messages
+    assert Event.PROCEDURAL_MEMORY_ENTRY_STORE_FAILED in caplog.messages
 
 
 async def test_a_skill_is_written_beside_the_memory(backend: InMemoryBackend, tmp_path: Path) -> None:
@@ -275,5 +276,5 @@ async def test_no_text_of_an_execution_or_an_answer_is_logged(
     caplog.set_level(logging.DEBUG)
     model = FakeTeacher(script=[f"{CANARY}: no JSON", answer(action=f"Ask {CANARY}.", supersedes=[CANARY])])
     await capture(backend, model, skills=SkillFolders(tmp_path)).run("ada", FAILURE, learned_at=NOW)
-    assert {ProceduralEvent.STORED, ProceduralEvent.SKILL_WRITTEN} <= set(caplog.messages)
+    assert {Event.PROCEDURAL_MEMORY_ENTRY_STORED, Event.PROCEDURAL_MEMORY_SKILL_MD_WRITTEN} <= set(caplog.messages)
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)

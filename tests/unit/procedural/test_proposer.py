@@ -23,7 +23,8 @@ from memcore.procedural.proposer import (
     SuccessPayload,
     propose,
 )
-from memcore.procedural.records import ProceduralEvent, ProceduralMemoryProposal, ProposalDraft
+from memcore.procedural.records import ProceduralMemoryProposal, ProposalDraft
+from memcore.telemetry.events import Event
 
 CONFIG = ProceduralMemoryConfig(model="proposer-small", temperature=0.1, max_tokens=700)
 
@@ -65,7 +66,7 @@ async def test_what_a_model_may_not_set_is_refused_by_name(caplog: pytest.LogCap
     proposed = await proposed_by(model, FAILURE)
     assert proposed.refused == ("scope", "supersedes", "tags")
     assert proposed.proposal() == ProceduralMemoryProposal.model_validate({**ANSWER, "tags": ["disk"]})
-    (refusal,) = [each for each in caplog.records if each.msg == ProceduralEvent.FIELDS_REFUSED]
+    (refusal,) = [each for each in caplog.records if each.msg == Event.PROCEDURAL_MEMORY_PROPOSAL_FIELDS_REFUSED]
     assert refusal.fields == ("scope", "supersedes", "tags")  # type: ignore[attr-defined]  # given in extra
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)
 

@@ -18,7 +18,7 @@ from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.finetune.execution.process import ProcessExecutor
 from memcore.finetune.execution.protocol import StageEnd, StageOutcome
-from memcore.finetune.markers import FineTuneEvent
+from memcore.telemetry.events import Event
 from workers.app import create_app
 from workers.groups import FINETUNE, STORE
 
@@ -123,7 +123,7 @@ def test_a_container_that_cannot_be_removed_changes_nothing_of_what_its_stage_ca
 ) -> None:
     containers.engine.refusals["DELETE /containers/[0-9a-f]+"] = (500, "busy")
     assert ran(containers, tmp_path).end is StageEnd.COMPLETE
-    assert [record.msg for record in caplog.records] == [FineTuneEvent.CONTAINER_LEFT]
+    assert [record.msg for record in caplog.records] == [Event.FINE_TUNE_CONTAINER_LEFT]
     containers.engine.refusals.clear()
     assert ran(containers, tmp_path).end is StageEnd.COMPLETE
     assert not containers.engine.containers
@@ -162,7 +162,7 @@ def test_an_engine_that_is_not_there_is_asked_three_times(
         raise AssertionError
     gc.collect()
     assert pauses == [0.5, 1.0]
-    assert [record.msg for record in caplog.records] == [FineTuneEvent.ENGINE_RETRIED] * 2
+    assert [record.msg for record in caplog.records] == [Event.FINE_TUNE_DOCKER_CONNECT_RETRIED] * 2
 
 
 def test_the_environments_image_wins_over_the_policy(tmp_path: Path) -> None:
