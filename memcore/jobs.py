@@ -674,7 +674,9 @@ class ErasePayload(_FirstVersion, task="memory.erase.run", queue=Queue.MAINTENAN
     Attributes:
         agent_id: the agent.
         erasure_id: the erasure.
+        retire_checkpoints: whether embedders that were trained on agents' memories go, too.
     """
 
     agent_id: StoredKey
     erasure_id: StoredKey
+    retire_checkpoints: bool = False
