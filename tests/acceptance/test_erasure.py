@@ -20,6 +20,7 @@ from support.running_stack import StackAddress, running_stack, wait_until
 
 from memcore import Memory, MemoryClient
 from memcore.client.envelopes import ImportRecord
+from memcore.config.policy import Policy
 from memcore.erasure.probe import search_files
 from memcore.jobs import ErasePayload
 from memcore.ledger.access.keys import Verb
@@ -27,7 +28,7 @@ from memcore.ledger.erasure.erasures import Erasure
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.ledger.work_items import WorkState
-from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory
 from ops.cli.session import ledger_of
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
@@ -59,10 +60,6 @@ def ledger(stack: StackAddress) -> Generator[Ledger]:
         yield opened
 
 
-def requests(texts: list[str]) -> list[MemoryStoreRequest]:
-    return [MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=text) for text in texts]
-
-
 def secrets(name: str, count: int) -> list[str]:
     return [f"{name} keeps {uuid4().hex} for number {n}" for n in range(count)]
 
@@ -70,8 +67,12 @@ def secrets(name: str, count: int) -> list[str]:
 def store(stack: StackAddress, agent_id: str, texts: list[str]) -> None:
     with MemoryClient.from_settings(stack.settings) as client:
         for at in range(0, len(texts), 200):
-            records = [ImportRecord(agent_id=agent_id, request=each) for each in requests(texts[at : at + 200])]
-            client.import_many(records)
+            client.import_many(
+                [
+                    ImportRecord(agent_id=agent_id, category=MemoryCategory.SEMANTIC, content=text)
+                    for text in texts[at : at + 200]
+                ]
+            )
 
 
 def erasure_of(ledger: Ledger, stack: StackAddress, agent_id: str) -> Erasure:
@@ -163,7 +164,7 @@ def said_over_http(stack: StackAddress, user_id: str, texts: list[str]) -> None:
 
 def said_to_mem0(stack: StackAddress, user_id: str, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEM0_TELEMETRY", "False")
-    with Memory.from_settings(stack.settings) as memory:
+    with Memory.from_settings(stack.settings, Policy()) as memory:
         own = memory.mem0("helpdesk")
         for text in texts:
             own.add(text, user_id=user_id, infer=False)

@@ -200,7 +200,8 @@ class Drills:
         records = [
             ImportRecord(
                 agent_id="sleeper",
-                request=MemoryStoreRequest(category=MemoryCategory.EPISODIC, content=f"the valve {n} was opened"),
+                category=MemoryCategory.EPISODIC,
+                content=f"the valve {n} was opened",
                 created_at=datetime.now(UTC) - timedelta(days=400, seconds=n),
             )
             for n in range(SLEEPER_SIZE)
