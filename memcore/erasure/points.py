@@ -96,15 +96,18 @@ class AgentPoints:
 
     def _ids(self, scope: ErasureScope, also: Collection[str]) -> Iterator[str]:
         for collection in self._collections():
+            # A memory may meet several filters, and counts once.
+            seen: set[str] = set()
             for which in self._filters(scope, also):
                 offset = None
                 while True:
                     rows, offset = self._client.scroll(
                         collection, scroll_filter=which, limit=_PAGE, offset=offset, with_payload=False
                     )
-                    yield from (str(row.id) for row in rows)
+                    seen.update(str(row.id) for row in rows)
                     if offset is None:
                         break
+            yield from seen
 
     def _filters(self, scope: ErasureScope, also: Collection[str]) -> list[Filter]:
         if scope.subject is not None:
