@@ -121,7 +121,7 @@ def test_a_message_that_comes_again_has_the_same_letter(consumer: Consumer, ledg
     ("queue", "headers"), [("memory.extract", {}), ("memory.distill", {"task": "memory.conversation.turn"})]
 )
 def test_of_what_people_may_have_said_only_size_and_hash_are_kept(
-    consumer: Consumer, ledger: Ledger, queue: str, headers: dict[str, str]
+    consumer: Consumer, ledger: Ledger, queue: str, headers: dict[str, Any]
 ) -> None:
     message = a_message(**headers)
     message.delivery_info["routing_key"] = queue
