@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any, Protocol
 
 import httpx
@@ -49,6 +50,9 @@ SCRAPE_SECONDS = 10.0
 
 #: Seconds between two looks.
 _LOOK_SECONDS = 1.0
+
+#: Within this time Prometheus has scraped, and evaluated the rules.
+_SEEN_SECONDS = 35.0
 
 #: Jobs with which a queue is filled.
 FILLED = 5_000
@@ -172,6 +176,9 @@ class Drills:
 
     def healthy(self, seconds: float) -> set[str]:
         """Return the alerts that came while all was well."""
+        # Of a stack that has just started, the first canary is on its way; Prometheus has to see it once.
+        wait_until(lambda: "memtend_canary_age_seconds" in read_scrape(self._scrape()), seconds=240, what="a canary")
+        time.sleep(_SEEN_SECONDS)
         self._settle()
         found, until = set[str](), time.monotonic() + seconds
         while time.monotonic() < until:
@@ -192,8 +199,11 @@ class Drills:
 
     def filled_queue(self) -> None:
         with self._stopped("worker-store"):
-            self._store(FILLED)
-            self._look("queue filled", "MemtendStoreQueueOld")
+            began = time.monotonic()
+            filling = Thread(target=self._store, args=(FILLED,))
+            filling.start()
+            self._look("queue filled", "MemtendStoreQueueOld", began=began)
+            filling.join()
         self._mended()
 
     def hanging_run(self) -> None:
@@ -258,8 +268,8 @@ class Drills:
                 if each.is_running():
                     os.kill(each.pid, signal.SIGCONT)
 
-    def _look(self, drill: str, wanted: str) -> None:
-        row, began = Row(drill, wanted), time.monotonic()
+    def _look(self, drill: str, wanted: str, *, began: float | None = None) -> None:
+        row, began = Row(drill, wanted), time.monotonic() if began is None else began
         self.rows.append(row)
         while row.firing_after is None and time.monotonic() - began < _PATIENCE:
             asked = time.monotonic()
