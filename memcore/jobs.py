@@ -618,12 +618,14 @@ class CloseSessionPayload(_FirstVersion, task="memory.conversation.close", queue
         subject: whose memory it is.
         session_id: the session.
         at: when it was ended.
+        is_shutdown: whether nobody asked for the end, and the engine was shut down; the outcome says so.
     """
 
     agent_id: AgentId
     subject: Key
     session_id: Key
     at: BoundedTime
+    is_shutdown: bool = False
 
 
 class ExtractPayload(_FirstVersion, task="memory.conversation.extract", queue=Queue.EXTRACT):
@@ -674,7 +676,9 @@ class ErasePayload(_FirstVersion, task="memory.erase.run", queue=Queue.MAINTENAN
     Attributes:
         agent_id: the agent.
         erasure_id: the erasure.
+        retire_checkpoints: whether embedders that were trained on agents' memories go, too.
     """
 
     agent_id: StoredKey
     erasure_id: StoredKey
+    retire_checkpoints: bool = False

@@ -55,7 +55,7 @@ def close_session(payload: CloseSessionPayload, job_context: JobContext) -> Outc
     item = sessions.close_now(payload.company, key, at=payload.at)
     if item is not None:
         _dispatch(job_context, item)
-        return Done(facts={"closed": 1})
+        return Done(facts={"closed": 1} | ({"shutdown": 1} if payload.is_shutdown else {}))
     if sessions.get(payload.company, key) is not None:
         return Skipped(reason="this session has ended")
     if job_context.clock() - payload.at < _LOOKED_FOR:

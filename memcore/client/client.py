@@ -412,16 +412,28 @@ class MemoryClient:
         return TurnReceipt(job_id=job_id, turn_id=payload.turn_id)
 
     def end_conversation(
-        self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        at: datetime | None = None,
+        is_shutdown: bool = False,
     ) -> JobReceipt | None:
         """Say that a session of a conversation has ended: what it held back is decided, and it gets its summary.
 
         Give the ``user_id`` that its turns had. A session that nobody ends does so by itself after a while without a
         turn (memory.conversation.idle_minutes); ending it twice does nothing. None, with a warning in the log, when it
-        could not be sent. Raises MemoryInputError when a field breaks a limit.
+        could not be sent. ``is_shutdown`` says that the engine is shut down, and nobody asked for the end. Raises
+        MemoryInputError when a field breaks a limit.
         """
         payload = build_close_payload(
-            agent_id, company=self._company, session_id=session_id, user_id=user_id, at=at or self._clock()
+            agent_id,
+            company=self._company,
+            session_id=session_id,
+            user_id=user_id,
+            at=at or self._clock(),
+            is_shutdown=is_shutdown,
         )
         try:
             return self.send(payload, f"the end of a session of {payload.agent_id}")

@@ -273,7 +273,7 @@ def build_turn_payload(
         named = None if turn is None else _NAME.validate_python(turn)
     with naming_fields():
         payload = TurnPayload(
-            **close.model_dump(exclude={"version"}),
+            **close.model_dump(exclude={"version", "is_shutdown"}),
             turn_id=UNNAMED,
             user_text=user_text,
             assistant_text=assistant_text,
@@ -292,14 +292,21 @@ def build_turn_payload(
 
 
 def build_close_payload(
-    agent_id: str, *, company: str, session_id: str, user_id: str | None, at: datetime
+    agent_id: str, *, company: str, session_id: str, user_id: str | None, at: datetime, is_shutdown: bool = False
 ) -> CloseSessionPayload:
     """Return the end of a session in its envelope."""
     with naming_fields():
         # The session stands alone where nobody is named, and is checked in either case.
         session = Scope(session_id=session_id).session_id or ""
         subject = resolve_owner_id(user_id=user_id, session_id=session)
-        return CloseSessionPayload(company=company, agent_id=agent_id, subject=subject, session_id=session, at=at)
+        return CloseSessionPayload(
+            company=company,
+            agent_id=agent_id,
+            subject=subject,
+            session_id=session,
+            at=at,
+            is_shutdown=is_shutdown,
+        )
 
 
 class CrisisFields(TypedDict):

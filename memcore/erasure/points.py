@@ -11,7 +11,7 @@ from qdrant_client.http.models import Filter, FilterSelector
 
 from memcore.backends.mem0.collection import open_client
 from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.filters import of_erased
+from memcore.backends.mem0.filters import of_erased, of_erased_person
 from memcore.bounded_http import trusted_for
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.erasure.decisions import ErasureScope
@@ -32,7 +32,8 @@ _T = TypeVar("_T")
 class AgentPoints:
     """Finds and deletes the points of an agent in the collections that serve, are filled and are kept.
 
-    Its memories, the copies of archived ones, what it has published, and copies of its lessons that others have.
+    Its memories, the copies of archived ones, what it has published, and copies of its lessons that others have. Of a
+    person: the agent's memories in the person's namespace, or under the person's name in mem0.
     """
 
     def __init__(self, place: Mem0Config, ledger: Ledger, *, company: str) -> None:
@@ -47,7 +48,10 @@ class AgentPoints:
         self._client.close()
 
     async def find(self, scope: ErasureScope, *, also: Collection[str] = ()) -> frozenset[str]:
-        """Return the ids of the points; ``also`` are further ids. Raises MemoryConnectionError."""
+        """Return the ids of the points; ``also`` are ids of publications, or of a person's archived memories.
+
+        Raises MemoryConnectionError.
+        """
         return await self._call(lambda: frozenset(self._ids(scope, also)))
 
     async def count(self, scope: ErasureScope, *, also: Collection[str] = ()) -> int:
@@ -92,17 +96,22 @@ class AgentPoints:
 
     def _ids(self, scope: ErasureScope, also: Collection[str]) -> Iterator[str]:
         for collection in self._collections():
+            # A memory may meet several filters, and counts once.
+            seen: set[str] = set()
             for which in self._filters(scope, also):
                 offset = None
                 while True:
                     rows, offset = self._client.scroll(
                         collection, scroll_filter=which, limit=_PAGE, offset=offset, with_payload=False
                     )
-                    yield from (str(row.id) for row in rows)
+                    seen.update(str(row.id) for row in rows)
                     if offset is None:
                         break
+            yield from seen
 
     def _filters(self, scope: ErasureScope, also: Collection[str]) -> list[Filter]:
+        if scope.subject is not None:
+            return of_erased_person(scope.agent_id, subject=scope.subject, user_id=scope.user_id, archived_ids=also)
         return of_erased(scope.agent_id, published=also, tag=scope.tag, peers=self._peers(scope.agent_id))
 
     def _peers(self, agent_id: str) -> frozenset[str]:

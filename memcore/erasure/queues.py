@@ -25,7 +25,7 @@ _ANSWER_SECONDS, _REWRITE_SECONDS = 10, 120
 #: Seconds between two looks at the rewrite.
 _POLL_SECONDS = 0.1
 
-#: Where the transport keeps messages that a worker holds, and those that none can read.
+#: Where the transport keeps messages that a worker holds, by the beginning, and those that none can read.
 _HELD, _UNREADABLE = "unacked", "unreadable"
 
 
@@ -74,8 +74,11 @@ def _messages(client: Any) -> Iterator[bytes]:
             while page := client.lrange(key, at, at + _PAGE - 1):
                 yield from page
                 at += _PAGE
-    for _, entry in client.hscan_iter(_HELD):
-        yield entry
+    # Of each group of workers one; beside it, of other types, an index and a lock.
+    for key in client.scan_iter(match=f"{_HELD}*"):
+        if client.type(key) == b"hash":
+            for _, entry in client.hscan_iter(key):
+                yield entry
     yield from client.lrange(_UNREADABLE, 0, -1)
 
 

@@ -46,7 +46,9 @@ class ErasureReceipt(Frozen):
         places: by name; tables, the store's collections, folders, the broker.
         rewritten: files and logs that were written anew, so that no bytes of what was deleted are in them.
         remains: what may still hold something, and who must look at it.
-        checkpoints: embedding models that were trained before the erasure, perhaps on the agent's texts.
+        checkpoints: embedding models that were trained before the erasure, perhaps on these texts; none for a person
+            of whom no memory was found.
+        retired: those of them that were retired: their rows and files are gone.
     """
 
     erasure_id: str
@@ -60,6 +62,7 @@ class ErasureReceipt(Frozen):
     rewritten: tuple[str, ...]
     remains: tuple[str, ...]
     checkpoints: tuple[str, ...]
+    retired: tuple[str, ...] = ()
 
 
 def signing_key(home: Path) -> bytes:

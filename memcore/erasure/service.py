@@ -19,17 +19,19 @@ from memcore.backends.factory import WorkerBackend, mem0_config_of
 from memcore.backends.protocol import sharing_of
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
+from memcore.erasure.checkpoints import CHECKPOINT_PLACE, TrainedCheckpoints
 from memcore.erasure.files import AgentFiles
 from memcore.erasure.points import AgentPoints
 from memcore.erasure.queues import BrokerMessages
 from memcore.erasure.receipt import ErasureReceipt, PlaceReceipt, signed, signing_key
-from memcore.errors import MemoryConnectionError
+from memcore.errors import CheckpointConflictError, MemoryConnectionError
 from memcore.jobs import Done, Outcome
 from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.erasures import Erasure
 from memcore.ledger.erasure.shared_rows import HistoryRows, rewrite_file
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import Confirmation
 from memcore.procedural.propagation import propagated_tag
 from memcore.records import Where
 from memcore.telemetry.events import Event
@@ -48,6 +50,9 @@ _BEYOND: tuple[str, ...] = (
     "backups of the data folder, and of the databases and their logs: they end with your retention of backups",
     "texts that other agents, models' providers or people have kept in their own words",
 )
+
+#: Places that hold memories of a person, beside conversations.
+_MEMORIES = ("store", "history", "archive", "booking_records", "memory_keys")
 
 _T = TypeVar("_T")
 
@@ -79,6 +84,7 @@ class ErasureService:
     history: HistoryRows
     files: AgentFiles
     broker: BrokerMessages
+    trained: TrainedCheckpoints
     _: KW_ONLY
     company: str
     home: Path
@@ -100,17 +106,23 @@ class ErasureService:
             history,
             AgentFiles(settings, context.policy, ledger, context.backend),
             BrokerMessages(settings.broker_url),
+            TrainedCheckpoints(ledger, company=context.company, home=settings.home),
             company=context.company,
             home=settings.home,
             clock=context.clock,
         )
 
-    async def run(self, erasure_id: str) -> Outcome:
+    async def run(self, erasure_id: str, *, retire: bool = False) -> Outcome:
         """Carry an erasure out; one that was interrupted goes on, and one that is done stays done.
+
+        Args:
+            erasure_id: the erasure.
+            retire: whether embedders that were trained on memories go, too.
 
         Returns:
             Done: nothing is left, and the receipt is in the row.
-            Deferred: jobs of the agent are still on the broker, a fine-tune run goes on, or a store does not answer.
+            Deferred: jobs of the agent are still on the broker, other work would write what it has read before, an
+                embedder that is to go is in use, or a store does not answer.
             Skipped: it is done, or another worker has it.
             Dead: there is no such erasure.
         """
@@ -123,13 +135,14 @@ class ErasureService:
                 tag=propagated_tag(erasure.agent_id),
             )
             await self._stop_work(scope)
-            if (reason := await self._busy(scope, erasure)) is not None:
-                _log.info(Event.ERASURE_DRAINING, extra={"company": self.company, "agent_id": erasure.agent_id})
-                attempt.outcome = attempt.wait(reason, DRAIN_DELAY)
-                return attempt.outcome
-            erasure, left = await self._emptied(scope, erasure, attempt)
-            rewritten, remains = await self._rewritten(scope)
-            receipt = self._receipt(erasure, left, rewritten, remains)
+            if (reason := await self._busy(scope, erasure, retire=retire)) is not None:
+                return self._waits(attempt, erasure, reason)
+            erasure, left = await self._emptied(scope, erasure, attempt, retire=retire)
+            # Behind it: what has read memories before they went may write them again, and is looked for then.
+            if (reason := await self._writes_again(scope, erasure)) is not None:
+                return self._waits(attempt, erasure, reason)
+            rewritten, remains = await self._rewritten(scope, erasure)
+            receipt = await asyncio.to_thread(self._receipt, erasure, left, rewritten, remains, is_named=retire)
             text = signed(receipt, await asyncio.to_thread(signing_key, self.home))
             self._check(attempt)
             self.ledger.erasures.finish(self.company, erasure_id, attempt.token, receipt=text, at=self.clock())
@@ -138,29 +151,56 @@ class ErasureService:
             attempt.outcome = Done(facts=facts)
         return attempt.outcome
 
+    def _waits(self, attempt: Attempt[Erasure], erasure: Erasure, reason: str) -> Outcome:
+        _log.info(Event.ERASURE_DRAINING, extra={"company": self.company, "agent_id": erasure.agent_id})
+        attempt.outcome = attempt.wait(reason, DRAIN_DELAY)
+        return attempt.outcome
+
     async def _stop_work(self, scope: ErasureScope) -> None:
         """Cancel what the agent's jobs were still to do: their workers stop before their next write."""
         await asyncio.to_thread(self.ledger.erasable.cancel_work, scope, at=self.clock())
 
-    async def _busy(self, scope: ErasureScope, erasure: Erasure) -> str | None:
+    async def _busy(self, scope: ErasureScope, erasure: Erasure, *, retire: bool) -> str | None:
         """Return why it cannot begin yet."""
         if self.clock() - erasure.requested_at < DRAIN_DELAY:
             return "jobs that began before it may still write"
         waiting = await asyncio.to_thread(self.broker.count, scope)
         if waiting:
             return f"{waiting} jobs of the agent are still on the broker"
-        if scope.subject is None and await asyncio.to_thread(self.files.is_training):
+        if retire:
+            try:
+                await asyncio.to_thread(self.trained.require_unused)
+            except CheckpointConflictError as error:
+                return str(error)
+        has_memories = _has_memories(erasure) or bool((await self._leads(scope)).memory_ids)
+        if (has_memories or retire) and await asyncio.to_thread(self.files.is_training):
             return "a fine-tune run has not ended: see `memtend finetune status`"
-        return None
+        return await self._maintained(scope) if has_memories else None
+
+    async def _writes_again(self, scope: ErasureScope, erasure: Erasure) -> str | None:
+        """Return what may still write memories that it has read, so that all is looked through once more behind it."""
+        if not _has_memories(erasure):
+            return None
+        pointer = await asyncio.to_thread(self.ledger.collection_pointers.get, self.company)
+        if pointer is not None and pointer.phase is not None:
+            return "a reindex has not ended, and its copies are looked through then: see `memtend reindex --status`"
+        return await self._maintained(scope)
+
+    async def _maintained(self, scope: ErasureScope) -> str | None:
+        # An agent that goes as a whole has none any more: its work was cancelled.
+        if scope.subject is None:
+            return None
+        run = await asyncio.to_thread(self.ledger.runs.active, self.company, scope.agent_id)
+        return None if run is None else f"run {run.run_id} of the agent has not ended"
 
     async def _emptied(
-        self, scope: ErasureScope, erasure: Erasure, attempt: Attempt[Erasure]
+        self, scope: ErasureScope, erasure: Erasure, attempt: Attempt[Erasure], *, retire: bool
     ) -> tuple[Erasure, Mapping[str, int]]:
         """Empty every place until a look finds nothing; return the erasure with what was found, and the last look."""
         for _ in range(_LOOKS):
             found = await self._leads(scope)
             last: dict[str, int] = {}
-            for place in self._places(scope, found):
+            for place in self._places(scope, found, erasure, retire=retire):
                 counts = dict(await place.count())
                 self._check(attempt)
                 erasure = self.ledger.erasures.note(self.company, erasure.erasure_id, attempt.token, counts)
@@ -175,9 +215,10 @@ class ErasureService:
         attempt.lease.enter()
 
     async def _leads(self, scope: ErasureScope) -> _Found:
-        if scope.subject is not None:
-            return _Found(frozenset(), frozenset())
         ledger = self.ledger
+        if scope.subject is not None:
+            of_person = await asyncio.to_thread(ledger.erasable.memory_ids, scope)
+            return _Found(of_person | await self.points.find(scope, also=of_person), frozenset())
         derived = await asyncio.to_thread(ledger.erasable.skills.find, scope)
         publications = await asyncio.to_thread(ledger.erasable.publications.find, scope)
         for each in derived:
@@ -186,9 +227,14 @@ class ErasureService:
         stored = await self.points.find(scope, also=publications)
         return _Found(rows | stored | publications, publications)
 
-    def _places(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
+    def _places(self, scope: ErasureScope, found: _Found, erasure: Erasure, *, retire: bool) -> Iterator[_Place]:
+        if retire:
+            by = Confirmation(actor=erasure.requested_by, confirm=True, reason=f"erasure {erasure.erasure_id}")
+            yield _Place(_in_thread(self.trained.count), _in_thread(partial(self.trained.retire, by)))
         if scope.subject is None:
             yield from self._of_agent(scope, found)
+        elif found.memory_ids:
+            yield from self._of_person(scope, found)
         letters = self.ledger.erasable.letters
         yield _Place(
             partial(_sized, "dead_letters", partial(letters.find, scope)),
@@ -197,13 +243,35 @@ class ErasureService:
         rows = self.ledger.erasable
         yield _Place(_in_thread(partial(rows.count, scope)), _in_thread(partial(rows.delete, scope)))
 
-    def _of_agent(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
-        ledger, files, in_thread = self.ledger, self.files, asyncio.to_thread
-        ids, agent_id = found.memory_ids, scope.agent_id
+    def _of_person(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
+        """Yield what holds the person's memories, but for rows that say so themselves."""
+        rows, ids = self.ledger.erasable, found.memory_ids
+        yield from self._copies(scope, ids)
+        yield _Place(_in_thread(partial(rows.count_of, scope, ids)), _in_thread(partial(rows.delete_of, scope, ids)))
+
+        async def points() -> Mapping[str, int]:
+            return {"store": await self.points.count(scope, also=found.memory_ids)}
+
+        yield _Place(points, partial(self._delete_persons_points, scope, found))
+
+    async def _delete_persons_points(self, scope: ErasureScope, found: _Found) -> None:
+        # By the backend first, as for an agent.
+        await self.backend.delete_where(Where(agent_id=scope.agent_id, namespaces=frozenset({str(scope.subject)})))
+        await self.points.delete(scope, also=found.memory_ids)
+
+    def _copies(self, scope: ErasureScope, ids: frozenset[str]) -> Iterator[_Place]:
+        """Yield the texts of memories outside the store: its wiki, which runs export anew, training texts, history."""
+        files, agent_id, history = self.files, scope.agent_id, self.history
         yield _Place(
             partial(_counted, "wiki", partial(files.wiki, agent_id)), _in_thread(partial(files.remove_wiki, agent_id))
         )
         yield _Place(partial(_sized, "training_files", files.training), _in_thread(files.remove_training))
+        yield _Place(partial(_counted, "history", partial(history.count, ids)), _in_thread(partial(history.erase, ids)))
+
+    def _of_agent(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
+        ledger, files, in_thread = self.ledger, self.files, asyncio.to_thread
+        ids = found.memory_ids
+        yield from self._copies(scope, ids)
 
         def skill_folders() -> list[Path]:
             return files.skills(ids, ledger.erasable.skills.find(scope))
@@ -212,8 +280,6 @@ class ErasureService:
             partial(_sized, "skill_files", skill_folders),
             _in_thread(lambda: files.remove_skills(skill_folders())),
         )
-        history = self.history
-        yield _Place(partial(_counted, "history", partial(history.count, ids)), _in_thread(partial(history.erase, ids)))
 
         async def points() -> Mapping[str, int]:
             return {"store": await self.points.count(scope, also=found.publications)}
@@ -250,7 +316,7 @@ class ErasureService:
         await self.backend.delete_where(Where(agent_id=scope.agent_id))
         await self.points.delete(scope, also=found.publications)
 
-    async def _rewritten(self, scope: ErasureScope) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def _rewritten(self, scope: ErasureScope, erasure: Erasure) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Have files and logs written anew; return which were, and what remains for people."""
         rewritten: list[str] = []
         remains = list(_BEYOND)
@@ -266,7 +332,7 @@ class ErasureService:
                 "the broker's own files and logs: it was not asked, or refused, to write them anew",
             ),
         ]
-        if scope.subject is None:
+        if _has_memories(erasure):
             parts += [
                 (
                     "history",
@@ -291,9 +357,16 @@ class ErasureService:
         return tuple(rewritten), tuple(remains)
 
     def _receipt(
-        self, erasure: Erasure, left: Mapping[str, int], rewritten: tuple[str, ...], remains: tuple[str, ...]
+        self,
+        erasure: Erasure,
+        left: Mapping[str, int],
+        rewritten: tuple[str, ...],
+        remains: tuple[str, ...],
+        *,
+        is_named: bool,
     ) -> ErasureReceipt:
-        trained = self.ledger.checkpoints.page(self.company) if erasure.subject is None else ()
+        retired = self.trained.retired(erasure.found)
+        trained = self.trained.find() if is_named or _has_memories(erasure) else ()
         return ErasureReceipt(
             erasure_id=erasure.erasure_id,
             company=self.company,
@@ -303,12 +376,20 @@ class ErasureService:
             requested_at=erasure.requested_at,
             finished_at=self.clock(),
             places={
-                name: PlaceReceipt(found=count, left=left.get(name, 0)) for name, count in sorted(erasure.found.items())
+                name: PlaceReceipt(found=count, left=left.get(name, 0))
+                for name, count in sorted(erasure.found.items())
+                if not name.startswith(CHECKPOINT_PLACE)
             },
             rewritten=rewritten,
             remains=remains,
-            checkpoints=tuple(each.checkpoint_id for each in trained),
+            checkpoints=tuple(sorted({*retired, *(each.checkpoint_id for each in trained)})),
+            retired=retired,
         )
+
+
+def _has_memories(erasure: Erasure) -> bool:
+    """Return whether what goes has, or had, memories: those of an agent always, those of a person once found."""
+    return erasure.subject is None or any(erasure.found.get(name) for name in _MEMORIES)
 
 
 def _in_thread(call: Callable[[], _T]) -> Callable[[], Awaitable[_T]]:

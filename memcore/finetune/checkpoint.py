@@ -208,5 +208,11 @@ def delete_files(checkpoint: Checkpoint) -> bool:
     # A row that names any other place deletes nothing there. Of two kinds, each has a folder of its own in the stage's.
     stage = folder.parent.parent if folder.parent.name in DEFAULT_MODELS else folder.parent
     if (folder.name, stage.parent.name) == (CHECKPOINT, checkpoint.run_id):
-        shutil.rmtree(folder, ignore_errors=True)
+        return delete_folder(folder)
+    return not folder.exists()
+
+
+def delete_folder(folder: Path) -> bool:
+    """Delete a folder of weights as far as it can be; False when something of it is left."""
+    shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()

@@ -248,6 +248,11 @@ class Checkpoints(CompanyRecords[Checkpoint]):
         query = select(finetune_checkpoints).where(finetune_checkpoints.c.company == company).offset(offset)
         return self._page(query, before=None, limit=limit)
 
+    def require_unused(self, company: str, checkpoint: Checkpoint) -> None:
+        """Raise CheckpointConflictError when its collection serves, is being filled, or is kept."""
+        with self._database.read() as connection:
+            _require_unused(connection, company, checkpoint)
+
     def remove(self, company: str, checkpoint_id: str, *, note: AuditNote) -> Checkpoint:
         """Delete a checkpoint's row, with a line for the audit, and return it; its folder stays.
 
@@ -256,12 +261,16 @@ class Checkpoints(CompanyRecords[Checkpoint]):
         with self._database.write() as connection:
             found = hold_checkpoint(connection, company, checkpoint_id)
             # After it: a deploy holds the checkpoint before it changes this row.
-            pointer = read_serving(connection, company)
-            if pointer is not None and (use := pointer.use_of(found)) is not None:
-                raise CheckpointConflictError(f"checkpoint {checkpoint_id} cannot be deleted: {_ENDS[use]}")
+            _require_unused(connection, company, found)
             connection.execute(delete(finetune_checkpoints).where(self._is(company, checkpoint_id)))
             append(connection, company, note, at=self._clock())
         return found
+
+
+def _require_unused(connection: Connection, company: str, checkpoint: Checkpoint) -> None:
+    pointer = read_serving(connection, company)
+    if pointer is not None and (use := pointer.use_of(checkpoint)) is not None:
+        raise CheckpointConflictError(f"checkpoint {checkpoint.checkpoint_id} cannot be deleted: {_ENDS[use]}")
 
 
 def hold_checkpoint(connection: Connection, company: str, checkpoint_id: str) -> Checkpoint:

@@ -13,7 +13,7 @@ from typing import Any, Self
 from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, delete, select
 
-from memcore.jobs import MAX_MESSAGE_BYTES, BasePayload
+from memcore.jobs import MAX_MESSAGE_BYTES, BasePayload, Queue, declared_payloads
 from memcore.ledger.database import Records, Repository, insert_for, put
 from memcore.ledger.tables import attempts, dead_letters
 from memcore.models.base import Frozen
@@ -62,7 +62,8 @@ class NewDeadLetter(Frozen):
         """Return the letter of a message that no worker can read.
 
         Its payload is JSON: the message's ``bytes`` and ``sha256``, and the message as ``text`` or ``base64``; of one
-        above MAX_MESSAGE_BYTES only the first HEAD_BYTES. The same message has the same letter.
+        above MAX_MESSAGE_BYTES only the first HEAD_BYTES. The same message has the same letter. Of a message that may
+        hold what people said, by its queue or by a job that it names, nothing but size and hash is kept.
 
         ``content`` is the message in pieces, of which only what is kept is held in memory; the reason has none of it.
         """
@@ -71,9 +72,11 @@ class NewDeadLetter(Frozen):
             size += len(piece)
             digest.update(piece)
             kept += piece[: max(0, MAX_MESSAGE_BYTES - len(kept))]
+        is_kept = not _may_be_said(queue, bytes(kept))
         if size > MAX_MESSAGE_BYTES:
             del kept[HEAD_BYTES:]
-        encoded = json.dumps({"bytes": size, "sha256": digest.hexdigest(), **_written(bytes(kept))})
+        written = _written(bytes(kept)) if is_kept else {}
+        encoded = json.dumps({"bytes": size, "sha256": digest.hexdigest(), **written})
         # Not the job's id: a broken copy of a message must not take the place of another's letter.
         name = hashlib.sha256(f"{queue}\n{digest.hexdigest()}".encode()).hexdigest()[:32]
         return cls(
@@ -145,6 +148,12 @@ class DeadLetters(Records[DeadLetter]):
     def purge_older(self, company: str, *, before: datetime) -> int:
         """Drop a company's letters that died before a time, for good, and return how many there were."""
         return self._delete(_older(company, before))
+
+
+def _may_be_said(queue: str, kept: bytes) -> bool:
+    # The name of a job is ASCII in whatever is left of a message, but for Base64 around all of it.
+    said = (payload.task.encode() for payload in declared_payloads() if payload.unkept)
+    return queue == Queue.EXTRACT or any(name in kept for name in said)
 
 
 def _written(kept: bytes) -> dict[str, str]:

@@ -70,10 +70,17 @@ class AsyncMemory(AsyncKeptMemories):
         open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
         open_model: "OpenModel | None" = None,
+        ends_conversations: bool = True,
     ) -> None:
         self._client = client
         #: What is written goes through it, in the client's threads.
-        self.blocking = Memory(client.blocking, open_backend=open_backend, policy=policy, conversation=conversation)
+        self.blocking = Memory(
+            client.blocking,
+            open_backend=open_backend,
+            policy=policy,
+            conversation=conversation,
+            ends_conversations=ends_conversations,
+        )
         self._run = client._run  # noqa: SLF001  # the threads are the client's
         self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories, open_model=open_model)
         self._conversation = conversation
@@ -190,6 +197,7 @@ class AsyncMemory(AsyncKeptMemories):
         finally:
             if self._conversation is not None:
                 await asyncio.to_thread(self._conversation.close)
+            await self._run(self.blocking._end_conversations)  # noqa: SLF001  # the sessions are the writer's
             await self._client.close()
 
     async def __aenter__(self) -> Self:
@@ -209,6 +217,7 @@ def memory_over(
     open_backend: BackendFactory,
     *,
     provider: "CompletionProvider | None" = None,
+    ends_conversations: bool = True,
 ) -> _Memory:
     """Return the memory of the stack that the settings describe, with the backend that is opened so."""
     return kind(
@@ -220,4 +229,5 @@ def memory_over(
         open_mem0=partial(open_configured_mem0, settings),
         open_memories=opening_memories(settings, policy),
         open_model=opening_model(settings, policy, provider=provider),
+        ends_conversations=ends_conversations,
     )

@@ -13,6 +13,7 @@ from memcore.backends.mem0.points import Key
 from memcore.clock import utc_now
 from memcore.embedding.bm25 import Bm25Encoder, SparseVector
 from memcore.errors import MemoryCapabilityError
+from memcore.models.conversation import SESSION, USER
 from memcore.models.memory import MemoryCategory
 
 
@@ -123,7 +124,7 @@ class AgentStore(Qdrant):  # type: ignore[misc]  # mem0 has no types
         return {
             Key.USER_ID.value: self.agent_id,
             Key.CATEGORY.value: MemoryCategory.SEMANTIC.value,
-            Key.NAMESPACE.value: "default",
+            Key.NAMESPACE.value: _namespace(payload, self.agent_id),
             **{key: value for key, value in payload.items() if key != _LEMMATIZED},
             Key.AGENT_ID.value: self.agent_id,
             Key.CREATED_TS.value: created,
@@ -167,6 +168,14 @@ class _List(list[Any]):
     def tolist(self) -> list[Any]:
         """Return the plain list."""
         return list(self)
+
+
+def _namespace(payload: Mapping[str, Any], agent_id: str) -> str:
+    # As over HTTP: maintenance never merges what two people said, and a person's memories are found to be erased.
+    user_id, run_id = payload.get(Key.USER_ID), payload.get("run_id")
+    if isinstance(user_id, str) and user_id != agent_id:
+        return f"{USER}{user_id}"
+    return f"{SESSION}{run_id}" if isinstance(run_id, str) else "default"
 
 
 def _seconds(text: Any, *, otherwise: float | None = None) -> float:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -44,6 +44,7 @@ from memcore.memory.fields import (
     with_fields,
 )
 from memcore.memory.kept import KeptMemories
+from memcore.memory.open_sessions import OpenSessions, SessionName
 from memcore.memory.reader import (
     BackendFactory,
     Opened,
@@ -102,6 +103,8 @@ class Memory(KeptMemories, ToolCalls):
         open_mem0: opens a mem0.Memory on a backend, for an agent.
         open_memories: opens what lists, changes and forgets single memories. None where nobody asks for it.
         open_model: makes the language model that retrieval asks where the policy says so, on the account of a ledger.
+        ends_conversations: whether ``close``, or the end of the process, ends the sessions of which it has sent turns;
+            False for a server, whose clients go on with them.
     """
 
     def __init__(
@@ -115,8 +118,11 @@ class Memory(KeptMemories, ToolCalls):
         open_mem0: "Mem0Opener | None" = None,
         open_memories: "OpenMemories | None" = None,
         open_model: "OpenModel | None" = None,
+        ends_conversations: bool = True,
     ) -> None:
         self._client = client
+        idle = timedelta(minutes=policy.memory.conversation.idle_minutes)
+        self._sessions = OpenSessions(client, idle=idle) if ends_conversations else None
         self._open_backend = open_backend
         self._open_memories = open_memories
         self._open_model = open_model
@@ -341,7 +347,7 @@ class Memory(KeptMemories, ToolCalls):
         None, with a warning in the log, when it could not be sent; sent again under its name, ``turn``, it counts once.
         Raises MemoryInputError when a field breaks a limit; nothing was sent.
         """
-        return self._client.extract_turn(
+        receipt = self._client.extract_turn(
             agent_id,
             session_id=session_id,
             user_text=user_text,
@@ -350,6 +356,9 @@ class Memory(KeptMemories, ToolCalls):
             turn=turn,
             at=at,
         )
+        if receipt is not None and self._sessions is not None:
+            self._sessions.turned(SessionName(agent_id, session_id, user_id))
+        return receipt
 
     def end_conversation(
         self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
@@ -358,7 +367,10 @@ class Memory(KeptMemories, ToolCalls):
 
         None, with a warning in the log, when it could not be sent. Raises MemoryInputError when a field breaks a limit.
         """
-        return self._client.end_conversation(agent_id, session_id=session_id, user_id=user_id, at=at)
+        receipt = self._client.end_conversation(agent_id, session_id=session_id, user_id=user_id, at=at)
+        if receipt is not None and self._sessions is not None:
+            self._sessions.ended(SessionName(agent_id, session_id, user_id))
+        return receipt
 
     def add(
         self,
@@ -438,18 +450,26 @@ class Memory(KeptMemories, ToolCalls):
         return receipt
 
     def close(self) -> None:
-        """Wait for reads that are running, send what was counted, close the connections; a call opens them again."""
+        """Wait for reads that are running, send what was counted, close the connections; a call opens them again.
+
+        It ends the sessions of which turns were sent, within five seconds; those that are left end once they idle.
+        """
         with self._changed:
             reading, self._reading = self._reading, None
             if reading is not None:
                 self._changed.wait_for(lambda: reading.calls == 0)
         with ExitStack() as closing:
             closing.callback(self._client.close)
+            closing.callback(self._end_conversations)
             if self._conversation is not None:
                 closing.callback(self._conversation.close)
             if reading is not None:
                 closing.callback(reading.loop.close)
                 reading.loop.run(reading.reader.close())
+
+    def _end_conversations(self) -> None:
+        if self._sessions is not None:
+            self._sessions.end()
 
     def __enter__(self) -> Self:
         return self

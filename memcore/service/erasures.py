@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.probe import ProbeHit, search_files
 from memcore.erasure.receipt import ErasureReceipt, verified
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.erasure.erasures import MAX_PAGE, Erasure
 from memcore.ledger.organization.audit import Confirmation
+from memcore.models.conversation import SESSION, USER
 from memcore.service.resources import ServiceResources
 
 
@@ -17,15 +19,36 @@ class ErasureOperations:
         self._resources = resources
         self._erasures = resources.ledger.erasures
         self._company = resources.company
+        self._trained = TrainedCheckpoints(resources.ledger, company=resources.company, home=resources.settings.home)
 
-    async def request(self, agent_id: str, confirmation: Confirmation, *, subject: str | None = None) -> Erasure:
+    async def request(
+        self,
+        agent_id: str,
+        confirmation: Confirmation,
+        *,
+        subject: str | None = None,
+        retire_checkpoints: bool = False,
+    ) -> Erasure:
         """Erase an agent, or what it knows of a person, by a job; nothing brings it back.
 
         Until it is done, jobs of an agent that goes as a whole are dropped: stop its engine first. The agent need not
-        be known. Raises MemoryInputError.
+        be known. A person is ``user:NAME`` or ``session:NAME``, as `memtend conversation subjects` shows it; without
+        such a beginning it is a user. With ``retire_checkpoints`` all embedders go that were trained on memories.
+
+        Raises MemoryInputError; CheckpointConflictError when one of these embedders is in use, and then nothing is
+        queued: a person decides what serves in its place.
         """
+        if subject is not None and not subject.startswith((USER, SESSION)):
+            subject = f"{USER}{subject}"
+        if retire_checkpoints:
+            await self._resources.run(self._trained.require_unused)
         erasure = await self._resources.run(
-            self._erasures.request, self._company, agent_id, confirmation=confirmation, subject=subject
+            self._erasures.request,
+            self._company,
+            agent_id,
+            confirmation=confirmation,
+            subject=subject,
+            retire_checkpoints=retire_checkpoints,
         )
         item = await self._resources.run(self._erasures.item, self._company, erasure.erasure_id)
         await self._resources.dispatch([item])

@@ -74,7 +74,14 @@ class CompanyService(MemoryService):
         times: ServeTimes,
         clock: Clock,
     ) -> None:
-        self.engine = memory_over(AsyncMemory, settings, policy, lambda: _timed_backend(settings, policy, times))
+        self.engine = memory_over(
+            AsyncMemory,
+            settings,
+            policy,
+            lambda: _timed_backend(settings, policy, times),
+            # Its clients go on with their sessions when it is started anew.
+            ends_conversations=False,
+        )
         # One backend and one client for both.
         resources = ServiceResources(
             settings,

@@ -12,6 +12,7 @@ from pathlib import Path
 from chaos.connection_cutter import ConnectionCutter, Cut
 from chaos.database_locker import DatabaseLocker, Hold
 from chaos.evidence import Evidence, gather
+from chaos.http_engine import HttpEngine
 from chaos.idle_state import IdleState, await_idle
 from chaos.kill import plan_kills
 from chaos.outage import Outage
@@ -89,6 +90,7 @@ class ChaosResult:
     outages: list[Outage]
     hung: list[str]
     prober: Prober
+    http: HttpEngine
     sleeps: list[Sleep]
     holds: list[Hold]
     cuts: list[Cut]
@@ -110,12 +112,14 @@ class ChaosRun:
     def run(self) -> ChaosResult:
         """Send, kill, wait until all is idle, and read what is left."""
         settings, chaos_settings = self.stack.settings, self.chaos_settings
-        agents = agents_of(settings.company, _AGENTS + 1, now=datetime.now(UTC))
+        # The last one's memories are asked for until they are found, and no run is planned that might remove them.
+        *agents, spared = agents_of(settings.company, _AGENTS + 2, now=datetime.now(UTC))
         ledger = Ledger.open(settings.ledger_urls)
         try:
             register(ledger, settings.company, agents)
             maintenance_runs = RunPlanner(ledger, settings.company, agents, dice=self._dice("nights"))
             prober = Prober(settings, agent_id=agents[-1])
+            http = HttpEngine(self.stack, agent_id=spared, dice=self._dice("http"))
             queues = STORE.queues
             poison = PoisonSender(
                 settings,
@@ -143,6 +147,7 @@ class ChaosRun:
             threads = (
                 maintenance_runs,
                 prober,
+                http,
                 poison,
                 locks,
                 *cutters,
@@ -158,11 +163,13 @@ class ChaosRun:
             if chaos_settings.is_long:
                 process_pauser.wait()
             prober.stop()
+            http.stop()
             chaos_seconds = time.monotonic() - begun
             quiet = await_idle(settings, ledger, maintenance_runs)
             promises = Acknowledged()
             promises.add(read_receipts(receipts))
             promises.add(prober.receipts)
+            promises.add(http.receipts)
             return ChaosResult(
                 promises=promises,
                 maintenance_runs=maintenance_runs,
@@ -170,6 +177,7 @@ class ChaosRun:
                 outages=process_killer.outages,
                 hung=process_killer.hung,
                 prober=prober,
+                http=http,
                 sleeps=process_pauser.sleeps,
                 holds=locks.holds,
                 cuts=cutter.cuts,

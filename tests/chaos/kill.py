@@ -17,14 +17,16 @@ class Target(StrEnum):
     BEAT = "beat"
     BROKER = "broker"
     STORE_SERVER = "store-server"
+    SERVE = "serve"
 
 
 #: Shares of fifty kills. Parts that hold work are killed most often; the llm worker has no jobs yet.
 _SHARES: dict[Target, int] = {
-    Target.CHILD: 14,
-    Target.STORE_WORKER: 9,
+    Target.CHILD: 12,
+    Target.STORE_WORKER: 8,
     Target.MAINTENANCE_WORKER: 8,
     Target.STORE_SERVER: 8,
+    Target.SERVE: 3,
     Target.BROKER: 7,
     Target.BEAT: 3,
     Target.LLM_WORKER: 1,

@@ -85,6 +85,12 @@ def _outages(after: ChaosResult) -> Iterator[str]:
         yield f"a store under way waited {waits[-1]:.1f} s at most, {middle:.2f} s in the middle ({len(waits)} probes)"
     if after.prober.lost:
         yield f"probes whose end nobody heard of: {after.prober.lost}"
+    http = after.http
+    answers = ", ".join(f"{number} {kind}" for kind, number in sorted(http.answers.items()))
+    yield f"over HTTP: {answers}; {http.retries} sent again, {http.replayed} answered from before"
+    if http.waits:
+        middle = http.waits[len(http.waits) // 2]
+        yield f"longest store-to-findable over HTTP: {http.waits[-1]:.1f} s, {middle:.2f} s in the middle"
 
 
 def _cuts(cuts: Sequence[Cut]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from memcore.ledger.organization.audit import AuditNote, AuditVerdict
 from memcore.models.finetune import FineTuneStage
 from support.checkpoint_rows import checkpoint_row
 from support.ledger_records import COMPANY, StoppedClock
+from support.memories import NOW
 
 DAY = timedelta(days=1)
 
@@ -112,6 +113,9 @@ VIEWS: dict[str, Call] = {
     "finetune_runs.page": lambda ledger, _, c: ledger.finetune_runs.page(c),
     "checkpoints.get": lambda ledger, _, c: ledger.checkpoints.get(
         c, ids.checkpoint_id(company=COMPANY, run_id=_theirs(ledger).run_id)
+    ),
+    "checkpoints.require_unused": lambda ledger, _, c: ledger.checkpoints.require_unused(
+        c, checkpoint_row("another-run", company=COMPANY, at=NOW)
     ),
     "checkpoints.page": lambda ledger, _, c: ledger.checkpoints.page(c),
     "checkpoints.count": lambda ledger, _, c: ledger.checkpoints.count(c),

@@ -18,6 +18,7 @@ from memcore.client.client import MemoryClient
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
+from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.files import AgentFiles
 from memcore.erasure.points import AgentPoints
 from memcore.erasure.queues import BrokerMessages
@@ -198,6 +199,7 @@ class ErasureWorld:
             "history": HistoryRows(settings.history_url),
             "files": AgentFiles(settings, POLICY, ledger, self.backend),
             "broker": BrokerMessages(settings.broker_url),
+            "trained": TrainedCheckpoints(ledger, company=COMPANY, home=settings.home),
             "company": COMPANY,
             "home": settings.home,
             "clock": self.clock,

@@ -21,6 +21,7 @@ def item(
     session_id: str | None = None,
     key: str | None = None,
     attributes: dict[str, Any] | None = None,
+    namespace: str = "default",
 ) -> StoreItem:
     """Return the item of one memory."""
     request = MemoryStoreRequest(
@@ -30,6 +31,7 @@ def item(
         expires_at=sent_at + expires_in if expires_in else None,
         key=key,
         attributes=attributes or {},
+        namespace=namespace,
     )
     return build_payload(
         agent_id,

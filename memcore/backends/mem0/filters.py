@@ -33,6 +33,9 @@ from memcore.records import ATTRIBUTES_KEY, CALLER_KEY, Where
 #: digit of a float differently in a payload and in a filter would otherwise lose a memory at the edge of a range.
 _HALF_A_MICROSECOND = 5e-7
 
+#: Most values of one condition of an erasure.
+_MOST_VALUES = 1_000
+
 
 def owned(agent_id: str, *conditions: Condition, but_not: Sequence[Condition] = ()) -> Filter:
     """Return the filter for this agent's points that meet all conditions; every filter of an agent is made of it."""
@@ -112,6 +115,26 @@ def of_erased(agent_id: str, *, published: Collection[str], tag: str, peers: Col
         owners = tuple(sorted({*peers, *map(archive_owner, peers)}))
         found.append(_of_owner(owners, (_equal(Key.TAGS, tag),), ()))
     return found
+
+
+def of_erased_person(
+    agent_id: str, *, subject: str, user_id: str | None, archived_ids: Collection[str]
+) -> list[Filter]:
+    """Return the filters for an agent's memories of one person, and the copies of archived ones.
+
+    They are those of the person's namespace, and those that mem0 filed under the person's ``user_id``; a copy does not
+    say the latter, and is found by the ids of what was archived.
+    """
+    owners = (agent_id, archive_owner(agent_id))
+    found = [_of_owner(owners, (_equal(Key.NAMESPACE, subject),), ())]
+    if user_id is not None:
+        found.append(_of_owner(owners, (_with_attribute(f"{ATTRIBUTES_KEY}.mem0.user_id", user_id),), ()))
+        if user_id not in owners:
+            # Under its own name an agent has all of its memories, whoever they are about.
+            found.append(_of_owner(owners, (_equal(Key.USER_ID, user_id),), ()))
+    ordered = sorted(archived_ids)
+    parts = (ordered[at : at + _MOST_VALUES] for at in range(0, len(ordered), _MOST_VALUES))
+    return found + [archived(agent_id, *of_copies(originals=part)) for part in parts]
 
 
 def expired(now: datetime) -> list[Condition]:

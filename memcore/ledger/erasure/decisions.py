@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, LargeBinary, and_, false, literal, or_, select, true
+from sqlalchemy import Boolean, Column, ColumnElement, LargeBinary, and_, false, literal, or_, select, true
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.schema import Table
@@ -17,12 +17,14 @@ from memcore.jobs import ErasePayload
 from memcore.ledger import tables as of
 from memcore.ledger.conversation import tables as talk
 from memcore.models.base import Frozen
+from memcore.models.conversation import USER
 
 
 class ErasureScope(Frozen):
     """Whose memory goes: all of an agent, or what it knows of one person.
 
     Attributes:
+        subject: the person, as conversations name it; its memories are those of the namespace of that name.
         tag: the tag of copies of the agent's lessons that other agents have.
     """
 
@@ -30,6 +32,12 @@ class ErasureScope(Frozen):
     agent_id: str
     subject: str | None = None
     tag: str
+
+    @property
+    def user_id(self) -> str | None:
+        """The person's name as mem0's ``user_id``; None for all of an agent, and for a session's."""
+        subject = self.subject
+        return subject.removeprefix(USER) if subject is not None and subject.startswith(USER) else None
 
 
 Condition = Callable[[ErasureScope], ColumnElement[bool]]
@@ -99,11 +107,6 @@ def _asked(scope: ErasureScope) -> ColumnElement[bool]:
     return (of.answers.c.company == scope.company) & of.answers.c.question_id.in_(asked)
 
 
-def _asked_about_talk(scope: ErasureScope) -> ColumnElement[bool]:
-    # An answer names no person: all that the agent's conversations asked for go, and are asked for again.
-    return _asked(scope) & of.answers.c.purpose.startswith("system:memory:conversation:")
-
-
 def _own_entries(scope: ErasureScope) -> Any:
     return select(of.bookings.c.booking_id).where(_of_agent(of.bookings)(scope))
 
@@ -126,6 +129,34 @@ def _in_postgresql(element: _Holds, compiler: Any, **options: Any) -> str:
     return f"(position({part} in {column}) > 0)"
 
 
+def _named_in(body: Column[Any]) -> Condition:
+    """Return the condition that a memory, as rows keep it, names the person as its namespace or as mem0's user."""
+
+    def condition(scope: ErasureScope) -> ColumnElement[bool]:
+        named = {"namespace": scope.subject, "user_id": scope.user_id}
+        parts = [f"{json.dumps(key)}:{json.dumps(name)}".encode() for key, name in named.items() if name is not None]
+        return or_(*(_Holds(body, literal(part, LargeBinary())) == true() for part in parts))
+
+    return condition
+
+
+def _recorded_of_person(scope: ErasureScope) -> ColumnElement[bool]:
+    return of.booking_records.c.booking_id.in_(_own_entries(scope)) & _named_in(of.booking_records.c.body)(scope)
+
+
+def _archived_of_person(scope: ErasureScope) -> ColumnElement[bool]:
+    named = or_(of.archive.c.namespace == scope.subject, _named_in(of.archive.c.body)(scope))
+    return _of_agent(of.archive)(scope) & named
+
+
+def _grouped_of_person(scope: ErasureScope) -> ColumnElement[bool]:
+    return _of_agent(of.consolidation_groups)(scope) & _named_in(of.consolidation_groups.c.body)(scope)
+
+
+def _keyed_of_person(scope: ErasureScope) -> ColumnElement[bool]:
+    return _of_agent(of.memory_keys)(scope) & (of.memory_keys.c.namespace == scope.subject)
+
+
 def _recorded(scope: ErasureScope) -> ColumnElement[bool]:
     """Return the condition for the agent's entries, and for what others' entries hold of copies of its lessons."""
     records, bookings = of.booking_records.c, of.bookings.c
@@ -141,8 +172,8 @@ def _archived(scope: ErasureScope) -> ColumnElement[bool]:
     return or_(_of_agent(of.archive)(scope), copies)
 
 
-def _below_archive(table: Table) -> Condition:
-    return lambda scope: table.c.archival_id.in_(select(of.archive.c.archival_id).where(_archived(scope)))
+def _below_archive(table: Table, which: Condition) -> Condition:
+    return lambda scope: table.c.archival_id.in_(select(of.archive.c.archival_id).where(which(scope)))
 
 
 def _marked(scope: ErasureScope) -> ColumnElement[bool]:
@@ -168,8 +199,9 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     "shared_log": Elsewhere("PublicationPlace, since searches follow the log"),
     "shared_heads": _TIMES,
     "syntheses": _rows(of.syntheses),
-    "consolidation_groups": _rows(of.consolidation_groups),
-    "answers": Erased(agent=_asked, person=_asked_about_talk, rank=0),
+    "consolidation_groups": _rows(of.consolidation_groups, person=_grouped_of_person),
+    # An answer names no person: all of the agent's go, and are asked for again.
+    "answers": Erased(agent=_asked, person=_asked, rank=0),
     "recorded_queries": _rows(of.recorded_queries),
     "core_slots": _rows(of.core_slots),
     "model_spending": _COUNTS,
@@ -211,15 +243,21 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
 #: The same of the journal.
 JOURNAL: Mapping[str, Erased | Elsewhere | Kept] = {
     "bookings": _rows(of.bookings, rank=2),
-    "booking_records": Erased(agent=_recorded),
+    "booking_records": Erased(agent=_recorded, person=_recorded_of_person),
     "tombstones": Kept("ids and times, no text: they keep a late redelivery from bringing a memory back"),
-    "memory_keys": _rows(of.memory_keys),
+    "memory_keys": _rows(of.memory_keys, person=_keyed_of_person),
     "holds": _rows(of.holds),
     "memory_use": _rows(of.memory_use),
     "use_batches": Kept("ids of messages"),
-    "archive": Erased(agent=_archived, rank=2),
-    "archive_terms": Erased(agent=_below_archive(of.archive_terms)),
-    "archive_tags": Erased(agent=_below_archive(of.archive_tags), rank=3),
+    "archive": Erased(agent=_archived, person=_archived_of_person, rank=2),
+    "archive_terms": Erased(
+        agent=_below_archive(of.archive_terms, _archived), person=_below_archive(of.archive_terms, _archived_of_person)
+    ),
+    "archive_tags": Erased(
+        agent=_below_archive(of.archive_tags, _archived),
+        person=_below_archive(of.archive_tags, _archived_of_person),
+        rank=3,
+    ),
 }
 
 #: mem0's table has no agent: its rows are found by the ids of memories.

@@ -7,6 +7,7 @@ from pydantic import Field
 from sqlalchemy import select
 
 from memcore import ids
+from memcore.errors import MemoryInputError
 from memcore.jobs import ErasePayload
 from memcore.ledger.database import Row, checked_key, equals, insert_one
 from memcore.ledger.organization import audit
@@ -51,11 +52,18 @@ class Erasures(Work[Erasure]):
     _model = Erasure
 
     def request(
-        self, company: str, agent_id: str, *, confirmation: Confirmation, subject: str | None = None
+        self,
+        company: str,
+        agent_id: str,
+        *,
+        confirmation: Confirmation,
+        subject: str | None = None,
+        retire_checkpoints: bool = False,
     ) -> Erasure:
         """Queue an erasure, with its line of the audit, and return it; one that has not ended is returned as it is.
 
-        Raises MemoryInputError, also for an owner that is no agent, such as that of shared knowledge.
+        Raises MemoryInputError, also for an owner that is no agent, such as that of shared knowledge, and where one
+        that has not ended was asked for without ``retire_checkpoints``.
         """
         now, key = self._clock(), ids.new_id()
         name = checked_key("agent_id", require_agent_id(agent_id))
@@ -69,7 +77,7 @@ class Erasures(Work[Erasure]):
             "requested_at": now,
             "found": {},
         }
-        payload = ErasePayload(company=company, agent_id=name, erasure_id=key)
+        payload = ErasePayload(company=company, agent_id=name, erasure_id=key, retire_checkpoints=retire_checkpoints)
         item = new_item(self._name(company, key), payload, now=now, agent_id=name, lock=lock)
         with self._database.write() as connection:
             if add_items(connection, [item]):
@@ -78,8 +86,10 @@ class Erasures(Work[Erasure]):
                 audit.append(connection, company, confirmation.note(action, name), at=now)
                 return self._in(connection, company, key)
             mine = equals(work_items, company=company, kind=self._kind, lock=lock)
-            open_key = select(work_items.c.key).where(mine, OPEN_WORK)
-            return self._in(connection, company, connection.execute(open_key).scalar_one())
+            going_on = connection.execute(select(work_items.c.key, work_items.c.payload).where(mine, OPEN_WORK)).one()
+            if retire_checkpoints and not ErasePayload.model_validate_json(going_on.payload).retire_checkpoints:
+                raise MemoryInputError("retire_checkpoints", "one without it goes on: ask again when it is done")
+            return self._in(connection, company, going_on.key)
 
     def note(self, company: str, erasure_id: str, token: str, found: Mapping[str, int]) -> Erasure:
         """Save what was found in places; raises LeaseLostError.

@@ -1,22 +1,25 @@
 """Counts and deletes the rows of an erasure, and returns the ids by which other stores find theirs."""
 
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Table, and_, delete, select
 
-from memcore.ledger.database import Database
+from memcore.ledger.database import Database, id_chunks
 from memcore.ledger.erasure.decisions import JOURNAL, LEDGER, Erased, ErasureScope, condition_of
 from memcore.ledger.erasure.shared_rows import LetterRows, ProposalRows, Publications, SkillRows
 from memcore.ledger.tables import (
     archive,
     booking_records,
     core_slots,
+    holds,
     journal_metadata,
     lessons,
     memory_keys,
     memory_use,
     metadata,
+    recorded_queries,
 )
 from memcore.ledger.work_items import move
 
@@ -65,16 +68,41 @@ class ErasableRows:
             (self._ledger, lessons.c.memory_id),
             (self._ledger, core_slots.c.memory_id),
         )
-        for database, column in named:
-            own = column.table.c
-            mine = and_(own.company == scope.company, own.agent_id == scope.agent_id)
-            found |= _values(database, column, mine)
+        for database, column in named if scope.subject is None else ():
+            found |= _values(database, column, _mine(column.table, scope))
         for each in self._places(scope):
             if each.table is booking_records:
                 found |= _values(self._journal, booking_records.c.memory_id, each.which)
             elif each.table is archive:
                 found |= _values(self._journal, archive.c.original_id, each.which)
+            elif each.table is memory_keys:
+                found |= _values(self._journal, memory_keys.c.memory_id, each.which)
         return frozenset(found)
+
+    def count_of(self, scope: ErasureScope, memory_ids: Collection[str]) -> dict[str, int]:
+        """Return how many rows of a person's memories each table has that knows memories by their ids alone."""
+        found = {
+            table.name: sum(database.count(table, which) for which in _parts(table, scope, memory_ids))
+            for database, table in self._by_id()
+        }
+        return found | {recorded_queries.name: len(self._queries(scope, memory_ids))}
+
+    def delete_of(self, scope: ErasureScope, memory_ids: Collection[str]) -> None:
+        """Delete them, with the questions to which one of the memories was an answer."""
+        for database, table in self._by_id():
+            for which in _parts(table, scope, memory_ids):
+                database.change(delete(table).where(which))
+        for part in id_chunks(self._queries(scope, memory_ids)):
+            which = _mine(recorded_queries, scope) & recorded_queries.c.query_id.in_(part)
+            self._ledger.change(delete(recorded_queries).where(which))
+
+    def _by_id(self) -> tuple[tuple[Database, Table], ...]:
+        return (self._journal, memory_use), (self._journal, holds), (self._ledger, core_slots)
+
+    def _queries(self, scope: ErasureScope, memory_ids: Collection[str]) -> list[str]:
+        rows = self._ledger.rows(select(recorded_queries).where(_mine(recorded_queries, scope)))
+        wanted = frozenset(memory_ids)
+        return [row["query_id"] for row in rows if wanted.intersection(row["memory_ids"])]
 
     def _places(self, scope: ErasureScope) -> list[_Place]:
         places = [
@@ -87,6 +115,14 @@ class ErasableRows:
             if isinstance(decision, Erased) and (scope.subject is None or decision.person is not None)
         ]
         return sorted(places, key=lambda each: each.rank)
+
+
+def _mine(table: Table, scope: ErasureScope) -> ColumnElement[bool]:
+    return and_(table.c.company == scope.company, table.c.agent_id == scope.agent_id)
+
+
+def _parts(table: Table, scope: ErasureScope, memory_ids: Collection[str]) -> Iterator[ColumnElement[bool]]:
+    return (_mine(table, scope) & table.c.memory_id.in_(part) for part in id_chunks(memory_ids))
 
 
 def _values(database: Database, column: Column[str], which: ColumnElement[bool]) -> set[str]:

@@ -55,7 +55,15 @@ def payload_without(payload: str, scope: ErasureScope) -> str | None:
 def _is_of(part: object, scope: ErasureScope) -> bool:
     if not isinstance(part, dict) or part.get("agent_id") != scope.agent_id:
         return False
-    return scope.subject is None or part.get("subject") == scope.subject
+    if scope.subject is None or part.get("subject") == scope.subject:
+        return True
+    request = part.get("request")
+    if not isinstance(request, dict):
+        return False
+    attributes = request.get("attributes")
+    own = attributes.get("mem0") if isinstance(attributes, dict) else None
+    user_id = own.get("user_id") if isinstance(own, dict) else None
+    return request.get("namespace") == scope.subject or (user_id is not None and user_id == scope.user_id)
 
 
 class LetterRows:

@@ -16,27 +16,33 @@ AgentArgument = Annotated[str, typer.Argument(help="The agent's id.")]
 By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit and in the receipt.")]
 Why = Annotated[str, typer.Option("--reason", help="Why; the audit keeps it.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Erase it; nothing brings it back.")]
+Retire = Annotated[
+    bool, typer.Option("--retire-checkpoints", help="Delete the embedders that were trained on memories, too.")
+]
 
 _COLUMNS = ("requested_at", "erasure_id", "agent_id", "subject", "state", "reason", "finished_at")
 
 
 @app.command("agent")
-def erase_agent(command: JsonCommand, agent_id: AgentArgument, by: By, reason: Why, yes: Yes = False) -> None:
+def erase_agent(
+    command: JsonCommand, agent_id: AgentArgument, by: By, reason: Why, yes: Yes = False, retire: Retire = False
+) -> None:
     """Erase all that is stored of an agent, for good; stop its engine first."""
-    _request(command, agent_id, None, Confirmed(by, reason, yes))
+    _request(command, agent_id, None, Confirmed(by, reason, yes), retire=retire)
 
 
 @app.command("subject")
 def erase_subject(
     command: JsonCommand,
     agent_id: AgentArgument,
-    subject: Annotated[str, typer.Argument(help="The person, as the engine names it in conversations.")],
+    subject: Annotated[str, typer.Argument(help="The person: the engine's user_id, or session:NAME.")],
     by: By,
     reason: Why,
     yes: Yes = False,
+    retire: Retire = False,
 ) -> None:
-    """Erase what an agent's conversations have kept of a person, for good."""
-    _request(command, agent_id, subject, Confirmed(by, reason, yes))
+    """Erase what an agent has kept of a person, for good: conversations, and memories under the person's name."""
+    _request(command, agent_id, subject, Confirmed(by, reason, yes), retire=retire)
 
 
 @app.command("list")
@@ -76,7 +82,9 @@ def verify(command: JsonCommand, file: Annotated[Path, typer.Argument(help="The 
     places = {f"found in {name}": place.found for name, place in found.places.items() if place.found}
     left = sum(place.left for place in found.places.values())
     facts = found.model_dump(include={"erasure_id", "agent_id", "subject", "requested_by", "finished_at"})
-    command.show_facts({**facts, **places, "left": left, "remains": "; ".join(found.remains), "is_signed": True})
+    trained = {"checkpoints": ", ".join(found.checkpoints), "retired": ", ".join(found.retired)}
+    remains = "; ".join(found.remains)
+    command.show_facts({**facts, **places, "left": left, **trained, "remains": remains, "is_signed": True})
 
 
 @app.command("check")
@@ -101,7 +109,9 @@ class Confirmed:
         self.confirmation = Confirmation(actor=by, confirm=True, reason=reason)
 
 
-def _request(command: JsonCommand, agent_id: str, subject: str | None, confirmed: Confirmed) -> None:
+def _request(command: JsonCommand, agent_id: str, subject: str | None, confirmed: Confirmed, *, retire: bool) -> None:
     with command.service() as (service, runner):
-        found = runner.run(service.erasures.request(agent_id, confirmed.confirmation, subject=subject))
+        found = runner.run(
+            service.erasures.request(agent_id, confirmed.confirmation, subject=subject, retire_checkpoints=retire)
+        )
     command.show_facts(found.model_dump(include={"erasure_id", "agent_id", "subject", "state"}))

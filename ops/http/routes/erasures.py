@@ -6,10 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from memcore.errors import MemoryNotFoundError
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.erasure.erasures import Erasure
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key
-from ops.http.access import CurrentCaller
+from ops.http.access import Caller, CurrentCaller
 from ops.http.context import Service
 from ops.http.operators import AdminAgent, ConfirmBody, PathId
 
@@ -38,11 +39,21 @@ class ErasureView(Frozen):
     receipt: dict[str, Any] | None
 
 
-class SubjectBody(ConfirmBody):
+class EraseBody(ConfirmBody):
+    """A confirmation of an erasure.
+
+    Attributes:
+        retire_checkpoints: whether the embedders that were trained on memories are deleted, too.
+    """
+
+    retire_checkpoints: bool = False
+
+
+class SubjectBody(EraseBody):
     """A confirmation of the erasure of a person.
 
     Attributes:
-        subject: the person, as the engine names it in conversations.
+        subject: the person: the engine's user_id, or session:NAME.
     """
 
     subject: Key
@@ -55,17 +66,28 @@ class ErasurePage(Frozen):
 
 
 @router.post("/{agent_id}/erasures", status_code=202)
-async def erase_agent(agent_id: AdminAgent, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ErasureView:
+async def erase_agent(agent_id: AdminAgent, body: EraseBody, caller: CurrentCaller, service: Service) -> ErasureView:
     """Erase all that is stored of the agent, for good, by a job; its other jobs are dropped meanwhile."""
-    return _view(await service.erasures.request(agent_id, body.confirmation(caller)))
+    _require_all(body, caller)
+    return _view(
+        await service.erasures.request(agent_id, body.confirmation(caller), retire_checkpoints=body.retire_checkpoints)
+    )
 
 
 @router.post("/{agent_id}/conversations/erasures", status_code=202)
 async def erase_subject(
     agent_id: AdminAgent, body: SubjectBody, caller: CurrentCaller, service: Service
 ) -> ErasureView:
-    """Erase what the agent's conversations have kept of a person, for good, by a job."""
-    return _view(await service.erasures.request(agent_id, body.confirmation(caller), subject=body.subject))
+    """Erase what the agent has kept of a person, for good, by a job."""
+    _require_all(body, caller)
+    return _view(
+        await service.erasures.request(
+            agent_id,
+            body.confirmation(caller),
+            subject=body.subject,
+            retire_checkpoints=body.retire_checkpoints,
+        )
+    )
 
 
 @router.get("/{agent_id}/erasures")
@@ -85,6 +107,12 @@ async def get_erasure(agent_id: AdminAgent, erasure_id: PathId, service: Service
         # As if there were none: a key learns nothing of other agents.
         raise MemoryNotFoundError(f"erasure_id: {erasure_id!r} names no erasure of this agent")
     return _view(found)
+
+
+def _require_all(body: EraseBody, caller: Caller) -> None:
+    # Checkpoints are the company's: a key for some agents does not delete what all of them search with.
+    if body.retire_checkpoints:
+        caller.require(Verb.ADMIN)
 
 
 def _view(erasure: Erasure) -> ErasureView:

@@ -1,18 +1,12 @@
 """An agent that has used every feature leaves no byte behind, and a crash at any call is gone on from."""
 
-import shutil
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from redis import Redis
-from support.erasure_world import ErasureWorld, erasure_world
+from support.erasure_world import ErasureWorld
 from support.fault_injection import Crash, Faults
-from support.ledger_records import COMPANY, copied_urls
+from support.ledger_records import COMPANY
 from support.store_items import item
-from support.store_servers import store_server
-from support.valkey_servers import valkey_server
 
 from memcore.erasure.probe import search_files
 from memcore.erasure.receipt import verified
@@ -30,19 +24,6 @@ MOST_CALLS, LEAST_CALLS = 300, 25
 
 #: Experiences of each agent (support.erasure_world).
 EXPERIENCES = 20
-
-
-@pytest.fixture
-async def world(tmp_path: Path, ledger_template: Path, history_template: Path) -> AsyncIterator[ErasureWorld]:
-    """A data folder with everything that keeps bytes in it."""
-    data = tmp_path / "data"
-    urls = copied_urls(ledger_template, data)
-    history = shutil.copy(history_template, data / "history.db")
-    with store_server(data / "vectors") as store, valkey_server(data / "broker") as broker:
-        async with erasure_world(
-            tmp_path, urls, history_url=f"sqlite:///{history}", store=store, broker_url=broker.url
-        ) as made:
-            yield made
 
 
 def hits(world: ErasureWorld, agent_id: str) -> set[str]:

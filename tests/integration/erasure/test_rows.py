@@ -16,7 +16,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
 from memcore.jobs import StorePayload
 from memcore.ledger.dead_letters import NewDeadLetter
-from memcore.ledger.erasure.decisions import LEDGER, Erased, ErasureScope
+from memcore.ledger.erasure.decisions import JOURNAL, LEDGER, Erased, ErasureScope
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.archival import ArchivalMode
@@ -52,8 +52,11 @@ def test_all_rows_of_a_person_go_and_the_agent_stays(ledger: Ledger) -> None:
     fill(ledger, "ada")
     ledger.erasable.delete(scope)
     people = {name for name, each in LEDGER.items() if isinstance(each, Erased) and each.person}
-    # The answers and the work of this fill are no conversation's.
-    assert rows_of(ledger, "ada") == TABLES - people | {"answers", "work_items"}
+    people |= {name for name, each in JOURNAL.items() if isinstance(each, Erased) and each.person}
+    # Memories of the agent that are not the person's stay, and the work of this fill is no conversation's.
+    others = {"archive", "archive_terms", "archive_tags", "booking_records", "consolidation_groups", "memory_keys"}
+    assert others <= people
+    assert rows_of(ledger, "ada") == TABLES - people | others | {"work_items"}
 
 
 @pytest.mark.parametrize("at", range(0, len(TABLES), 5))

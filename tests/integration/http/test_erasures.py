@@ -35,9 +35,14 @@ def test_an_erasure_needs_an_admin_who_confirms_it(stack: StackAddress) -> None:
                 )
                 assert person.status_code == 202
                 assert person.json()["subject"] == "user:ada"
+                retiring = {**SURE, "retire_checkpoints": True}
+                assert (await client.post(place, json=retiring)).status_code == 403, "checkpoints are the company's"
                 shown = await client.get(f"{place}/{erasure['erasure_id']}")
                 assert shown.json()["requested_by"] == erasure["requested_by"]
                 foreign = await client.get(f"/v1/agents/{other}/erasures/{erasure['erasure_id']}")
                 assert foreign.status_code == 404
+
+            async with opened.client(opened.key()) as client:
+                assert (await client.post(f"/v1/agents/{other}/erasures", json=retiring)).status_code == 202
 
     asyncio.run(served())

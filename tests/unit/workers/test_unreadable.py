@@ -117,6 +117,21 @@ def test_a_message_that_comes_again_has_the_same_letter(consumer: Consumer, ledg
     assert ledger.dead_letters.count("acme") == 1
 
 
+@pytest.mark.parametrize(
+    ("queue", "headers"), [("memory.extract", {}), ("memory.distill", {"task": "memory.conversation.turn"})]
+)
+def test_of_what_people_may_have_said_only_size_and_hash_are_kept(
+    consumer: Consumer, ledger: Ledger, queue: str, headers: dict[str, Any]
+) -> None:
+    message = a_message(**headers)
+    message.delivery_info["routing_key"] = queue
+    consumer.unreadable.add(message, "body: is wrong")
+    consumer.run()
+    (letter,) = ledger.dead_letters.list("acme")
+    assert json.loads(letter.payload).keys() == {"bytes", "sha256"}
+    assert (letter.queue, letter.reason) == (queue, "body: is wrong")
+
+
 def test_of_kombus_own_transports_the_whole_message_is_kept_without_the_marks_of_its_return(
     consumer: Consumer, ledger: Ledger
 ) -> None:

@@ -1,0 +1,169 @@
+"""An engine that speaks HTTP: it stores and searches through ``serve`` while that is killed, too.
+
+Each store has an Idempotency-Key and is sent again under it until an answer comes, so that it counts as sent once. From
+then on it is asked for until it can be read: the store-to-findable time.
+"""
+
+import json
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from chaos.fault_thread import FaultThread
+from chaos.receipt import Receipt
+from support.running_stack import StackAddress
+
+from memcore.ledger.access.keys import Verb
+from ops.cli.session import ledger_of
+
+#: Seconds between two stores.
+_PAUSE_SECONDS = 0.3
+
+#: Seconds between two looks at what is not found yet, and before a request is sent again.
+_AGAIN_SECONDS = 0.1
+
+#: Seconds after the chaos run in which the last ones must be found.
+_HOME_SECONDS = 180.0
+
+#: Seconds that one request may take.
+_TIMEOUT_SECONDS = 10.0
+
+#: Of so many stores one is of several memories, and so often it is searched.
+_BATCH_EVERY, _SEARCH_EVERY = 5, 2
+
+#: Answers for which a client tries again.
+_LATER = frozenset({429, 500, 502, 503, 504})
+
+#: The pages of people: asked for where ``serve`` has them.
+_CONSOLE = "/console"
+
+_OK = 200
+
+
+@dataclass(slots=True, kw_only=True)
+class HttpMemory:
+    """A memory that ``serve`` has taken.
+
+    Attributes:
+        begun: when it was first sent, in seconds of the wall clock.
+        ended: when it was first read; None so far.
+    """
+
+    memory_id: str
+    begun: float
+    ended: float | None = None
+
+
+class HttpEngine(FaultThread):
+    """Store, search and read over HTTP until the chaos run is over, then wait for what is not found yet.
+
+    Attributes:
+        answers: how many requests of each kind were answered.
+        retries: how many were sent again.
+        replayed: how many answers were those of an earlier attempt.
+        refused: answers that no client should get.
+    """
+
+    def __init__(self, stack: StackAddress, *, agent_id: str, dice: random.Random) -> None:
+        super().__init__()
+        self.memories: list[HttpMemory] = []
+        self.receipts: list[Receipt] = []
+        self.answers: Counter[str] = Counter()
+        self.retries = self.replayed = 0
+        self.refused: list[str] = []
+        self._stack = stack
+        self._agent_id = agent_id
+        self._dice = dice
+
+    @property
+    def waits(self) -> list[float]:
+        """Seconds until each memory was found, ordered."""
+        return sorted(each.ended - each.begun for each in self.memories if each.ended is not None)
+
+    @property
+    def lost(self) -> list[str]:
+        """The ids of memories that were never found."""
+        return [each.memory_id for each in self.memories if each.ended is None]
+
+    def work(self) -> None:
+        """Send and look."""
+        company = self._stack.settings.company
+        with ledger_of(self._stack.settings) as ledger:
+            made = ledger.api_keys.create(company, name="chaos", verbs=[Verb.READ, Verb.WRITE], agents=None)
+        headers = {"Authorization": f"Bearer {made.token}"}
+        with httpx.Client(headers=headers, timeout=_TIMEOUT_SECONDS) as client:
+            number, due = 0, time.monotonic()
+            while not self.is_over.wait(_AGAIN_SECONDS):
+                if time.monotonic() >= due:
+                    self._store(client, number)
+                    if number % _SEARCH_EVERY == 0:
+                        self._search(client, number)
+                    number += 1
+                    due = max(due + _PAUSE_SECONDS, time.monotonic())
+                self._look(client)
+            until = time.monotonic() + _HOME_SECONDS
+            while self.lost and time.monotonic() < until:
+                time.sleep(_AGAIN_SECONDS)
+                self._look(client)
+
+    def _store(self, client: httpx.Client, number: int) -> None:
+        count = self._dice.randint(2, 6) if number % _BATCH_EVERY == 0 else 1
+        bodies = [
+            {"content": f"HTTP note {number}-{place}: the parcel arrived.", "category": "social"}
+            for place in range(count)
+        ]
+        begun, place = time.time(), f"/v1/agents/{self._agent_id}/memories"
+        given: dict[str, Any] = {"headers": {"Idempotency-Key": f"chaos-{number}"}}
+        if count == 1:
+            answer = self._asked(client, "POST", place, "store", **given, json=bodies[0])
+        else:
+            answer = self._asked(client, "POST", f"{place}:batch", "batch", **given, json={"memories": bodies})
+        if answer is None:
+            return
+        self.replayed += "Idempotency-Replayed" in answer.headers
+        ids = [str(each) for each in answer.json()["memory_ids"]]
+        self.memories += [HttpMemory(memory_id=each, begun=begun) for each in ids]
+        self.receipts.append(
+            Receipt(call="http", jobs=1, sends=1, at=time.time(), memories=[(self._agent_id, each) for each in ids])
+        )
+
+    def _search(self, client: httpx.Client, number: int) -> None:
+        body = {"text": f"note {number}", "limit": 5}
+        self._asked(client, "POST", f"/v1/agents/{self._agent_id}/search", "search", json=body)
+        self._asked(client, "GET", _CONSOLE, "page", may_miss=True)
+
+    def _look(self, client: httpx.Client) -> None:
+        for each in self.memories:
+            if each.ended is None:
+                answer = self._once(client, "GET", f"/v1/agents/{self._agent_id}/memories/{each.memory_id}")
+                if answer is None:
+                    return
+                if answer.status_code == _OK:
+                    each.ended = time.time()
+
+    def _asked(
+        self, client: httpx.Client, method: str, path: str, kind: str, *, may_miss: bool = False, **given: Any
+    ) -> httpx.Response | None:
+        """Ask until there is an answer; None for one that tells a client to give up."""
+        while True:
+            answer = self._once(client, method, path, **given)
+            if answer is not None and answer.status_code not in _LATER:
+                break
+            self.retries += 1
+            time.sleep(_AGAIN_SECONDS)
+        if answer.is_success or answer.is_redirect:
+            self.answers[kind] += 1
+            return answer
+        if not may_miss:
+            self.refused.append(f"{method} {kind} {answer.status_code}")
+        return None
+
+    def _once(self, client: httpx.Client, method: str, path: str, **given: Any) -> httpx.Response | None:
+        try:
+            port = json.loads((self._stack.home / "run" / "doors.json").read_text("utf-8"))["serve_port"]
+            return client.request(method, f"http://127.0.0.1:{port}{path}", **given)
+        except httpx.HTTPError:
+            return None
