@@ -317,18 +317,21 @@ class Agents(CompanyRecords[Agent]):
     def late(self, *, default: ConsolidationInterval, before: datetime) -> dict[str, int]:
         """Return how many agents of each active company have been due since before a time, where there are some.
 
-        ``default`` is the interval of companies that have none of their own.
+        ``default`` is the interval of companies that have none of their own. It reads the rows of late agents alone:
+        every scrape asks.
         """
-        of = companies.c
-        followed = select(func.coalesce(of.interval, str(default))).where(of.company == agents.c.company)
-        interval = func.coalesce(agents.c.interval, followed.scalar_subquery(), str(default))
-        inactive = select(of.company).where(of.state != CompanyState.ACTIVE)
-        return self._counts(
-            agents.c.next_due_at < checked_time("before", before),
-            agents.c.paused.is_(False),
-            interval != str(ConsolidationInterval.NEVER),
-            agents.c.company.not_in(inactive),
+        of, has_slots = (
+            companies.c,
+            func.coalesce(companies.c.interval, str(default)) != str(ConsolidationInterval.NEVER),
         )
+        is_late = (agents.c.company == of.company) & (agents.c.next_due_at < checked_time("before", before))
+        own, following = (
+            select(func.count()).select_from(agents).where(which, is_late).correlate(companies).scalar_subquery()
+            for which in (OWN, COMPANY_INTERVAL)
+        )
+        query = select(of.company, (own + case((has_slots, following), else_=0)).label("count"))
+        rows = self._database.rows(query.where(of.state == CompanyState.ACTIVE).order_by(of.company))
+        return {row["company"]: row["count"] for row in rows if row["count"]}
 
     def pause(self, company: str, agent_id: str) -> None:
         """Pause the agent: no tick plans it; MemoryNotFoundError when it is unknown."""

@@ -71,7 +71,10 @@ class Shape:
         """Return the engine's configuration: exact search, write-ahead log always on."""
         return edge.EdgeConfig(
             vectors={
-                name: edge.EdgeVectorParams(size=params.size, distance=_DISTANCES[params.distance])
+                # Cold: read when a search needs them. Else an open reads all of them, holes included: 32 MiB at least.
+                name: edge.EdgeVectorParams(
+                    size=params.size, distance=_DISTANCES[params.distance], memory=edge.Memory.Cold
+                )
                 for name, params in self.dense.items()
             },
             sparse_vectors={

@@ -25,6 +25,10 @@ from workers.stack.home import ListenAddresses
 #: How long a part may take until it is ready, unless it says otherwise; imports are slow on a busy machine.
 START_LIMIT = timedelta(seconds=60)
 
+#: How long the store server may take until it is ready: it opens every collection, 15 s for a million memories and a
+#: tenth of a second for each company, and one that was ended before it was done would never be.
+STORE_START_LIMIT = timedelta(minutes=10)
+
 #: How long a part may take to stop after it was told, unless it says otherwise.
 STOP_LIMIT = timedelta(seconds=30)
 
@@ -175,6 +179,7 @@ def infrastructure(home: Path, addresses: ListenAddresses, *, with_store: bool =
             f"--api-key-file={key_file}",
         ),
         is_ready=http_answers(addresses.store_port, "/readyz"),
+        start_limit=STORE_START_LIMIT,
     )
     return broker, store
 

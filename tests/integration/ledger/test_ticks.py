@@ -28,6 +28,7 @@ def test_late_are_those_whom_a_tick_should_have_taken(ledger: Ledger, clock: Sto
         ledger.agents.register(company, ["ada", "bob", "cy"], interval=DAILY)
     ledger.agents.put(AgentSpec(company="acme", agent_id="own", interval=DAILY))
     ledger.agents.pause("acme", "cy")
+    ledger.companies.add("acme")
     ledger.companies.add("bolt")
     ledger.companies.note_intervals({"bolt": NEVER})
     ledger.companies.pause("cog")
