@@ -178,6 +178,9 @@ def _check(message: Any, *, may_expire: bool) -> None:
         raise MemoryInputError("body", "must bring no callbacks, chords or chains")
 
 
+#: Seconds for which events of jobs wait for others, so that one message takes many: nobody watches them more closely.
+EVENT_SECONDS = 0.5
+
 #: The name of a job of any release.
 _OUR_NAME = re.compile(r"memory(\.[a-z_]+)+")
 
@@ -198,7 +201,10 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
 
     #: What Celery gives every consumer.
     app: Any
+    hub: Any
     task_consumer: Any
+
+    _has_events = False
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         """Return the handler of each message; no content of a message makes it raise."""
@@ -222,6 +228,18 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
                 self.unreadable.add(message, f"message: cannot be handed to a job: {type(error).__name__}")
 
         return on_task_received
+
+    def on_send_event_buffered(self) -> None:
+        """Follow Celery's signature: an event waits to be sent; called in any thread."""
+        if self.hub and not self._has_events:
+            self._has_events = True
+            # In the loop's own thread: its timer is not for others.
+            self.hub.call_soon(self.hub.call_later, EVENT_SECONDS, self._send_events)
+
+    def _send_events(self) -> None:
+        # First: an event that comes meanwhile is sent now, or plans the next time.
+        self._has_events = False
+        self._flush_events()
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """Follow Celery's signature; an unreadable broadcast is dropped."""

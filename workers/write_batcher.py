@@ -20,6 +20,7 @@ from memcore.errors import (
     MemoryDiskFullError,
     MemoryError,  # noqa: A004  # the reference fixes the name
 )
+from memcore.event_loop import CallersLoops
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import BULK_ABOVE, StoreItem
 from memcore.ledger.monitoring.measures import MeasureName, Measures
@@ -226,9 +227,13 @@ class BatchWriter:
     def of(cls, context: CompanyContext) -> Self:
         """Build and start the batch writer of a worker's company; it closes with the context."""
         ingestor, stored = Ingestor.of(context), StoredCounter(context.ledger.measures, context.company)
+        own = CallersLoops()
+        context.opened.callback(own.close)
+        # What a plug-in has opened may belong to the loop of all.
+        loop = context.loop if getattr(context.backend, "is_loop_bound", True) else own
 
         def write(items: Sequence[StoreItem]) -> WriteResult:
-            written = context.loop.run(ingestor.write(items))
+            written = loop.run(ingestor.write(items))
             stored.add(sum(item.id in written.stored and item.agent_id != CANARY_OWNER for item in items))
             return written
 

@@ -2,8 +2,9 @@
 
 import builtins
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -244,8 +245,7 @@ class Agents(CompanyRecords[Agent]):
         company = checked_key("company", company)
         wanted = sorted({checked_key("agent_id", agent_id) for agent_id in agent_ids})
         # An agent stores often and is new once: the read keeps every later store away from the write lock.
-        query = select(agents.c.agent_id).where(agents.c.company == company)
-        known = {row["agent_id"] for row in self._database.rows_with(query, agents.c.agent_id, wanted)}
+        known = self._database.remembered(("known", company, *wanted), lambda: self._known(company, wanted))
         missing = [agent_id for agent_id in wanted if agent_id not in known]
         if not missing:
             return 0
@@ -253,6 +253,10 @@ class Agents(CompanyRecords[Agent]):
         rows = [_new_row(company, agent_id, now, first_due(company, agent_id, interval, now)) for agent_id in missing]
         with self._database.write() as connection:
             return len(insert_new(connection, agents, rows, key="agent_id"))
+
+    def _known(self, company: str, wanted: Sequence[str]) -> frozenset[str]:
+        query = select(agents.c.agent_id).where(agents.c.company == company)
+        return frozenset(row["agent_id"] for row in self._database.rows_with(query, agents.c.agent_id, wanted))
 
     def put(self, agent: AgentSpec) -> Agent:
         """Create the agent, or change the fields that were given; a changed interval plans a new slot."""
@@ -272,12 +276,16 @@ class Agents(CompanyRecords[Agent]):
             query = query.values(given | {"added_at": func.coalesce(agents.c.added_at, now)})
             return record_of(Agent, connection.execute(query.returning(agents)).mappings().one())
 
-    def levels(self, company: str, agent_ids: Iterable[str]) -> dict[str, MemoryLevel]:
+    def levels(self, company: str, agent_ids: Iterable[str]) -> Mapping[str, MemoryLevel]:
         """Return the levels of those of the agents that have one of their own."""
+        wanted = sorted(set(agent_ids))
+        return self._database.remembered(("levels", company, *wanted), lambda: self._levels(company, wanted))
+
+    def _levels(self, company: str, agent_ids: Sequence[str]) -> Mapping[str, MemoryLevel]:
         query = select(agents.c.agent_id, agents.c.level)
         query = query.where(agents.c.company == company, agents.c.level.is_not(None))
         rows = self._database.rows_with(query, agents.c.agent_id, agent_ids)
-        return {row["agent_id"]: MemoryLevel(row["level"]) for row in rows}
+        return MappingProxyType({row["agent_id"]: MemoryLevel(row["level"]) for row in rows})
 
     def like(
         self, company: str, agent_id: str, *, by: PeerCriterion, level: MemoryLevel, limit: int

@@ -461,9 +461,12 @@ class ReindexMarks(Repository):
 
     def counts(self, company: str, *, version: int, owners: Collection[str] = ()) -> bool:
         """Return whether a write counts: the pointer is as it was before it, and the marks of its owners stand."""
-        is_unchanged = _all_marked(company, owners), equals(pointer, company=company, version=version)
-        query = select(pointer.c.version).where(*is_unchanged)
-        return self._database.row(query) is not None
+        key = "counts", company, version, *sorted(owners)
+        return self._database.remembered(key, lambda: self._is_unchanged(company, version, owners))
+
+    def _is_unchanged(self, company: str, version: int, owners: Collection[str]) -> bool:
+        which = _all_marked(company, owners), equals(pointer, company=company, version=version)
+        return self._database.row(select(pointer.c.version).where(*which)) is not None
 
     def take(self, company: str, token: str, *, limit: int) -> tuple[str, ...]:
         """Claim marked owners to compare; those that a dead worker claimed come again."""

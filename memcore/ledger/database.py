@@ -5,9 +5,10 @@ import os
 import select as polling
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -178,6 +179,70 @@ def prepare_transactions(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
 
+#: Answers that a database remembers; with one more it forgets all of them.
+_REMEMBERED = 1_024
+
+#: Whether a table has a row with one of the ids; table and column are names of ours.
+_HAS_ANY = "SELECT EXISTS (SELECT 1 FROM {table} WHERE {column} IN (SELECT value FROM json_each(?)))"
+
+_Answer = TypeVar("_Answer")
+
+
+class FileWatcher:
+    """Tells whether a SQLite file has changed, for a fiftieth of what a query through SQLAlchemy costs.
+
+    A connection of its own, which never writes: SQLite tells it of every change that another one has committed, in any
+    process (``PRAGMA data_version``). Safe in several threads; close it before a fork.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._opened = 0
+
+    def version(self) -> tuple[int, int] | None:
+        """Return what no two states of the file share while this is open; None when it cannot be told."""
+        found = self._value("PRAGMA data_version")
+        return None if found is None else (self._opened, found)
+
+    def has_none(self, which: Column[str], ids: Iterable[str]) -> bool:
+        """Return whether it is certain that no row of a table has one of the ids in a column."""
+        query = _HAS_ANY.format(table=which.table.name, column=which.name)
+        return self._value(query, json.dumps(list(ids))) == 0
+
+    def close(self) -> None:
+        """Close the connection; a later call opens a new one."""
+        with self._lock:
+            self._close()
+
+    def _value(self, query: str, *values: str) -> int | None:
+        with self._lock:
+            try:
+                file = _file_at(self._path)
+                if self._connection is None or file != self._file:
+                    self._close()
+                    # rw: a file that is missing is not made.
+                    uri = f"{Path(self._path).absolute().as_uri()}?mode=rw"
+                    self._connection = sqlite3.connect(
+                        uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False
+                    )
+                    self._connection.execute("PRAGMA query_only=ON")
+                    self._file, self._opened = file, self._opened + 1
+                rows = self._connection.execute(query, values).fetchall()
+            except sqlite3.Error:
+                # Busy, damaged or gone: the ordinary query says so.
+                self._close()
+                return None
+        return int(rows[0][0])
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
 class Database:
     """Opens short transactions on one database; the first one connects.
 
@@ -192,6 +257,8 @@ class Database:
         # moment of the fork stays locked in the child for ever.
         self._engines: dict[int, Engine] = {}
         self._writers: dict[int, threading.Lock] = {}
+        self._watchers: dict[int, FileWatcher] = {}
+        self._answers: tuple[object, dict[Hashable, Any]] = None, {}
         if self.dialect == "sqlite":
             _ON_FILES[id(self)] = self
 
@@ -267,6 +334,34 @@ class Database:
                 raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
             raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
 
+    def remembered(self, key: Hashable, read: Callable[[], _Answer]) -> _Answer:
+        """Return what a read of this database returns; on SQLite the answer of before while the file is unchanged.
+
+        The answer must not be changed. ``key`` names the read and all that it depends on.
+        """
+        # Asked before the read: what changes meanwhile makes the answer newer than its version, never older.
+        watcher = self._watcher()
+        version = watcher.version() if watcher else None
+        if version is None:
+            return read()
+        of, answers = self._answers
+        if of != version or len(answers) > _REMEMBERED:
+            of, answers = self._answers = version, {}
+        found: _Answer = answers[key] if key in answers else read()
+        answers[key] = found
+        return found
+
+    def has_none(self, which: Column[str], ids: Iterable[str]) -> bool:
+        """Return whether it is certain, and cheap to tell, that no row has one of the ids in a column."""
+        watcher = self._watcher()
+        return watcher is not None and watcher.has_none(which, ids)
+
+    def _watcher(self) -> FileWatcher | None:
+        if self.dialect != "sqlite":
+            return None
+        pid = os.getpid()
+        return self._watchers.get(pid) or self._watchers.setdefault(pid, FileWatcher(str(self._url.database)))
+
     def rows(self, query: Select[*tuple[Any, ...]]) -> Sequence[RowMapping]:
         """Return the rows that a query finds; raises as :meth:`read` does, and so do the next ones."""
         with self.statement() as connection:
@@ -312,6 +407,9 @@ class Database:
         engine = self._engines.get(os.getpid())
         if engine is not None:
             engine.dispose()
+        watcher = self._watchers.get(os.getpid())
+        if watcher is not None:
+            watcher.close()
 
 
 #: The databases on SQLite of this process.
@@ -440,7 +538,13 @@ def insert_new(connection: Connection, table: Table, rows: list[Row], *, key: st
 def add_new(connection: Connection, table: Table, rows: list[Row]) -> None:
     """Do what :func:`insert_new` does, without an answer: on SQLite at half the CPU, since each row goes by itself."""
     if rows:
-        _insert(connection, insert_for(connection, table).on_conflict_do_nothing(), table, rows)
+        _insert(connection, _adding(connection.dialect.name, table), table, rows)
+
+
+@cache
+def _adding(dialect: str, table: Table) -> "postgresql.Insert | sqlite.Insert":
+    # Kept: to make the statement, and the key under which it is compiled, takes longer than to insert a row.
+    return (postgresql if dialect == "postgresql" else sqlite).insert(table).on_conflict_do_nothing()
 
 
 def _insert(connection: Connection, statement: Any, table: Table, rows: list[Row]) -> CursorResult[Any]:

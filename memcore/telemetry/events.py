@@ -402,6 +402,8 @@ class Event(StrEnum):
     TRANSPORT_BELL_SILENT = "transport.bell.silent", WARNING, "queue"
     #: The broker refused to wait for messages; the queue is polled.
     TRANSPORT_BELL_REFUSED = "transport.bell.refused", WARNING, "queue reason"
+    #: The messages of a worker that died on this machine were given to others.
+    TRANSPORT_MESSAGES_TAKEN_OVER = "transport.messages.taken_over", WARNING, "count holder"
     #: A message that no consumer can take was set aside.
     TRANSPORT_MESSAGE_UNDELIVERABLE = "transport.message.undeliverable", INFO, "reason"
     #: Messages cannot be read; they were set aside.

@@ -129,6 +129,9 @@ FIRST_WAIT = timedelta(seconds=0.2)
 #: Longest wait before a dead part starts again.
 LONGEST_WAIT = timedelta(seconds=30)
 
+#: The same of a part that was ready before it died: it can start, and jobs wait for it.
+LONGEST_WAIT_WHEN_READY = timedelta(seconds=5)
+
 #: A part that has been up this long has recovered: its next death is a first one again.
 WELL_AFTER = timedelta(seconds=20)
 
@@ -244,7 +247,8 @@ class Supervisor:
         if name not in self._revive_at:
             member.clear_away()
             outages = self._outages[name] = self._outages.get(name, 0) + 1
-            wait = LONGEST_WAIT if code == EXIT_CONFIG else min(FIRST_WAIT * 2 ** (outages - 1), LONGEST_WAIT)
+            longest = LONGEST_WAIT_WHEN_READY if member.was_ready else LONGEST_WAIT
+            wait = LONGEST_WAIT if code == EXIT_CONFIG else min(FIRST_WAIT * 2 ** (outages - 1), longest)
             self._revive_at[name] = time.monotonic() + wait.total_seconds()
             log.warning(
                 Event.STACK_PART_DIED, extra={"part": name, "exit_code": code, "wait_seconds": wait.total_seconds()}

@@ -23,6 +23,7 @@ from redis import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from memcore.telemetry.events import Event
+from workers.transport.holder import holder_of
 from workers.transport.polling import QueueWaiter
 from workers.transport.qos import ReliableQoS
 from workers.transport.scripts import PIECE, REMOVE, SENT, SET_ASIDE, SIZE, TURN, TURN_DIGEST, UNSORT
@@ -101,6 +102,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
     def __init__(self, connection: Any, **kwargs: Any) -> None:
         """Open the channel and check that the broker answers; ``connection`` is the transport that owns it."""
         self._owner_pid = os.getpid()
+        self._holder = holder_of(self._owner_pid)
         self._waiters: dict[str, QueueWaiter] = {}
         self._inbox: deque[tuple[str, str, bytes]] = deque()
         #: Unreadable messages, until they are kept elsewhere.
@@ -178,7 +180,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         """Take one message now, or None."""
         self._fetched.add(queue)
         keys = (self.unacked_key, self.unacked_index_key, self.unreadable_key, *self._lists((queue,)))
-        reply = self.run(TURN, keys, (1, 1, 1, self.largest_message, TURN_BYTES, 0 if no_ack else 1, 1))
+        reply = self.run(TURN, keys, (1, 1, 1, self.largest_message, TURN_BYTES, self._holder, 0 if no_ack else 1, 1))
         with self.conn_or_acquire() as client:
             self._maybe_update_queues_expire(client, queue)
         if len(reply) == 1:
@@ -318,7 +320,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu is untyped
         self._asked = (most, wanted)
         self._in_poll = connection
         self._brpop_sent_at = monotonic()
-        limits = (self.largest_message, TURN_BYTES)
+        limits = (self.largest_message, TURN_BYTES, self._holder)
         arguments = (wanted, len(queues), int(is_fair), *limits, *flags, *most.values(), *self.qos.acks.send())
         connection.send_command(*command, len(keys), *keys, *arguments)
 

@@ -12,7 +12,8 @@ from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
 from memcore.telemetry.events import Event
-from workers.transport.scripts import OVERDUE, RENEW, RESTORE, TURN
+from workers.transport.holder import is_dead
+from workers.transport.scripts import HELD, HOLDERS, OVERDUE, RENEW, RESTORE, TURN
 
 #: Tags in one command. Lua's ``unpack`` fails near 8,000 values and a turn should stay well under a millisecond at
 #: the server.
@@ -140,7 +141,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
                 self.channel.run(
                     TURN,
                     (self.unacked_key, self.unacked_index_key, self.channel.unreadable_key),
-                    (0,) * 5 + tuple(tags),
+                    (*(0,) * 5, "", *tags),
                 )
             except BaseException:
                 self.acks.recall()
@@ -154,14 +155,28 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             self.channel.run(RENEW, (self.unacked_index_key,), tags)
 
     def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 1) -> None:  # noqa: ARG002  # kombu's signature
-        """Restore messages whose worker did not renew them for the visibility timeout: that worker is dead."""
+        """Restore the messages of dead workers: at once where this machine knows that the process is gone.
+
+        Of all others, those that their worker did not renew for the visibility timeout.
+        """
         self._vrestore_count += 1
         if (self._vrestore_count - 1) % (interval or 1):
             return
         keys = (self.unacked_key, self.unacked_index_key)
+        for holder in self.channel.run(HOLDERS, keys, ()):
+            if is_dead(bytes_to_str(holder)):
+                self._take_over(bytes_to_str(holder))
         overdue = self.channel.run(OVERDUE, keys, (self.visibility_timeout, num or SWEEP_SIZE, SWEEP_BYTES))
         for tag, entry in zip(overdue[::2], overdue[1::2], strict=True):
             self._restore(bytes_to_str(tag), entry, idle_seconds=self.visibility_timeout, leftmost=False)
+
+    def _take_over(self, holder: str) -> None:
+        held = self.channel.run(HELD, (self.unacked_key, self.unacked_index_key), (holder, SWEEP_BYTES))
+        # The first one last: it is taken next.
+        for tag, entry in reversed(tuple(zip(held[::2], held[1::2], strict=True))):
+            self._restore(bytes_to_str(tag), entry, idle_seconds=ANY_IDLE_SECONDS, leftmost=False, holder=holder)
+        if held:
+            _logger.warning("%s count=%d holder=%s", Event.TRANSPORT_MESSAGES_TAKEN_OVER, len(held) // 2, holder)
 
     def restore_by_tag(self, tag: str, client: Any = None, leftmost: bool = False) -> None:  # noqa: ARG002  # kombu's signature
         """Restore one message at once, unless it was acknowledged or restored meanwhile."""
@@ -203,7 +218,7 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
         self.limited.pop(tag, None)
         VirtualQoS.ack(self, tag)
 
-    def _restore(self, tag: str, entry: bytes, *, idle_seconds: float, leftmost: bool) -> None:
+    def _restore(self, tag: str, entry: bytes, *, idle_seconds: float, leftmost: bool, holder: str = "") -> None:
         try:
             again, exchange, routing_key = _marked(entry)
             priority = self.channel._get_message_priority(again, reverse=False)  # noqa: SLF001  # kombu's own way to it
@@ -219,9 +234,8 @@ class ReliableQoS(redis.QoS):  # type: ignore[misc]  # kombu is untyped
             return
         keys = (self.unacked_key, self.unacked_index_key, *lists)
         payload = dumps(again)
-        self.channel.run(
-            RESTORE, keys, (tag, idle_seconds, "LPUSH" if leftmost else "RPUSH", *(payload for _ in lists))
-        )
+        push = "LPUSH" if leftmost else "RPUSH"
+        self.channel.run(RESTORE, keys, (tag, idle_seconds, holder, push, *(payload for _ in lists)))
 
 
 def _marked(entry: bytes) -> tuple[dict[str, Any], str, str]:

@@ -17,20 +17,22 @@ SORTED_AT_ONCE = 1_024
 #: KEYS: unacked, unacked_index, unreadable, then the lists, all of priority step 0 first, then the next step. Beside
 #: each list, while it has sorted messages: ``LIST:owners``, their companies, the next one last;
 #: ``LIST:owners:COMPANY``, the agents of one; ``LIST:owners:COMPANY:AGENT``, the messages of one; ``LIST:sorted``, how
-#: many they all are.
+#: many they all are. Beside the index, ``unacked_index:holders``: which holder has a message, by its tag.
 #: ARGV: messages wanted, lists per step, '1' to go round the lists or '0' to empty them in order, the largest message
-#: to read, the bytes after which a turn takes, or sorts, no further message, one '1' (registered) or '0' (consumed
-#: without acknowledgement) per list of a step, the most to take of each queue whatever the step, then acknowledged
-#: tags.
+#: to read, the bytes after which a turn takes, or sorts, no further message, the holder (workers.transport.holder, ''
+#: for none), one '1' (registered) or '0' (consumed without acknowledgement) per list of a step, the most to take of
+#: each queue whatever the step, then acknowledged tags.
 #: Reply: messages moved aside as unreadable, then list number, tag ('' if not registered) and raw message for each one
 #: taken. A failed write puts the message back.
 TURN = """
 local want, width, fair = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
 local largest, room = tonumber(ARGV[4]), tonumber(ARGV[5])
-local first_tag = 6 + 2 * width
+local holder, holders = ARGV[6], KEYS[2] .. ':holders'
+local first_tag = 7 + 2 * width
 if #ARGV >= first_tag then
   redis.call('ZREM', KEYS[2], unpack(ARGV, first_tag))
   redis.call('HDEL', KEYS[1], unpack(ARGV, first_tag))
+  redis.call('HDEL', holders, unpack(ARGV, first_tag))
 end
 local reply = {0}
 if want < 1 or width < 1 then return reply end
@@ -49,7 +51,9 @@ local function envelope(raw)
   local exchange, routing_key = text(info.exchange), text(info.routing_key)
   return tag, '[' .. raw .. ',' .. cjson.encode(exchange) .. ',' .. cjson.encode(routing_key) .. ']'
 end
+-- The holder first: without its message the name says nothing, and is dropped.
 local function register(tag, entry)
+  if holder ~= '' then redis.call('HSET', holders, tag, holder) end
   redis.call('HSET', KEYS[1], tag, entry)
   redis.call('ZADD', KEYS[2], now, tag)
 end
@@ -99,7 +103,7 @@ local function next_sorted(slot, list)
   gone[slot] = (gone[slot] or 0) + 1
   return raw
 end
-for slot = 1, width do left[slot] = tonumber(ARGV[5 + width + slot]) end
+for slot = 1, width do left[slot] = tonumber(ARGV[6 + width + slot]) end
 local function take(slot, list)
   if left[slot] < 1 or room < 1 then return false end
   local is_sorted = sorted[slot]
@@ -107,7 +111,7 @@ local function take(slot, list)
   if not raw then return false end
   want, left[slot] = want - 1, left[slot] - 1
   local readable, tag, entry = #raw <= largest, '', nil
-  if readable and ARGV[5 + slot] == '1' then readable, tag, entry = pcall(envelope, raw) end
+  if readable and ARGV[6 + slot] == '1' then readable, tag, entry = pcall(envelope, raw) end
   local written, problem = true, nil
   if not readable then
     written, problem = pcall(redis.call, 'LPUSH', KEYS[3], KEYS[3 + slot] .. '\\n' .. raw)
@@ -237,6 +241,7 @@ redis.call('LPUSH', KEYS[3], ARGV[2])
 if ARGV[1] ~= '' then
   redis.call('ZREM', KEYS[2], ARGV[1])
   redis.call('HDEL', KEYS[1], ARGV[1])
+  redis.call('HDEL', KEYS[2] .. ':holders', ARGV[1])
 end
 """
 
@@ -281,22 +286,57 @@ end
 return reply
 """
 
+#: Lists who holds messages. A name whose message is gone is dropped: a worker of an earlier release acknowledged it.
+#: KEYS: unacked, unacked_index. Reply: each holder once.
+HOLDERS = """
+local reply, known, key = {}, {}, KEYS[2] .. ':holders'
+local found = redis.call('HGETALL', key)
+for at = 1, #found, 2 do
+  if redis.call('HEXISTS', KEYS[1], found[at]) == 0 then
+    redis.call('HDEL', key, found[at])
+  elseif not known[found[at + 1]] then
+    known[found[at + 1]] = true
+    reply[#reply + 1] = found[at + 1]
+  end
+end
+return reply
+"""
+
+#: Lists the messages of one holder: tag and entry, one after the other, until they have ARGV[2] bytes.
+#: KEYS: unacked, unacked_index. ARGV: holder, bytes.
+HELD = """
+local reply, room = {}, tonumber(ARGV[2])
+local found = redis.call('HGETALL', KEYS[2] .. ':holders')
+for at = 1, #found, 2 do
+  local entry = found[at + 1] == ARGV[1] and redis.call('HGET', KEYS[1], found[at])
+  if entry then
+    reply[#reply + 1] = found[at]
+    reply[#reply + 1] = entry
+    room = room - #entry
+    if room < 1 then return reply end
+  end
+end
+return reply
+"""
+
 #: Moves one message from ``unacked`` back to its lists, unless it was acknowledged, restored by another worker, or
 #: renewed meanwhile. Those three checks make a mutex needless: a dead holder of one stops all redelivery until it
 #: expires.
-#: KEYS: unacked, unacked_index, then the lists. ARGV: tag, seconds it must have been idle (-1: whatever), LPUSH or
-#: RPUSH, one payload per list.
+#: KEYS: unacked, unacked_index, then the lists. ARGV: tag, seconds it must have been idle (-1: whatever), the holder
+#: that must have it ('': whoever), LPUSH or RPUSH, one payload per list.
 #: Reply: 1 when it was moved.
 RESTORE = """
-local idle = tonumber(ARGV[2])
+local idle, holders = tonumber(ARGV[2]), KEYS[2] .. ':holders'
 if idle >= 0 then
   local score = redis.call('ZSCORE', KEYS[2], ARGV[1])
   local clock = redis.call('TIME')
   if not score or clock[1] + clock[2] / 1000000 - tonumber(score) < idle then return 0 end
 end
+if ARGV[3] ~= '' and redis.call('HGET', holders, ARGV[1]) ~= ARGV[3] then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('HDEL', holders, ARGV[1])
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
-for list = 3, #KEYS do redis.call(ARGV[3], KEYS[list], ARGV[1 + list]) end
+for list = 3, #KEYS do redis.call(ARGV[4], KEYS[list], ARGV[2 + list]) end
 return 1
 """
 

@@ -69,6 +69,8 @@ class Mem0Backend(RecordBackend):
     """
 
     backend_name = "mem0"
+    #: Whether its calls must be awaited on the loop on which it was connected; a writer asks.
+    is_loop_bound = False
     supported_categories = frozenset(MemoryCategory)
     supports_graph = False
     supports_temporal = True

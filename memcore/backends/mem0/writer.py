@@ -111,13 +111,19 @@ class History:
         by_id = {entry.id: entry for entry in entries}
         for chunk in id_chunks(by_id):
             with self._database.write() as connection:
-                turns = {key: turn for key, turn in _turns(connection, chunk).items() if not turn.is_live}
+                turns = {key: turn for key, turn in self._turns(connection, chunk).items() if not turn.is_live}
                 anew = [key for key, turn in turns.items() if turn.deletes]
                 # Asked while the memory's rows are locked: a removal that comes after the answer finds the new row.
                 gone = set(anew).difference(held(anew)) if anew else set[str]()
                 _add(connection, [self._add_row(by_id[key], turn) for key, turn in turns.items() if key not in gone])
                 again += anew
         return again
+
+    def _turns(self, connection: Connection, memory_ids: Sequence[str]) -> dict[str, _Turns]:
+        # Nearly every memory is new. On SQLite this transaction keeps all other writers away: the answer stays true.
+        if self._database.has_none(history.c.memory_id, memory_ids):
+            return {key: _Turns(key, ()) for key in memory_ids}
+        return _turns(connection, memory_ids)
 
     def taken_back(self, memory_ids: Iterable[str]) -> None:
         """Drop the ADD row after the last DELETE of memories that are gone: it came late, and has the text with it."""

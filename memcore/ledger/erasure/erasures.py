@@ -124,6 +124,9 @@ class Erasures(Work[Erasure]):
 
     def barred(self, company: str) -> frozenset[str]:
         """Return the agents that are being erased as a whole: nothing is written for them meanwhile."""
+        return self._database.remembered(("barred", company), lambda: self._barred(company))
+
+    def _barred(self, company: str) -> frozenset[str]:
         its = (erasures.c.company == work_items.c.company) & (erasures.c.erasure_id == work_items.c.key)
         query = (
             select(erasures.c.agent_id)

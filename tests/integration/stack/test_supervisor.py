@@ -175,6 +175,17 @@ def test_a_mistake_in_the_configuration_is_not_tried_again_soon(
     assert (home / "wrong.runs").read_text() == "x\n"
 
 
+def test_a_part_that_was_ready_is_not_long_without_a_successor(
+    home: Path, make_part: MakePart, watched: MakeSupervisor
+) -> None:
+    made = watched(make_part("one"))
+    made._outages["one"] = 20
+    os.kill(pid_of(home, "one") or 0, signal.SIGKILL)
+    wait_until(lambda: "one" in made._revive_at, what="the death to be seen")
+
+    assert made._revive_at["one"] - time.monotonic() <= supervising.LONGEST_WAIT_WHEN_READY.total_seconds()
+
+
 def _disk_full(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -1,12 +1,18 @@
 """What comes back, when, and that both transports read each other's keys."""
 
-from collections.abc import Callable
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from kombu.entity import Queue
 from kombu.messaging import Consumer
 from redis import Redis
+
+from workers.transport.holder import holder_of
 
 QUEUE = Queue("jobs", routing_key="jobs")
 
@@ -129,3 +135,109 @@ def test_a_rejected_message_goes_back_to_its_queue(connect: Callable[..., Any], 
 
     assert store.llen("jobs") == 1
     assert not store.exists("unacked", "unacked_index")
+
+
+@contextmanager
+def other_process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["/bin/sleep", "600"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def take_as(connect: Callable[..., Any], process: subprocess.Popen[bytes]) -> Any:
+    """Take a message as that process would: the channel bears its name."""
+    worker = connect("ours")
+    worker.default_channel._holder = holder_of(process.pid)
+    return take(worker)
+
+
+def test_a_killed_workers_message_goes_back_at_once(connect: Callable[..., Any], store: Redis) -> None:
+    publish(connect("stock"), "held")
+    with other_process() as worker:
+        take_as(connect, worker)
+        worker.kill()
+        # Not reaped: as a container's first process leaves its children.
+        os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+        connection = connect("ours")
+        connection.default_channel.qos.restore_visible()
+
+    assert store.llen("jobs") == 1
+    assert not store.exists("unacked", "unacked_index", "unacked_index:holders")
+    message = take(connection)
+    assert message.payload == "held"
+    assert message.delivery_info["redelivered"]
+    message.ack()
+    assert not store.exists("unacked", "unacked_index", "unacked_index:holders", "jobs")
+
+
+def test_two_successors_give_a_message_back_once(connect: Callable[..., Any], store: Redis) -> None:
+    publish(connect("stock"), "held")
+    first, second = connect("ours").default_channel.qos, connect("ours").default_channel.qos
+    with other_process() as worker:
+        take_as(connect, worker)
+        name = holder_of(worker.pid)
+    held = [bytes(each) for each in store.hgetall("unacked")], store.hget("unacked", store.hkeys("unacked")[0])
+    tag, entry = held[0][0].decode(), held[1]
+
+    # Both have read who holds it before either moves it.
+    for qos in (first, second):
+        qos._restore(tag, entry, idle_seconds=-1, leftmost=False, holder=name)
+
+    assert store.llen("jobs") == 1
+
+
+def test_a_message_that_another_worker_has_taken_since_stays_with_it(connect: Callable[..., Any], store: Redis) -> None:
+    publish(connect("stock"), "held")
+    with other_process() as worker:
+        take_as(connect, worker)
+        name = holder_of(worker.pid)
+    (entry,) = store.hvals("unacked")
+    successor = connect("ours")
+    successor.default_channel.qos.restore_visible()
+    message = take(successor)
+
+    connect("ours").default_channel.qos._restore(
+        message.delivery_tag, entry, idle_seconds=-1, leftmost=False, holder=name
+    )
+
+    assert store.llen("jobs") == 0
+    assert store.hlen("unacked") == 1
+
+
+@pytest.mark.parametrize("number", [0, signal.SIGSTOP], ids=["running", "stopped"])
+def test_a_living_workers_message_stays_with_it(connect: Callable[..., Any], store: Redis, number: int) -> None:
+    publish(connect("stock"), "held")
+    with other_process() as worker:
+        take_as(connect, worker)
+        worker.send_signal(number)
+        connect("ours").default_channel.qos.restore_visible()
+
+    assert store.llen("jobs") == 0
+    assert store.hlen("unacked") == store.hlen("unacked_index:holders") == 1
+
+
+def test_of_a_worker_elsewhere_the_visibility_timeout_decides(connect: Callable[..., Any], store: Redis) -> None:
+    publish(connect("stock"), "held")
+    worker = connect("ours")
+    place, _, process = holder_of(os.getpid()).partition(":")
+    worker.default_channel._holder = f"{place[::-1]}:{process}9"
+    take(worker)
+    qos = connect("ours").default_channel.qos
+
+    qos.restore_visible()
+    assert store.llen("jobs") == 0
+    make_overdue(store)
+    qos.restore_visible()
+
+    assert store.llen("jobs") == 1
+    assert not store.exists("unacked_index:holders")
+
+
+def test_the_name_of_a_message_that_is_gone_is_dropped(connect: Callable[..., Any], store: Redis) -> None:
+    store.hset("unacked_index:holders", "acknowledged by an earlier release", holder_of(os.getpid()))
+
+    connect("ours").default_channel.qos.restore_visible()
+
+    assert not store.exists("unacked_index:holders")

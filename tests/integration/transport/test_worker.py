@@ -20,6 +20,9 @@ from workers.transport import reliable_url
 
 APP = Path(__file__).with_name("worker_app.py")
 
+#: Of the workers' messages, unless a test says otherwise.
+VISIBILITY_SECONDS = 60
+
 type_of_counts = Counter[str]
 
 
@@ -48,9 +51,13 @@ class Worker:
 def start_worker(broker: BrokerAddress, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     started: list[Worker] = []
 
-    def start(*options: str, soft_shutdown_seconds: float = 0) -> Worker:
+    def start(*options: str, soft_shutdown_seconds: float = 0, visibility_seconds: int = VISIBILITY_SECONDS) -> Worker:
         diary, log = tmp_path / "diary", tmp_path / "worker.log"
-        environment = {**os.environ, "SOFT_SHUTDOWN_SECONDS": str(soft_shutdown_seconds)}
+        environment = {
+            **os.environ,
+            "SOFT_SHUTDOWN_SECONDS": str(soft_shutdown_seconds),
+            "VISIBILITY_SECONDS": str(visibility_seconds),
+        }
         command = [sys.executable, str(APP), reliable_url(broker.url), str(diary), *options]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
@@ -167,3 +174,24 @@ def test_remote_control_answers_a_client_that_knows_only_the_stock_scheme(
         answers: list[dict[str, Any]] = app.control.ping(timeout=60, limit=1, connection=connection)
 
     assert [answer["ok"] for reply in answers for answer in reply.values()] == ["pong"]
+
+
+@pytest.mark.parametrize("options", [PREFORK, THREADS, SOLO], ids=["prefork", "threads", "solo"])
+def test_a_killed_workers_messages_go_to_its_successor_at_once(
+    start_worker: Callable[..., Worker], broker: BrokerAddress, store: Redis, options: tuple[str, ...]
+) -> None:
+    # An hour: nothing but the hand-over brings them back while this test waits.
+    worker = start_worker(*options, *QUIET, visibility_seconds=3_600)
+    with plain_producer(broker) as send:
+        for number in range(6):
+            send(number, 600)
+        wait_for(lambda: any(worker.lines().values()) and store.hlen("unacked") >= 2)
+        begun = {line.split()[1] for line in worker.lines()}
+        os.killpg(worker.process.pid, signal.SIGKILL)
+        worker.process.wait()
+
+        successor = start_worker(*options, *QUIET, visibility_seconds=3_600)
+        wait_for(lambda: begun <= {line.split()[1] for line, count in successor.lines().items() if count > 1})
+
+    assert not any(count > 2 for count in successor.lines().values())
+    assert store.hlen("unacked") + queue_length(store, "celery") == 6

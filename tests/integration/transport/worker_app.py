@@ -23,7 +23,10 @@ def make_app(url: str, diary: Path) -> Celery:
         worker_enable_soft_shutdown_on_idle=False,
         worker_prefetch_multiplier=4,
         broker_connection_retry_on_startup=True,
-        broker_transport_options={"visibility_timeout": VISIBILITY_SECONDS, "unacked_restore_interval": 1},
+        broker_transport_options={
+            "visibility_timeout": int(os.environ.get("VISIBILITY_SECONDS", VISIBILITY_SECONDS)),
+            "unacked_restore_interval": 1,
+        },
     )
 
     def work(number: int, seconds: float) -> None:
