@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
 from itertools import chain
@@ -210,6 +211,17 @@ class StaticTable:
         return cls(
             table=table, tokenizer=tokenizer, name=f"wordllama-{table.shape[1]}-{pooling}", is_folding=is_folding
         )
+
+
+@lru_cache(maxsize=1)
+def wheel_table(pooling: Pooling) -> StaticTable:
+    """Return the wheel's table as :meth:`StaticTable.of_wheel` reads it, the same one again for the same pooling.
+
+    With its tokenizer it takes 54 MB, which all embedders of a process share, and all forks of one that has read it.
+    """
+    read = StaticTable.of_wheel(pooling)
+    read.table.flags.writeable = False
+    return read
 
 
 def _parsed(table: bytes, tokenizer: bytes) -> tuple[NDArray[np.float32], Tokenizer]:
