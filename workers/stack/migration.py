@@ -33,7 +33,7 @@ def migrate_apart(settings: Settings, env: Mapping[str, str]) -> None:
     """
     done = subprocess.run(
         program_argv("workers.stack.migration"),
-        input=json.dumps(_named(settings)),
+        input=json.dumps(settings.with_secrets()),
         env=dict(env),
         stdout=subprocess.PIPE,
         text=True,
@@ -48,15 +48,6 @@ def migrate_apart(settings: Settings, env: Mapping[str, str]) -> None:
     except ValueError:
         raise MemoryStoreError(f"the databases were not migrated (exit code {done.returncode})") from None
     raise _KINDS[told["kind"]](told["sentence"])
-
-
-def _named(settings: Settings) -> dict[str, str | None]:
-    return {
-        "database_url": settings.database_url,
-        "journal_url": settings.journal_url,
-        "history_url": settings.history_url,
-        "company": settings.company,
-    }
 
 
 def main() -> int:
