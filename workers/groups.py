@@ -7,6 +7,10 @@ from typing import Literal
 
 from memcore.jobs import STORE_SHARDS, Queue
 
+#: How long a worker may take to end after it was told to, in seconds: above the soft shutdown and the hard limit of a
+#: store job (25), and below the 40 after which supervisor and compose kill it.
+STOP_SECONDS = 35.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroup:

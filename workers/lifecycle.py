@@ -17,7 +17,7 @@ from celery.bootsteps import StartStopStep
 
 from memcore.config.settings import Settings
 from memcore.telemetry.events import Event
-from workers.groups import WorkerGroup
+from workers.groups import STOP_SECONDS, WorkerGroup
 from workers.health import BEAT_SECONDS, Heartbeat
 
 if TYPE_CHECKING:
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 #: How long the event loop may take to respond; one that reconnects to its broker does not run at all.
 LOOP_SECONDS = 2.0
-
-#: How long a worker may take to end after it was told to, in seconds: above the soft shutdown and the hard limit of a
-#: store job (25), and below the 40 after which supervisor and compose kill it.
-STOP_SECONDS = 35.0
 
 #: Exit code of a process whose shutdown did not end by itself.
 EXIT_OVERDUE = 75

@@ -14,8 +14,8 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.operational import report_error
 from workers.app import create_app
-from workers.groups import GROUPS, WorkerGroup
-from workers.lifecycle import STOP_SECONDS, end_within
+from workers.groups import GROUPS, STOP_SECONDS, WorkerGroup
+from workers.lifecycle import end_within
 from workers.logs import set_up_logs
 
 

@@ -275,12 +275,17 @@ class Settings(Frozen):
 
     def save_stack(self) -> Path:
         """Write these settings, passwords included, to the owner-only file that `load` reads; return its path."""
-        content = self.model_dump(mode="json", exclude={"home"})
-        content |= {name: each.get_secret_value() for name, each in self if isinstance(each, SecretStr)}
+        content = self.with_secrets()
+        del content["home"]
         path = stack_path(self.home)
         path.parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
         write_private(path, json.dumps(content, indent=2, sort_keys=True))
         return path
+
+    def with_secrets(self) -> dict[str, Any]:
+        """Return these settings, passwords included, as JSON takes them; for the owner's files and processes alone."""
+        content = self.model_dump(mode="json")
+        return content | {name: each.get_secret_value() for name, each in self if isinstance(each, SecretStr)}
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Show addresses without their passwords."""

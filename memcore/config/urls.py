@@ -1,8 +1,9 @@
 """URLs of broker, result store, servers and ledger: checked, masked, and as kombu and Celery take them."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Self
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -16,6 +17,12 @@ _CONFIRMED = {"confirm_publish": True}
 
 #: Parameters of a ``sentinel://`` URL that kombu and Celery want beside it.
 _MASTER, _SENTINEL_PASSWORD = "master_name", "sentinel_password"  # a parameter's name
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a SQLite file; written by hand, a % or ? in its path would name another file."""
+    # As SQLAlchemy writes it, without its import.
+    return f"sqlite:///{quote(str(file), safe=' +/')}"
 
 
 class Address(Frozen):

@@ -62,7 +62,7 @@ def _built(choice: EmbedderChoice) -> "Embedder":
 
 
 def _static(choice: EmbedderChoice) -> "Embedder":
-    from memcore.embedding.static import Pooling, StaticEmbedder, StaticTable  # noqa: PLC0415  # see above
+    from memcore.embedding.static import Pooling, StaticEmbedder, StaticTable, wheel_table  # noqa: PLC0415  # see above
 
     if choice.prompt_prefixes.mark:
         raise MemoryConfigError(f"memory.embedder: {choice.provider!r} reads no instructions: leave the prefixes out")
@@ -70,7 +70,7 @@ def _static(choice: EmbedderChoice) -> "Embedder":
         return StaticEmbedder(StaticTable.read(Path(choice.model)))
     _require_no_model(choice)
     pooling = Pooling.TEMPERED if choice.provider == DEFAULT_EMBEDDER else Pooling.MEAN
-    return StaticEmbedder(StaticTable.of_wheel(pooling))
+    return StaticEmbedder(wheel_table(pooling))
 
 
 def _onnx(choice: EmbedderChoice) -> "Embedder":

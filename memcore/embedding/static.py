@@ -1,24 +1,28 @@
 """The default embedder: a table of token vectors, added up. No model runs, so a text costs microseconds."""
 
+import json
 import math
+import mmap
 import re
 import sys
 import sysconfig
 import unicodedata
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load, load_file
 from tokenizers import Tokenizer
 
 from memcore.embedding.bm25 import fold, require_texts, whole
@@ -76,6 +80,12 @@ def _is_whole(text: str) -> bool:
     return "<" in text or "▁" in text or "  " in text or text.startswith(" ") or text.endswith(" ") or not text
 
 
+#: Texts handed to the tokenizer at once; enough to keep its threads busy, few enough that their tokens stay small.
+_BATCH_TEXTS = 256
+
+#: Tokens whose vectors are gathered at once, 8 MB; a text is rarely longer, and a book must not take gigabytes.
+_BATCH_TOKENS = 8_192
+
 #: Weight of a token of punctuation, white space or ASCII signs. Not 0: a text of nothing else would have no vector.
 _PUNCTUATION_WEIGHT = 0.1
 
@@ -111,13 +121,16 @@ class Pooling(StrEnum):
     TEMPERED = "tempered"
 
 
-def temper(table: NDArray[np.float32], tokens: Sequence[str]) -> None:
-    """Multiply each row by its token's weight, in place, so that weighting costs a text nothing and memory nothing."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", table, table))
+def tempered(table: NDArray[Any], tokens: Sequence[str]) -> NDArray[np.float32]:
+    """Return the weight of each row of a table, by which its vector is multiplied."""
+    lengths = np.empty(len(table), dtype=np.float32)
+    for start in range(0, len(table), _BATCH_TOKENS):
+        rows = table[start : start + _BATCH_TOKENS].astype(np.float32)
+        lengths[start : start + _BATCH_TOKENS] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     weights = np.fromiter(map(_weight_of, tokens), dtype=np.float32, count=len(tokens))
     # A row of zeros stays one: its length is replaced by 1 before the power would divide by it.
     weights *= np.where(lengths > 0.0, lengths, np.float32(1.0)) ** np.float32(-_TEMPERING)
-    table *= weights[:, np.newaxis]
+    return weights
 
 
 def _weight_of(token: str) -> float:
@@ -156,16 +169,26 @@ _TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticTable:
-    """A weighted table of token vectors, shape (tokens, dims), with its tokenizer; the name changes with the vectors.
+    """A table of token vectors, shape (tokens, dims), with its tokenizer; the name changes with the vectors.
 
-    It is float32, since adding up float16 rows takes four times the CPU and saves 16 MB. Texts are folded before they
-    are read, unless it is the wheel's table as it comes.
+    The wheel's float16 rows stay in its file, which all processes map; a trained table is in memory. Texts are folded
+    before they are read, unless it is the wheel's table as it comes.
+
+    Attributes:
+        weights: what each row is multiplied by; None where that is done.
     """
 
-    table: NDArray[np.float32]
+    rows: NDArray[Any]
+    weights: NDArray[np.float32] | None
     tokenizer: Tokenizer
     name: str
     is_folding: bool = True
+
+    @property
+    def table(self) -> NDArray[np.float32]:
+        """All rows as float32, weighted."""
+        rows = self.rows.astype(np.float32)
+        return rows if self.weights is None else rows * self.weights[:, np.newaxis]
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -177,12 +200,12 @@ class StaticTable:
                 f"memory.embedder.model: {folder} must hold {TABLE_FILE} and {TOKENIZER_FILE}"
             ) from None
         try:
-            table, tokenizer = _parsed(*files)
+            table, tokenizer = load(files[0])[TENSOR].astype(np.float32, copy=False), _tokenizer(files[1])
         except (KeyError, ValueError, SafetensorError) as error:
             raise MemoryConfigError(f"memory.embedder.model: {folder} holds no table that can be read") from error
         _check(table, tokenizer, folder)
         mark = sha256(b"".join(sha256(content).digest() for content in files)).hexdigest()[:12]
-        return cls(table=table, tokenizer=tokenizer, name=f"{folder.resolve().name}-{mark}")
+        return cls(rows=table, weights=None, tokenizer=tokenizer, name=f"{folder.resolve().name}-{mark}")
 
     @classmethod
     def of_wheel(cls, pooling: Pooling = Pooling.TEMPERED) -> Self:
@@ -198,25 +221,49 @@ class StaticTable:
             )
         folder = Path(spec.origin).parent
         try:
-            table, tokenizer = _parsed((folder / _WEIGHTS).read_bytes(), (folder / _TOKENIZER).read_bytes())
+            rows, tokenizer = _mapped(folder / _WEIGHTS), _tokenizer((folder / _TOKENIZER).read_bytes())
         except (OSError, KeyError, ValueError, SafetensorError) as error:
             raise MemoryConfigError("embedder: the files in the wheel wordllama are not those expected") from error
         vocabulary = tokenizer.get_vocab()
-        if len(vocabulary) != len(table):
-            raise MemoryConfigError(f"embedder: wordllama has {len(table)} vectors for {len(vocabulary)} tokens")
+        if len(vocabulary) != len(rows):
+            raise MemoryConfigError(f"embedder: wordllama has {len(rows)} vectors for {len(vocabulary)} tokens")
         is_folding = pooling is Pooling.TEMPERED
+        weights = np.ones(len(rows), dtype=np.float32)
         if is_folding:
-            temper(table, sorted(vocabulary, key=vocabulary.__getitem__))
-        return cls(
-            table=table, tokenizer=tokenizer, name=f"wordllama-{table.shape[1]}-{pooling}", is_folding=is_folding
-        )
+            # Of a copy: what is read through the map stays in memory.
+            weights = tempered(load_file(folder / _WEIGHTS)[TENSOR], sorted(vocabulary, key=vocabulary.__getitem__))
+        name = f"wordllama-{rows.shape[1]}-{pooling}"
+        return cls(rows=rows, weights=weights, tokenizer=tokenizer, name=name, is_folding=is_folding)
 
 
-def _parsed(table: bytes, tokenizer: bytes) -> tuple[NDArray[np.float32], Tokenizer]:
-    parsed = Tokenizer.from_buffer(tokenizer)
+@lru_cache(maxsize=1)
+def wheel_table(pooling: Pooling) -> StaticTable:
+    """Return the wheel's table as :meth:`StaticTable.of_wheel` reads it, the same one again for the same pooling.
+
+    Its tokenizer takes 16 MB, which all embedders of a process share, and all forks of one that has read it.
+    """
+    return StaticTable.of_wheel(pooling)
+
+
+def _mapped(file: Path) -> NDArray[np.float16]:
+    """Map the wheel's rows; raises as a file does that is no such table."""
+    with safe_open(file, framework="numpy") as checked:
+        shape = checked.get_slice(TENSOR).get_shape()
+    with file.open("rb") as opened:
+        # Eight bytes of length, a header that says where each tensor lies behind it.
+        length = int.from_bytes(opened.read(8), "little")
+        found = json.loads(opened.read(length))[TENSOR]
+    if found["dtype"] != "F16":
+        raise ValueError(found["dtype"])
+    offset = 8 + length + found["data_offsets"][0]
+    return np.asarray(np.memmap(file, dtype="<f2", mode="r", offset=offset, shape=tuple(shape)))
+
+
+def _tokenizer(content: bytes) -> Tokenizer:
+    parsed = Tokenizer.from_buffer(content)
     parsed.no_padding()
     parsed.no_truncation()
-    return load(table)[TENSOR].astype(np.float32, copy=False), parsed
+    return parsed
 
 
 def _check(table: NDArray[np.float32], tokenizer: Tokenizer, folder: Path) -> None:
@@ -241,25 +288,21 @@ def installs(version: tuple[int, ...]) -> str:
     return f"pip install --no-deps --only-binary=:all: --python-version {last} --target {folder} {WHEEL}"
 
 
-#: Texts handed to the tokenizer at once; enough to keep its threads busy, few enough that their tokens stay small.
-_BATCH_TEXTS = 256
-
-#: Tokens whose vectors are gathered at once, 8 MB; a text is rarely longer, and a book must not take gigabytes.
-_BATCH_TOKENS = 8_192
-
-
 class StaticEmbedder:
-    """Embed texts with a table; wordllama's has 256 dimensions, and takes 16 MB of disk and 33 MB of memory.
+    """Embed texts with a table; wordllama's has 256 dimensions, and takes 16 MB of disk and at most 33 MB of memory.
 
-    The same text gets the same vector to the last bit, alone or in a batch: each text is added up by itself. A text
+    A row is weighted when a text first needs it, and kept: adding up float16 rows would take four times the CPU. The
+    same text gets the same vector to the last bit, alone or in a batch: each text is added up by itself. A text
     without a token (the empty one) gets the zero vector.
     """
 
     kind = EmbedderKind.STATIC
 
     def __init__(self, model: StaticTable) -> None:
-        self.name, self.dims = model.name, int(model.table.shape[1])
-        self._table = model.table
+        self.name, self.dims = model.name, int(model.rows.shape[1])
+        self._rows, self._weights = model.rows, model.weights
+        self._table = model.rows if model.weights is None else _room(model.rows.shape)
+        self._has_row = np.full(len(model.rows), model.weights is None)
         self._tokens = WordTokens(model.tokenizer)
         self._is_folding = model.is_folding
 
@@ -283,6 +326,29 @@ class StaticEmbedder:
 
     def _pool(self, ids: list[int], vector: NDArray[np.float32]) -> None:
         for start in range(0, len(ids), _BATCH_TOKENS):
-            vector += np.add.reduce(self._table.take(ids[start : start + _BATCH_TOKENS], axis=0), axis=0)
+            vector += np.add.reduce(self._taken(np.array(ids[start : start + _BATCH_TOKENS])), axis=0)
         if length := math.sqrt(vector.dot(vector)):
             vector /= length
+
+    def _taken(self, ids: NDArray[np.int_]) -> NDArray[np.float32]:
+        """Return the rows of these tokens. Two threads may make the same row: it is the same to the last bit."""
+        if self._weights is not None:
+            has_row = self._has_row.take(ids)
+            if not has_row.all():
+                new = ids[~has_row]
+                self._table[new] = self._rows[new] * self._weights[new, np.newaxis]
+                # Only now: another thread takes what it finds marked.
+                self._has_row[new] = True
+        return self._table.take(ids, axis=0)
+
+
+def _room(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return room for a table that takes memory only where it is written, a page at a time.
+
+    numpy asks the system for huge pages, so the first text would take all of it.
+    """
+    room = mmap.mmap(-1, math.prod(shape) * np.dtype(np.float32).itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a system that was built without them
+            room.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(room, dtype=np.float32).reshape(shape)

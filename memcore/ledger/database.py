@@ -108,11 +108,6 @@ def parse_url(url: str, *, name: str) -> URL:
     raise MemoryConfigError(f"{name}: {parsed.drivername} is not supported; use sqlite or postgresql")
 
 
-def sqlite_url(file: Path) -> str:
-    """Return the URL of a SQLite file; written by hand, a % or ? in its path would name another file."""
-    return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
-
-
 def create_database_engine(url: URL) -> Engine:
     """Return an engine that has not connected yet and whose errors never show a statement's values.
 

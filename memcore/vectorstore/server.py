@@ -96,6 +96,7 @@ async def _serve(data: Path, listener: socket.socket, api_key: str) -> None:
     config = uvicorn.Config(
         build_app(Store(data), api_key=api_key),
         http="httptools",
+        ws="none",
         lifespan="on",
         log_config=None,
         log_level="warning",

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 from pydantic import BaseModel
 
-from memcore.client.client import MemoryClient
-from memcore.client.results import JobState, StoreReceipt
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryStoreError
-from memcore.ledger.companies import CompanyPolicies
-from memcore.ledger.ledger import Ledger
-from memcore.ledger.work_items import WorkItem
 from ops.cli import console
 from ops.cli.console import AsJson
 
+# Ledger and client are imported where they are used: the supervisor, a command too, keeps what it imports for months.
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
+    from memcore.client.client import MemoryClient
+    from memcore.client.results import StoreReceipt
+    from memcore.ledger.ledger import Ledger
+    from memcore.ledger.work_items import WorkItem
     from memcore.service import MemoryService
 
 
@@ -49,17 +49,21 @@ class Command:
     @cached_property
     def policy(self) -> Policy:
         """The policy in force for the company; raises MemoryConfigError."""
+        from memcore.ledger.companies import CompanyPolicies  # noqa: PLC0415  # see above
+
         policy = policy_of(self.settings)
         with self.ledger() as ledger:
             row = ledger.companies.get(self.company)
         return policy if row is None else CompanyPolicies(self.settings, policy).of(row)[1]
 
-    def ledger(self) -> AbstractContextManager[Ledger]:
+    def ledger(self) -> "AbstractContextManager[Ledger]":
         """Open the stack's ledger."""
         return ledger_of(self.settings)
 
-    def client(self) -> MemoryClient:
+    def client(self) -> "MemoryClient":
         """Open a client of the stack."""
+        from memcore.client.client import MemoryClient  # noqa: PLC0415  # see above
+
         return MemoryClient.from_settings(self.settings)
 
     @contextmanager
@@ -76,7 +80,7 @@ class Command:
             finally:
                 runner.run(backend.disconnect())
 
-    def dispatch(self, items: Iterable[WorkItem]) -> None:
+    def dispatch(self, items: "Iterable[WorkItem]") -> None:
         """Send the messages of work items; for what a worker holds already, a message does nothing."""
         # The broker takes half a second to import, and few commands dispatch.
         from workers.broker import BrokerDispatcher, broker_app  # noqa: PLC0415  # see above
@@ -190,8 +194,10 @@ def policy_of(settings: Settings) -> Policy:
     return effective_policy(settings.policy_path)
 
 
-def ledger_of(settings: Settings) -> AbstractContextManager[Ledger]:
+def ledger_of(settings: Settings) -> "AbstractContextManager[Ledger]":
     """Open the stack's ledger."""
+    from memcore.ledger.ledger import Ledger  # noqa: PLC0415  # see above
+
     return closing(Ledger.open(settings.ledger_urls))
 
 
@@ -200,17 +206,19 @@ STORE_SECONDS = 60.0
 RUN_SECONDS = 3_600.0
 
 
-def await_stored(client: MemoryClient, receipt: StoreReceipt) -> None:
+def await_stored(client: "MemoryClient", receipt: "StoreReceipt") -> None:
     """Wait until every job of the receipt has written its memories; MemoryStoreError when one did not in time."""
     _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
 
 
-def await_run(client: MemoryClient, run_id: str) -> None:
+def await_run(client: "MemoryClient", run_id: str) -> None:
     """Wait until the run's job has ended; raises MemoryStoreError when it was given up or takes too long."""
     _await(client, (run_id,), RUN_SECONDS, skips=True)
 
 
-def _await(client: MemoryClient, job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool) -> None:
+def _await(client: "MemoryClient", job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool) -> None:
+    from memcore.client.results import JobState  # noqa: PLC0415  # see above
+
     try:
         for status in client.wait(job_ids, timeout_seconds=timeout_seconds):
             if status.state is JobState.DEAD:

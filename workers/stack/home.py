@@ -12,8 +12,8 @@ import psutil
 from pydantic import Field, SecretStr
 
 from memcore.config.settings import Settings, opened_regular, write_private
+from memcore.config.urls import sqlite_url
 from memcore.errors import MemoryConfigError
-from memcore.ledger.database import sqlite_url
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 

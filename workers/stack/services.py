@@ -17,9 +17,8 @@ from memcore.config.memory import MemoryStorageConfig
 from memcore.config.settings import Settings, write_private
 from memcore.errors import MemoryConfigError
 from memcore.programs import program_argv
-from workers.groups import GROUPS, STORE
+from workers.groups import GROUPS, STOP_SECONDS, STORE
 from workers.health import Heartbeat
-from workers.lifecycle import STOP_SECONDS
 from workers.stack.home import ListenAddresses
 
 #: How long a part may take until it is ready, unless it says otherwise; imports are slow on a busy machine.
@@ -43,6 +42,8 @@ class ServiceSpec:
         is_well: checks whether it still works, once it was ready; None for a part that has no heartbeat.
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
+        is_forked: whether the launcher may fork it: a program of memtend, named as ``program_argv`` names it.
+        is_awaited: whether the stack is up only once it is ready.
     """
 
     name: str
@@ -51,6 +52,8 @@ class ServiceSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     is_well: Callable[[], bool] | None = None
     is_beside: bool = False
+    is_forked: bool = False
+    is_awaited: bool = True
     start_limit: timedelta = START_LIMIT
     stop_limit: timedelta = STOP_LIMIT
 
@@ -180,6 +183,9 @@ def infrastructure(home: Path, addresses: ListenAddresses, *, with_store: bool =
         ),
         is_ready=http_answers(addresses.store_port, "/readyz"),
         start_limit=STORE_START_LIMIT,
+        # It asks nothing of the broker.
+        is_beside=True,
+        is_forked=True,
     )
     return broker, store
 
@@ -193,6 +199,7 @@ def worker_parts(home: Path, *, also: Collection[str] = ()) -> tuple[ServiceSpec
             is_ready=Heartbeat.of(home, f"worker-{name}").path.exists,
             is_well=Heartbeat.of(home, f"worker-{name}").is_fresh,
             is_beside=name != STORE.name,
+            is_forked=True,
             # For children SIGTERM then means: finish running jobs, requeue the rest. Threads cannot be killed: Celery
             # slept its whole soft shutdown and then crashed on the first of them, so they finish what they hold.
             env={"REMAP_SIGTERM": "SIGQUIT"} if group.pool == "prefork" else {},
@@ -208,6 +215,7 @@ def worker_parts(home: Path, *, also: Collection[str] = ()) -> tuple[ServiceSpec
         is_ready=Heartbeat.of(home, "beat").path.exists,
         is_well=Heartbeat.of(home, "beat").is_fresh,
         is_beside=True,
+        is_forked=True,
     )
     return (*workers, beat)
 
@@ -219,6 +227,9 @@ def flower(addresses: ListenAddresses) -> ServiceSpec:
         argv=program_argv("ops.flower"),
         is_ready=http_answers(addresses.flower_port, "/healthcheck"),
         is_beside=True,
+        is_forked=True,
+        # People look at it, and nothing waits for it.
+        is_awaited=False,
     )
 
 
@@ -229,6 +240,7 @@ def serve(addresses: ListenAddresses) -> ServiceSpec:
         argv=(*program_argv("ops.http.serve"), f"--port={addresses.serve_port}"),
         is_ready=http_answers(addresses.serve_port, "/health"),
         is_beside=True,
+        is_forked=True,
     )
 
 

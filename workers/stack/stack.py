@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memcore.config.loader import load_policy
+from memcore.config.memory import EmbedderOverrideConfig
+from memcore.config.policy import Policy
 from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings, stack_path
 from memcore.free_space import FOR_WRITES, refuse_when_low
-from memcore.ledger.migrate import migrate_installation
 from workers.stack.home import create_folders, reserve_addresses
+from workers.stack.migration import migrate_apart
 from workers.stack.services import flower, infrastructure, serve, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
 
@@ -52,25 +54,35 @@ def start_stack(
     """
     refuse_when_low(next(folder for folder in (home, *home.parents) if folder.exists()), least=FOR_WRITES)
     create_folders(home)
-    storage = load_policy(home / "policy.yaml").memory.storage
+    policy = load_policy(home / "policy.yaml")
+    storage = policy.memory.storage
     lock = take_over(home)
     addresses = reserve_addresses(home)
     settings = addresses.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
-    migrate_installation(settings)
-    settings.save_stack()
     first = infrastructure(home, addresses, with_store=storage.vector_store == "qdrant")
     parts = (*first, *worker_parts(home, also=also), flower(addresses), serve(addresses))
-    supervisor = Supervisor(home, parts, _parts_env(home, environ))
+    env = _parts_env(home, environ)
+    supervisor = Supervisor(home, parts, env, embedder=_shared_table(policy, settings))
     prepare(supervisor)
     serve_url = f"http://127.0.0.1:{addresses.serve_port}"
     stack = Stack(settings=settings, serve_url=serve_url, supervisor=supervisor, lock=lock)
     try:
+        supervisor.preload()
+        migrate_apart(settings, env)
+        settings.save_stack()
         supervisor.start()
     except BaseException:
         stack.stop()
         raise
     return stack
+
+
+def _shared_table(policy: Policy, settings: Settings) -> str | None:
+    """Return the embedder that is a table of the wheel and that the parts read, None where they have another."""
+    chosen = policy.memory.embedder or EmbedderOverrideConfig()
+    provider = chosen.provider or settings.embedder
+    return provider if provider in {"static", "static-mean"} and chosen.asked_model is None else None
 
 
 def _parts_env(home: Path, environ: Mapping[str, str]) -> dict[str, str]:

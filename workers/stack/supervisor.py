@@ -3,6 +3,7 @@
 A part that dies is started again after a wait that doubles with each death in a row and is forgotten once the part has
 been well for a while; one that cannot be started, because the disk is full, counts as dead. The state is for people:
 where it cannot be written, that is logged once, and the parts are watched all the same.
+Programs of memtend are forked by a launcher where the system allows it; a launcher that dies is started again.
 Asked to stop (SIGINT, SIGTERM), it tells the parts, those started last first, so that workers finish what they hold
 while broker and store still answer.
 """
@@ -11,11 +12,8 @@ import fcntl
 import logging
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -25,103 +23,25 @@ import psutil
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.telemetry.events import Event
+from workers.stack.forks import Launcher
 from workers.stack.home import ServiceState, StackState, read_state, same_process, write_state
+from workers.stack.service_process import ServiceProcess, await_any_end, memory_by_session
 from workers.stack.services import ServiceSpec
 
-#: A log larger than this, in bytes (16 MiB), is set aside before its part starts again; one old log is kept.
-_LOG_BYTES = 16_777_216
+#: Longest pause between two looks at the parts, in seconds; the end of a part ends it at once.
+POLL_INTERVAL_SECONDS = 0.25
 
-#: What a shell answers for a command that it could not run.
-_NOT_STARTED = 126
-
-
-@dataclass
-class ServiceProcess:
-    """A part and the process that runs it now.
-
-    Attributes:
-        was_ready: whether the present process has been seen ready.
-        failed: why the last start failed; empty when it did not.
-        born: when the process was created, as the system tells it; with the pid it names the process for good.
-    """
-
-    part: ServiceSpec
-    log: Path
-    process: subprocess.Popen[bytes] | None = None
-    restarts: int = 0
-    was_ready: bool = False
-    failed: str = ""
-    born: float = 0.0
-    _is_cleared: bool = False
-
-    def start(self, env: Mapping[str, str]) -> None:
-        """Start the process in a session of its own, which our Ctrl-C does not reach; OSError leaves none."""
-        self.process = None
-        self.was_ready = False
-        self.failed = ""
-        if self.log.exists() and self.log.stat().st_size > _LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".old.log"))
-        self._is_cleared = False
-        # Logs name agents, and a part's files hold memories: all that it creates is for the owner alone.
-        handle = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "ab") as log:
-            self.process = subprocess.Popen(
-                self.part.argv,
-                env={**env, **self.part.env},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                umask=0o077,
-            )
-        self.born = psutil.Process(self.process.pid).create_time()
-
-    @property
-    def pid(self) -> int | None:
-        """The process's id, None before the first start."""
-        return self.process.pid if self.process else None
-
-    def died(self) -> int | None:
-        """Return the exit code of a process that has ended, that of a shell for one that could not start, else None."""
-        if self.failed:
-            return _NOT_STARTED
-        return self.process.poll() if self.process else None
-
-    def check_now(self) -> bool:
-        """Look whether the part is ready, and remember it."""
-        self.was_ready = self.was_ready or self.part.is_ready()
-        return self.was_ready
-
-    @property
-    def is_well(self) -> bool:
-        """Whether it does its work now: it runs, it was ready, and its heartbeat goes on where it has one."""
-        return self.died() is None and self.was_ready and (self.part.is_well is None or self.part.is_well())
-
-    def ask_to_stop(self) -> None:
-        """Ask the process to finish and exit; one that is gone already is no error."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-
-    def clear_away(self) -> None:
-        """Kill whatever is left of the process's group: children that outlived their parent hold its resources."""
-        # Once only: when the group is gone, its id may become another's.
-        if self.process is not None and not self._is_cleared:
-            self._is_cleared = True
-            try:
-                os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                return
-            self.process.wait()
-
-
-#: Pause between two looks at the parts, in seconds.
-POLL_INTERVAL_SECONDS = 0.1
+#: The same while a part is down, or is not ready yet.
+_RESTARTING_SECONDS = 0.1
 
 #: The same while they start or end, when somebody waits.
 _WAITING_SECONDS = 0.02
 
 #: Pause between two writings of the state, in seconds.
 STATE_SECONDS = 1.0
+
+#: Pause between two measurements of the parts' memory, in seconds: one takes a few milliseconds a process.
+_MEMORY_SECONDS = 10.0
 
 #: First wait before a dead part starts again.
 FIRST_WAIT = timedelta(seconds=0.2)
@@ -142,21 +62,35 @@ log = logging.getLogger("memtend.stack")
 
 
 class Supervisor:
-    """Runs the parts of one data folder, started in the order in which they are given."""
+    """Runs the parts of one data folder, started in the order in which they are given.
 
-    def __init__(self, home: Path, parts: Sequence[ServiceSpec], env: Mapping[str, str]) -> None:
+    ``embedder`` names the one whose table the parts share.
+    """
+
+    def __init__(
+        self, home: Path, parts: Sequence[ServiceSpec], env: Mapping[str, str], *, embedder: str | None = None
+    ) -> None:
         self._home = home
         self._env = dict(env)
-        self._members = [ServiceProcess(part, home / "logs" / f"{part.name}.log") for part in parts]
+        is_forking = any(part.is_forked for part in parts)
+        self._launcher = Launcher(env, home / "logs" / "launcher.log", embedder=embedder) if is_forking else None
+        self._members = [ServiceProcess(part, home / "logs" / f"{part.name}.log", self._launcher) for part in parts]
         self._revive_at: dict[str, float] = {}
         self._outages: dict[str, int] = {}
         self._up_since: dict[str, float] = {}
         self._stopping = False
         self._started_at = utc_now()
-        #: Most memory that all parts and their children held together, as sampled each second.
+        #: Most memory that the launcher, all parts and their children held together, as sampled every ten seconds.
         self.peak_resident_bytes = 0
+        self._resident: dict[int, int] = {}
+        self._memory_due = 0.0
         self._state_due = 0.0
         self._state_lost = False
+
+    def preload(self) -> None:
+        """Let the launcher begin to import what the parts share, for ``start`` to wait less."""
+        if self._launcher is not None and self._launcher.is_usable:
+            self._launcher.start()
 
     def start(self) -> None:
         """Start every part and wait until it is ready: each after those before it, unless it may start beside them.
@@ -165,8 +99,11 @@ class Supervisor:
         """
         for stage in self._stages():
             for member in stage:
-                self._launch(member)
-            self._await_ready(stage)
+                while not self._stopping and not member.can_start:
+                    time.sleep(_WAITING_SECONDS)
+                if not self._stopping:
+                    self._launch(member)
+            self._await_ready([member for member in stage if member.part.is_awaited])
 
     def _stages(self) -> list[list[ServiceProcess]]:
         stages: list[list[ServiceProcess]] = []
@@ -188,6 +125,7 @@ class Supervisor:
                     self.stop()
                     raise MemoryConnectionError(f"{member.part.name} {why}; its log is {member.log}")
             time.sleep(_WAITING_SECONDS)
+        self._memory_due = 0.0
         self._write_state()
 
     def watch(self) -> None:
@@ -196,8 +134,11 @@ class Supervisor:
             for member in self._members:
                 self._check_parts(member)
             if time.monotonic() >= self._state_due:
+                if self._launcher is not None:
+                    self._launcher.is_ready()
                 self._write_state()
-            time.sleep(POLL_INTERVAL_SECONDS)
+            is_waiting = any(member.handle < 0 or not member.was_ready for member in self._members)
+            await_any_end(self._members, _RESTARTING_SECONDS if is_waiting else POLL_INTERVAL_SECONDS)
 
     def ask_to_stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         """Make ``watch`` return; safe to call from a signal handler."""
@@ -212,6 +153,8 @@ class Supervisor:
                 member.ask_to_stop()
             for member in stage:
                 self._await_end(member, asked_at)
+        if self._launcher is not None:
+            self._launcher.stop()
         self._write_state()
 
     @staticmethod
@@ -253,15 +196,18 @@ class Supervisor:
             log.warning(
                 Event.STACK_PART_DIED, extra={"part": name, "exit_code": code, "wait_seconds": wait.total_seconds()}
             )
-        elif time.monotonic() >= self._revive_at[name]:
+        elif time.monotonic() >= self._revive_at[name] and member.can_start:
             del self._revive_at[name]
             member.restarts += 1
             self._launch(member)
 
     def _write_state(self) -> None:
-        resident = self._resident_bytes()
-        self.peak_resident_bytes = max(self.peak_resident_bytes, sum(resident.values()))
-        self._state_due = time.monotonic() + STATE_SECONDS
+        now = time.monotonic()
+        self._state_due = now + STATE_SECONDS
+        if now >= self._memory_due:
+            self._memory_due = now + _MEMORY_SECONDS
+            self._resident = memory_by_session(self._leaders())
+            self.peak_resident_bytes = max(self.peak_resident_bytes, sum(self._resident.values()))
         state = StackState(
             supervisor_pid=os.getpid(),
             supervisor_born=psutil.Process().create_time(),
@@ -275,7 +221,7 @@ class Supervisor:
                     born=member.born,
                     ready=member.is_well,
                     restarts=member.restarts,
-                    resident_bytes=resident[member.part.name],
+                    resident_bytes=self._resident.get(member.pid or 0, 0),
                 )
                 for member in self._members
             ),
@@ -290,16 +236,9 @@ class Supervisor:
         else:
             self._state_lost = False
 
-    def _resident_bytes(self) -> dict[str, int]:
-        """Return the resident memory of each part and its children; shared pages count for each."""
-        # One look at all processes a second: a look for each part took 3 % of a core.
-        by_session = {member.pid: 0 for member in self._members}
-        for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error, ProcessLookupError):
-                session = os.getsid(process.pid)
-                if session in by_session:
-                    by_session[session] += process.memory_info().rss
-        return {member.part.name: by_session[member.pid] if member.pid else 0 for member in self._members}
+    def _leaders(self) -> list[int]:
+        pids = [member.pid for member in self._members] + [self._launcher.pid if self._launcher is not None else None]
+        return [pid for pid in pids if pid is not None]
 
 
 def take_over(home: Path) -> int:

@@ -11,7 +11,7 @@ from support.command_line import CommandLine
 from support.ledger_records import copied_urls
 
 from memcore.config.settings import Settings
-from memcore.ledger.database import sqlite_url
+from memcore.config.urls import sqlite_url
 from memcore.ledger.migrate import migrate_history
 from memcore.operational import sentence_of
 from ops.cli import main as entry

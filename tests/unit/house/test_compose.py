@@ -21,9 +21,8 @@ from memcore.jobs import Queue
 from memcore.programs import program_argv
 from ops.cli.main import build
 from workers.broker import SOFT_SHUTDOWN_SECONDS
-from workers.groups import GROUPS
+from workers.groups import GROUPS, STOP_SECONDS
 from workers.health import STALE_SECONDS, Heartbeat
-from workers.lifecycle import STOP_SECONDS
 
 COMPOSE: Mapping[str, Any] = yaml.safe_load((ROOT / "compose.yml").read_text(encoding="utf-8"))
 SERVICES: Mapping[str, Any] = COMPOSE["services"]

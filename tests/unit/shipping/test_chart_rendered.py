@@ -14,9 +14,8 @@ from ops.cli.main import build
 from ops.http.access import OPEN_PATHS
 from ops.http.serve import PORT
 from ops.metrics.families import QUEUE_OLDEST
-from workers.groups import GROUPS
+from workers.groups import GROUPS, STOP_SECONDS
 from workers.health import Heartbeat
-from workers.lifecycle import STOP_SECONDS
 
 #: Everything that the chart can do.
 ALL: Mapping[str, Any] = {

@@ -14,8 +14,8 @@ from memcore.errors import MemoryConfigError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
 from workers.stack.home import STARTER_POLICY, ListenAddresses, create_folders, reserve_addresses
+from workers.stack.service_process import ServiceProcess
 from workers.stack.services import ServiceSpec, broker_binary, flower, infrastructure, worker_parts, write_broker_config
-from workers.stack.supervisor import ServiceProcess
 
 
 @pytest.fixture
