@@ -6,6 +6,7 @@ A name may lead elsewhere each time it is looked up, so the check is made of the
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from memcore.errors import MemoryInputError
 
 #: Longest URL, in characters; most servers take 2,000.
 MAX_URL_CHARS = 2_000
+
+#: A name of a host as DNS knows it, or an address.
+_HOST = re.compile(r"[a-z0-9._:-]{1,253}")
 
 #: Hosts that are this machine by their names: those alone may be reached without TLS, where the operator names them.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -80,7 +84,7 @@ class Destination:
         # As it is sent: a name in other letters, in the form that DNS knows.
         host = parsed.raw_host.decode("ascii").strip("[]").lower().rstrip(".")
         is_named = host in {name.lower() for name in private_hosts}
-        if not host or parsed.scheme not in {"http", "https"}:
+        if not _HOST.fullmatch(host) or parsed.scheme not in {"http", "https"}:
             raise MemoryInputError("url", "must be a URL, such as https://example.com/hook")
         if parsed.scheme == "http" and not (is_named and host in _LOOPBACK_NAMES):
             raise MemoryInputError(

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from pydantic import Field
-from sqlalchemy import Connection, and_, case, func, select, update
+from sqlalchemy import Connection, and_, case, delete, func, select, update
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import DeliverPayload
-from memcore.ledger.database import Row, equals, one_record
+from memcore.ledger.database import Row, equals, id_chunks, one_record
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append
 from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.ledger.webhooks.endpoints import EndpointState, WebhookEndpoint, refuse_disabled
@@ -187,12 +187,18 @@ class Deliveries(Work[Delivery]):
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete the deliveries that ended before a time, and return how many there were."""
-        ended = select(work_items.c.key).where(
+        ended = and_(
             equals(work_items, company=company, kind=self._kind),
             work_items.c.state.in_([state.value for state in _ENDED]),
             work_items.c.finished_at < before,
         )
-        return self._drop(deliveries.c.company == company, deliveries.c.delivery_id.in_(ended))
+        with self._database.write() as connection:
+            # One statement looks and deletes: what a person sends again at this moment stays.
+            gone = connection.execute(delete(work_items).where(ended).returning(work_items.c.key)).scalars().all()
+            for part in id_chunks(gone):
+                mine = (deliveries.c.company == company) & deliveries.c.delivery_id.in_(part)
+                connection.execute(delete(deliveries).where(mine))
+        return len(gone)
 
     def _failed(self, connection: Connection, company: str, delivery_id: str, *, status: int | None, error: str) -> Row:
         """Return what a failed try changes in its row."""
