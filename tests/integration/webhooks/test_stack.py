@@ -65,6 +65,7 @@ def _hold_a_run(memtend: CommandLine) -> str:
     return str(held["run_id"])
 
 
+@pytest.mark.slow(because="a stack's workers hold a run and try three times, a second's sweep apart")
 def test_a_held_run_and_a_dead_job_reach_a_receiver_that_fails_twice(
     memtend: CommandLine, stack: StackAddress, ledger: Ledger, listener: Listener
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_held_run_and_a_dead_job_reach_a_receiver_that_fails_twice(
     assert "hunter2" not in log
 
 
+@pytest.mark.slow(because="three held runs, and a try that hangs for its ten seconds")
 def test_a_receiver_that_hangs_holds_up_no_other_and_what_failed_is_sent_again(
     memtend: CommandLine, ledger: Ledger, listener: Listener
 ) -> None:
@@ -126,6 +128,8 @@ def test_a_person_tries_a_webhook_and_sees_what_is_wrong(memtend: CommandLine, l
     assert (tried["event"], tried["state"], tried["status"]) == ("ping", "done", 204)
     again = memtend.ok("webhooks", "replay", tried["delivery_id"], "--by", "Ada", "--json").value
     assert again == {"replayed": 1}
+    wait_until(lambda: len(listener.requests) == 2 and _deliveries(memtend, "tried")[0]["state"] == "done", what="it")
+    assert len({headers["webhook-id"] for headers, _ in listener.requests}) == 1
     listener.status = 410
     gone = memtend("webhooks", "test", "tried", "--by", "Ada", "--json")
     assert (gone.code, gone.value["state"], gone.value["status"]) == (1, "failed", 410)
