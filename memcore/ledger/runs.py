@@ -211,7 +211,7 @@ _ENDS: dict[WorkState, WorkEvent] = {
 }
 
 #: What tells of the end of a claimed run, or that it stopped.
-_TOLD: dict[WorkEvent, WebhookEvent] = {
+_ANNOUNCED: dict[WorkEvent, WebhookEvent] = {
     "hold": WebhookEvent.RUN_HELD,
     "finish": WebhookEvent.RUN_FINISHED,
     "skip": WebhookEvent.RUN_FINISHED,
@@ -328,8 +328,8 @@ class Runs(Work[Run]):
         **values: Any,
     ) -> Run:
         run = super()._leased_in(connection, company, key, token, event, own=own, **values)
-        if event in _TOLD:
-            announce(connection, company, _notice(_TOLD[event], run), at=self._clock())
+        if event in _ANNOUNCED:
+            announce(connection, company, _notice(_ANNOUNCED[event], run), at=self._clock())
         return run
 
     def _replace_held(self, connection: Connection, run: Run) -> None:

@@ -1,10 +1,13 @@
 """One try of a delivery: a signed request to an address that was checked, of whose answer the status alone is kept."""
 
 import asyncio
-from collections.abc import Collection
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from enum import StrEnum
+from hashlib import sha256
 from http import HTTPStatus
 from importlib.metadata import version
 
@@ -14,9 +17,8 @@ from memcore.bounded_http import AnswerError, HttpResponse, ask, open_client
 from memcore.clock import Clock, utc_now
 from memcore.errors import MemoryInputError
 from memcore.ledger.webhooks.deliveries import Delivery
-from memcore.ledger.webhooks.endpoints import SigningEndpoint
+from memcore.ledger.webhooks.endpoints import SECRET_PREFIX, SigningEndpoint
 from memcore.webhooks.destination import Destination, RefusedAddressError, Resolver, resolved
-from memcore.webhooks.signature import signed_headers
 
 #: How long a try may take as a whole, from looking the host up to the answer.
 TIMEOUT = timedelta(seconds=10)
@@ -117,3 +119,24 @@ class WebhookSender:
                     if address is addresses[-1]:
                         raise
         raise RefusedAddressError("the host has no address")
+
+
+def signed_headers(secrets: Iterable[str], *, message_id: str, timestamp: int, body: bytes) -> Mapping[str, str]:
+    """Return the headers that let a receiver verify a body: its id, its time and a signature for each secret.
+
+    They are those of the Standard Webhooks specification (standardwebhooks.com), version 1. The timestamp is in seconds
+    since 1970. A receiver accepts the message when one signature fits.
+    """
+    signatures = (signature(each, message_id=message_id, timestamp=timestamp, body=body) for each in secrets)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(signatures),
+    }
+
+
+def signature(secret: str, *, message_id: str, timestamp: int, body: bytes) -> str:
+    """Return ``v1,`` and the HMAC-SHA256 of id, timestamp and body in Base64."""
+    key = b64decode(secret.removeprefix(SECRET_PREFIX))
+    content = b".".join((message_id.encode(), str(timestamp).encode(), body))
+    return "v1," + b64encode(hmac.new(key, content, sha256).digest()).decode()

@@ -24,7 +24,7 @@ from memcore.ledger.webhooks.endpoints import EndpointState, SigningEndpoint
 from memcore.webhooks.sender import Tried, TryError, WebhookSender
 
 #: The pause after each try that failed; after the last one a delivery has failed. Thirty-one hours in all: a receiver
-#: that was down over a night and a day gets everything.
+#: that was down for a day gets everything.
 BACK_OFF = (
     timedelta(seconds=5),
     timedelta(seconds=30),

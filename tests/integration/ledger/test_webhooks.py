@@ -89,7 +89,7 @@ def _run_state(ledger: Ledger) -> str:
     return run.state
 
 
-#: What happens; whether it has; and what is told of it.
+#: What happens; whether it has; and what its body says.
 HAPPENS: dict[str, tuple[Callable[[Ledger], Callable[[], object]], Callable[[Ledger], bool], dict[str, Any]]] = {
     "run.held": (
         _ends(WorkState.HELD),
@@ -113,13 +113,13 @@ HAPPENS: dict[str, tuple[Callable[[Ledger], Callable[[], object]], Callable[[Led
 
 
 @pytest.mark.parametrize("event", sorted(HAPPENS))
-def test_what_happens_is_told_once_without_a_text(world: WebhookWorld, event: str) -> None:
-    prepare, has_happened, told = HAPPENS[event]
+def test_what_happens_is_announced_once_without_a_text(world: WebhookWorld, event: str) -> None:
+    prepare, has_happened, expected = HAPPENS[event]
     prepare(world.ledger)()
     assert has_happened(world.ledger)
     world.work()
     (data,) = world.heard(event)
-    assert told.items() <= data.items()
+    assert expected.items() <= data.items()
     assert [each["type"] for each in world.listener.heard] == [event]
     assert not any(b"hunter2" in body for _, body in world.listener.requests)
 
@@ -135,9 +135,9 @@ def test_an_event_is_there_exactly_when_it_happened_whatever_dies(
             with crashes.at(statement):
                 go()
         except Crash:
-            # What is told and what is there: the one never without the other.
-            told = [each for each in ledger.deliveries.page(COMPANY) if each.event == event]
-            assert bool(told) == has_happened(ledger)
+            # The event and what it tells of: the one never without the other.
+            announced = [each for each in ledger.deliveries.page(COMPANY) if each.event == event]
+            assert bool(announced) == has_happened(ledger)
             continue
         break
     else:
@@ -188,7 +188,7 @@ def test_without_a_webhook_nothing_is_written(ledger: Ledger, event: str) -> Non
     assert ledger.deliveries.page(COMPANY) == ()
 
 
-def test_each_company_is_told_of_its_own(ledger: Ledger, clock: StoppedClock, listener: Listener) -> None:
+def test_each_company_gets_its_own(ledger: Ledger, clock: StoppedClock, listener: Listener) -> None:
     with listening() as others:
         for company, url in ((COMPANY, listener.url), ("globex", others.url)):
             ledger.companies.register(company)

@@ -87,9 +87,9 @@ def test_a_held_run_and_a_dead_job_reach_a_receiver_that_fails_twice(
     now = utc_now().timestamp()
     assert all(verify(headers, body, secret, now=now) for headers, body in listener.requests)
     assert not any(b"hunter2" in body for _, body in listener.requests)
-    told = {each["type"]: each["data"] for each in listener.heard}
-    assert told["run.held"]["run_id"] == run_id
-    assert told["job.dead"]["job_id"] in {each["job_id"] for each in memtend.ok("dead", "list", "--json").value}
+    bodies = {each["type"]: each["data"] for each in listener.heard}
+    assert bodies["run.held"]["run_id"] == run_id
+    assert bodies["job.dead"]["job_id"] in {each["job_id"] for each in memtend.ok("dead", "list", "--json").value}
     log = (stack.home / "logs" / "worker-store.log").read_text(errors="replace")
     assert "hunter2" not in log
 

@@ -179,20 +179,20 @@ def test_an_outage_is_announced_once_after_five_minutes(minutes: Minutes, monkey
     ledger = minutes.context.ledger
     add_hook(ledger, "https://hooks.example/", company="acme", events=["canary.late"])
 
-    def told() -> list[str]:
+    def announced() -> list[str]:
         return [each.event.value for each in ledger.deliveries.page("acme")]
 
     minutes.run()
     minutes.worker.runs = False
     for _ in range(LATE_AFTER // MINUTE):
         minutes.run()
-    assert told() == []
+    assert announced() == []
     minutes.run()
-    assert told() == ["canary.late"]
+    assert announced() == ["canary.late"]
     # The canary is given up and sent anew within the same outage.
     for _ in range(2 * (SENT_AGAIN_AFTER // MINUTE)):
         minutes.run()
-    assert told() == ["canary.late"]
+    assert announced() == ["canary.late"]
     minutes.worker.runs = True
     asyncio.run(minutes.worker.work())
     minutes.run()
@@ -205,7 +205,7 @@ def test_an_outage_is_announced_once_after_five_minutes(minutes: Minutes, monkey
     for _ in range(LATE_AFTER // MINUTE + 1):
         with pytest.raises(MemoryRetrievalError):
             minutes.run()
-    assert told() == ["canary.late"] * 2
+    assert announced() == ["canary.late"] * 2
 
 
 async def _away(*_given: object) -> None:

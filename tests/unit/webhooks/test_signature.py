@@ -10,7 +10,7 @@ import pytest
 from support.repository import ROOT
 
 from examples.webhooks.verify import verify as verify_in_python
-from memcore.webhooks.signature import signature, signed_headers
+from memcore.webhooks.sender import signature, signed_headers
 
 # What the specification's own libraries are tested with.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
