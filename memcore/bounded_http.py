@@ -64,16 +64,21 @@ def trusted_for(url: str) -> ssl.SSLContext | bool:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.lower().startswith("http://") else True
 
 
-def open_client(url: str, *, key: str | None = None) -> httpx.AsyncClient:
+def open_client(url: str, *, key: str | None = None, is_direct: bool = False) -> httpx.AsyncClient:
     """Return a client for ``ask`` and one server, to be used from one event loop.
 
-    The key is its bearer token, never redirected.
+    The key is its bearer token, never redirected. A direct client uses no proxy of the environment: it connects to the
+    address that it is given, and to no other.
     """
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
     timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT.total_seconds())
-    return httpx.AsyncClient(headers=headers, timeout=timeout, verify=trusted_for(url))
+    trusted = trusted_for(url)
+    if is_direct and trusted is True:
+        # Authorities that the environment names count all the same.
+        trusted = httpx.create_ssl_context()
+    return httpx.AsyncClient(headers=headers, timeout=timeout, verify=trusted, trust_env=not is_direct)
 
 
 async def ask(
@@ -85,20 +90,23 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     max_bytes: int | None,
     within: timedelta,
+    server_name: str | None = None,
 ) -> HttpResponse:
     """Send JSON with a client of ``open_client``, and return the answer, whatever its status.
 
     Connecting, sending and reading may take so long together. At most ``max_bytes`` of the body are read, None reads
-    none of it, and of a refusal only the beginning is read.
+    none of it, and of a refusal only the beginning is read. Where the URL has an address in the place of the server's
+    name, ``server_name`` is the name that its certificate must have.
 
     Raises:
         AnswerError: it breaks one of both limits, or is compressed.
         httpx.TransportError, httpx.InvalidURL: as httpx raises them.
     """
+    extensions = {} if server_name is None else {"sni_hostname": server_name}
     try:
         async with (
             asyncio.timeout(within.total_seconds()),
-            client.stream(method, url, content=content, headers=headers) as response,
+            client.stream(method, url, content=content, headers=headers, extensions=extensions) as response,
         ):
             body = b"" if max_bytes is None else await _read(response, max_bytes)
             return HttpResponse(status=response.status_code, headers=response.headers, content=body)

@@ -15,6 +15,7 @@ from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext, JobDispatcher
+from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import Done, Outcome, StoreItem, StorePayload, store_queue
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.monitoring.measures import Measure, MeasureName
@@ -28,6 +29,7 @@ from memcore.models.memory import (
     MemoryQuery,
     MemoryStoreRequest,
 )
+from memcore.models.webhook import EventNotice, WebhookEvent
 from memcore.records import Where
 
 #: How long a job looks for the canary that it has sent. A longer wait would keep a worker from other jobs; the next
@@ -36,6 +38,9 @@ LOOKED_FOR = timedelta(seconds=5)
 
 #: When a canary that nobody finds is given up, and another one is sent: its message may be lost with its broker's disk.
 SENT_AGAIN_AFTER = timedelta(minutes=10)
+
+#: When a canary that nobody finds is late: the doctor, the alerts and webhooks say so.
+LATE_AFTER = timedelta(minutes=5)
 
 #: The value of CANARY_FOUND while none was found.
 _NONE_FOUND = -1.0
@@ -107,7 +112,7 @@ class CanaryService:
         of canaries. Raises MemoryConnectionError, MemoryRetrievalError, MemoryStoreError.
         """
         state = canary_state(self.ledger.measures.of([self.company]), self.company)
-        if state is not None and state.is_open and not await self._noted(state.sent_at):
+        if state is not None and state.is_open and not await self._found(state):
             late = self.clock() - state.sent_at
             if late < SENT_AGAIN_AFTER:
                 return Done(facts={"late_seconds": round(late.total_seconds())})
@@ -121,6 +126,27 @@ class CanaryService:
                 return Done(facts={"sent": 1, "found": 1})
             await asyncio.sleep(pause)
         return Done(facts={"sent": 1, "found": 0})
+
+    async def _found(self, state: CanaryState) -> bool:
+        """Return whether the newest canary is found now; where it is late instead, say so to who wants to know."""
+        try:
+            is_found = await self._noted(state.sent_at)
+        except MemoryError:
+            self._announce_late(state)
+            raise
+        if not is_found:
+            self._announce_late(state)
+        return is_found
+
+    def _announce_late(self, state: CanaryState) -> None:
+        late = self.clock() - state.sent_at
+        if late >= LATE_AFTER:
+            # One outage has one cause, however many canaries are sent in it: the newest that was found stays the same.
+            since = state.found_sent_at.isoformat()
+            data = {"found_sent_at": since, "late_seconds": round(late.total_seconds())}
+            self.ledger.webhooks.announce(
+                self.company, EventNotice(event=WebhookEvent.CANARY_LATE, data=data, cause=since)
+            )
 
     async def _noted(self, sent_at: datetime) -> bool:
         """Return whether a search finds the canary; then note it, and delete the older ones."""

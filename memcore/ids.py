@@ -169,6 +169,16 @@ def history_id(memory_id: str, event: str, turn: int) -> str:
     return _derive("history", memory_id, event, str(turn))
 
 
+def event_id(*, company: str, event: str, cause: str) -> str:
+    """Return the id of the event that a cause, such as one outage, is announced with once."""
+    return _derive("event", company, event, cause)
+
+
+def delivery_id(*, company: str, event_id: str, endpoint: str) -> str:
+    """Return the id of the delivery of an event to an endpoint."""
+    return _derive("delivery", company, event_id, endpoint)
+
+
 def new_id() -> str:
     """Return a random id, for things that have no cause of their own: jobs, tokens."""
     return str(uuid.uuid4())

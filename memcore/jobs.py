@@ -112,8 +112,8 @@ class Queue(StrEnum):
     #: One agent's maintenance run; the undo of a run; the end of a session, project or task; a restore from the
     #: archive; the removal of one memory.
     MAINTENANCE = "memory.maintenance"
-    #: Traces of finished tasks, raw experience and turns of conversations, to be recorded; no job of this queue asks a
-    #: model.
+    #: Traces of finished tasks, raw experience and turns of conversations, to be recorded, and deliveries to webhooks;
+    #: no job of this queue asks a model.
     DISTILL = "memory.distill"
     #: Jobs that ask a language model: groups to summarise, experience to compress, lessons to draw.
     SYNTHESIS = "memory.synthesis"
@@ -682,3 +682,13 @@ class ErasePayload(_FirstVersion, task="memory.erase.run", queue=Queue.MAINTENAN
     agent_id: StoredKey
     erasure_id: StoredKey
     retire_checkpoints: bool = False
+
+
+class DeliverPayload(_FirstVersion, task="memory.webhooks.deliver", queue=Queue.DISTILL):
+    """A delivery of an event to a webhook; its row says what is sent to whom.
+
+    Attributes:
+        delivery_id: the delivery.
+    """
+
+    delivery_id: StoredKey

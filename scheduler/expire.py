@@ -7,6 +7,7 @@ from memcore.config.policy import Policy
 from memcore.jobs import Done, ExpirePayload, Outcome
 from memcore.ledger.access.idempotency import KEPT_FOR
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.webhooks.deliveries import KEPT_FOR as DELIVERIES_KEPT_FOR
 from scheduler.sweep import shuffled
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
@@ -41,6 +42,7 @@ def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetim
     ledger.crises.expire(company, before=now - timedelta(days=conversation.crisis_days))
     ledger.feedback.expire(company, before=now - timedelta(days=conversation.feedback_days))
     ledger.idempotency.expire(company, before=now - KEPT_FOR)
+    ledger.deliveries.expire(company, before=now - DELIVERIES_KEPT_FOR)
     ledger.syntheses.forget(company)
     undoable = now - timedelta(days=consolidation.journal_days)
     ledger.answers.expire(company, before=undoable)

@@ -19,6 +19,7 @@ from memcore.config.urls import (
     KEEPS_NO_RESULTS,
     Address,
     Endpoint,
+    HostNames,
     HttpEndpoint,
     LedgerUrls,
     SecretHttpEndpoint,
@@ -159,6 +160,8 @@ class Settings(Frozen):
         llm_api_key: the key of that server.
         approvals_webhook: an address that receives each proposal that waits for a person, by POST: id, action, title
             and risk.
+        webhook_private_hosts: hosts, with commas between, that webhooks may reach at private addresses, and over http
+            where they are this machine; no other host's address may be private.
         fine_tune_image: the image of the stage runner; with it, each stage runs in a container, whatever
             ``memory.fine_tune`` says of backend and image.
         policy_path: the policy file; None takes the defaults, which are those that ``memtend up`` writes.
@@ -185,6 +188,7 @@ class Settings(Frozen):
     llm_url: HttpEndpoint | None = None
     llm_api_key: SecretStr | None = None
     approvals_webhook: SecretHttpEndpoint | None = None
+    webhook_private_hosts: HostNames = ()
     fine_tune_image: NotBlankStr | None = None
     policy_path: Path | None = None
     home: Path
@@ -248,14 +252,14 @@ class Settings(Frozen):
         )
 
     def with_models(self, environ: Mapping[str, str]) -> Self:
-        """Return these settings with what the environment names of embedder, models, images and webhook, if anything.
+        """Return these settings with what the environment names of embedder, models, images and webhooks, if anything.
 
         Raises MemoryConfigError when a variable is wrong.
         """
         given = {
             name: value
             for name, value in _given(environ).items()
-            if name.startswith(("embedder", "llm_", "approvals_", "fine_tune_"))
+            if name.startswith(("embedder", "llm_", "approvals_", "webhook_", "fine_tune_"))
         }
         return self._checked({**dict(self), **given}, name_of=_variable)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from memcore.models.base import Frozen, NotBlankStr
 
@@ -14,6 +14,9 @@ KEEPS_NO_RESULTS = ("amqp", "amqps", "pyamqp", "rpc")
 
 #: RabbitMQ answers a message only once it is on disk: without it a broken connection would lose jobs silently.
 _CONFIRMED = {"confirm_publish": True}
+
+#: A name of a host, or an address of IPv4 or IPv6.
+_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 #: Parameters of a ``sentinel://`` URL that kombu and Celery want beside it.
 _MASTER, _SENTINEL_PASSWORD = "master_name", "sentinel_password"  # a parameter's name
@@ -120,6 +123,20 @@ HttpEndpoint = Annotated[NotBlankStr, AfterValidator(_is_http)]
 
 #: An http or https URL, kept as it is, that is a secret as a whole: of a webhook, often the path alone is the key.
 SecretHttpEndpoint = Annotated[SecretStr, AfterValidator(_is_secret_http)]
+
+
+def _split(value: object) -> object:
+    return [part for each in value.split(",") if (part := each.strip())] if isinstance(value, str) else value
+
+
+def _is_host(value: str) -> str:
+    if not _HOST.fullmatch(value):
+        raise ValueError("should be names of hosts, or addresses, with commas between")
+    return value.lower()
+
+
+#: Names of hosts, or addresses; as text, with commas between.
+HostNames = Annotated[tuple[Annotated[str, AfterValidator(_is_host)], ...], BeforeValidator(_split)]
 
 
 def masked(url: str) -> str:

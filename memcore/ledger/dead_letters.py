@@ -16,8 +16,10 @@ from sqlalchemy import ColumnElement, delete, select
 from memcore.jobs import MAX_MESSAGE_BYTES, BasePayload, Queue, declared_payloads
 from memcore.ledger.database import Records, Repository, insert_for, put
 from memcore.ledger.tables import attempts, dead_letters
+from memcore.ledger.webhooks.outbox import announce
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
+from memcore.models.webhook import EventNotice, WebhookEvent
 
 #: The job name of a letter whose message could not be read.
 UNREADABLE = "unreadable"
@@ -107,7 +109,10 @@ class DeadLetters(Records[DeadLetter]):
         with self._database.write() as connection:
             # A replayed job may die before its replay is settled: with the older time left in the row, settling
             # would drop the new letter.
-            put(connection, dead_letters, [{**letter.model_dump(), "died_at": self._clock()}])
+            now = self._clock()
+            put(connection, dead_letters, [{**letter.model_dump(), "died_at": now}])
+            data = letter.model_dump(include={"job_id", "job", "queue", "reason", "attempts"})
+            announce(connection, letter.company, EventNotice(event=WebhookEvent.JOB_DEAD, data=data), at=now)
 
     def get(self, job_id: str) -> DeadLetter | None:
         """Return the letter, or None."""

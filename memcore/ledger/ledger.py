@@ -39,6 +39,8 @@ from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.ledger.recorded_queries import RecordedQueries
 from memcore.ledger.runs import Runs
+from memcore.ledger.webhooks.deliveries import Deliveries
+from memcore.ledger.webhooks.endpoints import WebhookEndpoints
 from memcore.ledger.work_items import WorkItems
 
 
@@ -90,6 +92,8 @@ class Ledger:
         self.api_keys = ApiKeys(ledger, clock=clock)
         self.idempotency = Idempotency(ledger, clock=clock)
         self.erasures = Erasures(ledger, clock=clock)
+        self.webhooks = WebhookEndpoints(ledger, clock=clock)
+        self.deliveries = Deliveries(ledger, clock=clock)
         self.erasable = ErasableRows(ledger=ledger, journal=journal)
         self.journal = Journal(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)

@@ -10,6 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, fun
 from memcore import ids
 from memcore.ledger.database import Repository, checked_key, equals, insert_one
 from memcore.ledger.tables import model_calls, model_spending
+from memcore.ledger.webhooks.outbox import announce
+from memcore.models.webhook import EventNotice, WebhookEvent
 
 
 class CallState(StrEnum):
@@ -111,6 +113,8 @@ class ModelSpending(Repository):
                 **asdict(call.most if is_within else Spent()),
             }
             insert_one(connection, model_calls, row)
+            if not is_within:
+                announce(connection, call.company, _spent_notice(call, today, day), at=now)
         if not is_within:
             return Reservation(call_id=None, before=today, until=until)
         before = DaySpent(tokens=today.tokens - call.most.tokens, cost=today.cost - call.most.cost)
@@ -178,6 +182,16 @@ class ModelSpending(Repository):
         query = select(model_spending.c.tokens, model_spending.c.cost).where(_of(company, agent_id, day))
         row = connection.execute(query).mappings().one_or_none()
         return DaySpent(**row) if row else DaySpent()
+
+
+def _spent_notice(call: NewCall, today: DaySpent, day: date) -> EventNotice:
+    """Return what tells that an agent's budget is spent, once a day."""
+    return EventNotice(
+        event=WebhookEvent.BUDGET_SPENT,
+        agent_id=call.agent_id,
+        data={"day": day.isoformat(), "run_id": call.run_id, "purpose": call.purpose, **asdict(today)},
+        cause=f"{len(call.agent_id)}/{call.agent_id}/{day}",
+    )
 
 
 def _of(company: str, agent_id: str, day: date) -> ColumnElement[bool]:

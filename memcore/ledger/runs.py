@@ -16,6 +16,7 @@ from memcore.ledger.consolidation_groups import GroupState, answer_proposed, wit
 from memcore.ledger.database import Row, UtcDateTime, add_new, equals, record_of
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import OPEN_WORK, agents, runs, work_items
+from memcore.ledger.webhooks.outbox import announce
 from memcore.ledger.work_items import (
     Work,
     WorkEvent,
@@ -29,6 +30,7 @@ from memcore.ledger.work_items import (
 )
 from memcore.models.base import NotBlankStr, ValidatedModel
 from memcore.models.memory import BoundedTime, Key, StoredKey
+from memcore.models.webhook import EventNotice, WebhookEvent
 
 RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove", "update"]
 EndKind = Literal["end_session", "end_project", "end_task"]
@@ -208,6 +210,14 @@ _ENDS: dict[WorkState, WorkEvent] = {
     WorkState.HELD: "hold",
 }
 
+#: What tells of the end of a claimed run, or that it stopped.
+_ANNOUNCED: dict[WorkEvent, WebhookEvent] = {
+    "hold": WebhookEvent.RUN_HELD,
+    "finish": WebhookEvent.RUN_FINISHED,
+    "skip": WebhookEvent.RUN_FINISHED,
+    "fail": WebhookEvent.RUN_FAILED,
+}
+
 
 #: The items of runs whose groups wait for a person.
 _PROPOSES = exists().where(
@@ -299,6 +309,27 @@ class Runs(Work[Run]):
                 connection.execute(update(agents).where(agent).values(last_run_at=self._clock()))
             if state is WorkState.HELD or replaces_held:
                 self._replace_held(connection, run)
+        return run
+
+    def fail(self, company: str, key: str, token: str, reason: str) -> Run:
+        """End a leased run as failed, as every kind of work does, in one transaction with what tells of it."""
+        with self._database.write() as connection:
+            return self._leased_in(connection, company, key, token, "fail", own=None, reason=reason)
+
+    def _leased_in(
+        self,
+        connection: Connection,
+        company: str,
+        key: str,
+        token: str,
+        event: WorkEvent,
+        *,
+        own: Row | None,
+        **values: Any,
+    ) -> Run:
+        run = super()._leased_in(connection, company, key, token, event, own=own, **values)
+        if event in _ANNOUNCED:
+            announce(connection, company, _notice(_ANNOUNCED[event], run), at=self._clock())
         return run
 
     def _replace_held(self, connection: Connection, run: Run) -> None:
@@ -499,3 +530,10 @@ class Runs(Work[Run]):
 
     def _newest(self, *wanted: ColumnElement[bool], limit: int | None) -> "tuple[Run, ...]":
         return self._all(self._rows().where(*wanted).order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit))
+
+
+def _notice(event: WebhookEvent, run: Run) -> EventNotice:
+    data: dict[str, Any] = {"run_id": run.run_id, "kind": run.kind, "origin": run.origin, "state": run.state.value}
+    # The reason of a hold is made of figures; that of a failure may quote what is stored.
+    reason = {"reason": run.reason} if event is WebhookEvent.RUN_HELD else {}
+    return EventNotice(event=event, agent_id=run.agent_id, data={**data, "counts": run.counts, **reason})

@@ -20,6 +20,7 @@ from memcore.service.resources import ServiceResources
 from memcore.service.runs import RunOperations
 from memcore.service.skills import SkillOperations
 from memcore.service.usage import UsageOperations
+from memcore.service.webhooks import WebhookOperations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +58,7 @@ class MemoryService:
         self.erasures = ErasureOperations(resources)
         self.reindex = ReindexOperations(resources)
         self.conversation = ConversationOperations(resources)
+        self.webhooks = WebhookOperations(resources)
         self._open_deployment = open_deployment
 
     @cached_property

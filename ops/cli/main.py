@@ -15,6 +15,7 @@ MODULES = {
     "running.databases": ("migrate", "vectors"),
     "running.status": ("status", "pause", "resume", "config"),
     "running.companies": ("companies",),
+    "running.webhooks": ("webhooks",),
     "running.doctor": ("doctor",),
     "running.mcp": ("mcp",),
     "memory.memories": ("store", "search"),

@@ -38,6 +38,7 @@ ROUTERS = (
     "usage",
     "dead_letters",
     "erasures",
+    "webhooks",
     "metrics",
     "admin",
     "mem0",

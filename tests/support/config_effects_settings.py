@@ -23,6 +23,8 @@ from memcore.finetune.execution.factory import create_executor, execution_of
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_provider
 from memcore.skills.publication import SkillApprovals
+from memcore.webhooks.destination import Destination
+from memcore.webhooks.sender import WebhookSender
 from support.embedding_server import embedding_server
 from support.hashing_embedder import HashingEmbedder
 from support.proposals import proposal
@@ -158,6 +160,16 @@ def webhook(_folder: Path, environ: Mapping[str, str]) -> object:
         return [each.path for each in server.requests]
 
 
+def private_hosts(_folder: Path, environ: Mapping[str, str]) -> object:
+    """Whether a person may add a webhook on this machine, and a worker would send to it."""
+    settings = Settings.load(environ)
+    sender = WebhookSender(settings.webhook_private_hosts)
+    try:
+        return Destination.of("http://127.0.0.1:9/hook", private_hosts=sender.private_hosts).host
+    except MemoryError as error:
+        return str(error)
+
+
 def company(_folder: Path, environ: Mapping[str, str]) -> object:
     """Whose proposals there are, after one was made for a company."""
     settings = Settings.load(environ)
@@ -219,6 +231,7 @@ CHANGES = {
     "llm_url": Change(model, "{server}"),
     "llm_api_key": Change(model, "a key", {"llm_url": "{server}"}),
     "approvals_webhook": Change(webhook, "{server}/hook"),
+    "webhook_private_hosts": Change(private_hosts, "hooks.internal, 127.0.0.1"),
     "fine_tune_image": Change(stages, "tuner"),
     "policy_path": Change(policy, "{folder}/named.yaml"),
     "home": Change(home, "{folder}/elsewhere"),

@@ -27,6 +27,7 @@ _READS = frozenset(
         "consolidation_groups.judged", "consolidation_groups.of_run", "journal.removed_by_run", "agents.why_paused",
         "answers.get", "archive.find", "archive.replaced_by", "backend.indexed_archived", "lineage.archived",
         "consolidation_groups.gate_counts", "runs.is_settled", "runs.last_done", "syntheses.get",
+        "webhooks.signing", "deliveries.load", "deliveries.get", "deliveries.page", "deliveries.item",
     )
 )  # fmt: skip
 
@@ -187,6 +188,8 @@ class _WatchedLedger:
         self.keys = _Watched(inner.keys, "keys", faults)
         self.erasures = _Watched(inner.erasures, "erasures", faults)
         self.measures = _Watched(inner.measures, "measures", faults)
+        self.webhooks = _Watched(inner.webhooks, "webhooks", faults)
+        self.deliveries = _Watched(inner.deliveries, "deliveries", faults)
 
 
 class Crashes:

@@ -13,6 +13,7 @@ COMPANY_WIDE = (
     "/v1/runs:release",
     "/v1/skill-cycles",
     "/v1/skills",
+    "/v1/webhook",
 )
 
 #: Narrowed to an agent by the query; without one they are for the whole company.

@@ -228,6 +228,8 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     "api_keys": Kept("hashes of secrets and ids of agents; `memtend keys revoke` ends a key"),
     "idempotency_keys": Kept("hashes, and answers of ids and counts; gone after a day"),
     "erasures": Kept("it is the receipt"),
+    "webhook_endpoints": Kept("addresses of receivers and their secrets; `memtend webhooks remove` ends one"),
+    "webhook_deliveries": Kept("the id of an agent, counts and reasons of ours, no text; gone 30 days after its end"),
     "conversation_owners": _talk(talk.owners),
     "conversation_facts": _talk(talk.facts),
     "conversation_arcs": _talk(talk.arcs),

@@ -11,6 +11,7 @@ from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append, person
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import approvals
+from memcore.ledger.webhooks.outbox import announce
 from memcore.models.approval import (
     MAX_NAME_CHARS,
     MAX_TITLE_CHARS,
@@ -21,6 +22,7 @@ from memcore.models.approval import (
     Proposal,
 )
 from memcore.models.base import escaped
+from memcore.models.webhook import EventNotice, WebhookEvent
 
 #: Locks a company's count until the transaction ends, and raises a MemoryError when an approval would be above a limit.
 CapacityLimit = Callable[[Connection, str], None]
@@ -55,7 +57,7 @@ class Approvals(CompanyRecords[Approval]):
         Raises MemoryInputError when a key is too long, a text is no valid Unicode, or the whole is larger than 1 MiB.
         """
         now = self._clock()
-        row = {
+        row: Row = {
             "company": checked_key("company", company),
             "approval_id": checked_key("approval_id", approval_id),
             "action": proposal.action,
@@ -68,7 +70,12 @@ class Approvals(CompanyRecords[Approval]):
             "expires_at": now + lasts,
         }
         with self._database.write() as connection:
-            return insert_one(connection, approvals, row)
+            is_new = insert_one(connection, approvals, row)
+            if is_new:
+                # Not the title, which a model or an agent may have written.
+                data = {"approval_id": row["approval_id"], "action": proposal.action, "risk": str(proposal.risk)}
+                announce(connection, row["company"], EventNotice(event=WebhookEvent.APPROVAL_FILED, data=data), at=now)
+            return is_new
 
     def page(
         self, company: str, *, state: ApprovalState | None = None, before: Approval | None = None, limit: int = MAX_PAGE

@@ -15,6 +15,7 @@ from memcore.config import home_folder
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError
 from memcore.jobs import (
+    DeliverPayload,
     EndSessionPayload,
     ExtractPayload,
     FineTunePayload,
@@ -51,7 +52,7 @@ _LEAST_FREE_BYTES = 268_435_456
 _COUNTED = 100
 
 #: Kinds of work that have a check of their own, and those that wait where no model is connected.
-_HAS_A_CHECK = (FineTunePayload.task, ReindexPayload.task)
+_HAS_A_CHECK = (FineTunePayload.task, ReindexPayload.task, DeliverPayload.task)
 _ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task, ExtractPayload.task, EndSessionPayload.task)
 
 #: Companies that are named; more are counted.
@@ -313,6 +314,7 @@ CHECKS = (
     HealthCheck(name="maintenance", group="maintenance", take=_maintenance, needs=("ledger", "policy")),
     HealthCheck(name="companies", group="maintenance", take=_companies, needs=("ledger", "policy")),
     HealthCheck(name="runs", group="maintenance", take=_runs, needs=("ledger",)),
+    HealthCheck(name="webhooks", group="maintenance", take=checks.webhooks, needs=("ledger",)),
     HealthCheck(name="last tick", group="maintenance", take=_scheduler, needs=("ledger",)),
     HealthCheck(name="skill evolver", group="maintenance", take=skill_evolver, needs=("ledger", "policy")),
     HealthCheck(name="fine-tune", group="maintenance", take=checks.finetune, needs=("ledger",)),

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
-from memcore.canary import canary_state
+from memcore.canary import LATE_AFTER, canary_state
 from memcore.config.maintenance import ASKING_STRATEGIES
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
@@ -26,6 +26,7 @@ from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
 from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.database import Database, parse_url
+from memcore.ledger.webhooks.endpoints import EndpointState
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.accounting import create_provider
 from memcore.llm.openai_compatible import OpenAICompatibleProvider
@@ -226,7 +227,10 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
 
 #: The age of the newest memory that is found, and the time from store to search, above which the path is not well; the
 #: alert rules say the same (docker/prometheus/alerts.yml).
-CANARY_LATE, CANARY_SLOW = timedelta(minutes=5), timedelta(seconds=30)
+CANARY_LATE, CANARY_SLOW = LATE_AFTER, timedelta(seconds=30)
+
+#: How long a webhook may fail before that is a finding: a receiver that restarts is none.
+WEBHOOK_FAILING = timedelta(hours=1)
 
 #: PostgreSQL's port where a URL names none.
 _POSTGRES_PORT = 5432
@@ -310,6 +314,29 @@ def canary(settings: Settings) -> Iterator[CheckResult]:
         else f"found {delay:.2f} s after it was sent, {age:.0f} s ago",
         mend="does a worker take memory.store.*, and does the store answer? see docs/how-to/monitor.md",
     )
+
+
+def webhooks(settings: Settings) -> Iterator[CheckResult]:
+    """Check that every webhook accepts what it is sent; nothing is said where there is none."""
+    with ledger_of(settings) as ledger:
+        trouble, has_any = ledger.webhooks.in_trouble(), ledger.webhooks.count_all()
+    now = datetime.now(UTC)
+    for endpoint in trouble:
+        since = f" since {endpoint.failing_since:%Y-%m-%d %H:%M} UTC" if endpoint.failing_since else ""
+        of = "" if endpoint.company == settings.company else f" of {endpoint.company}"
+        is_disabled = endpoint.state is EndpointState.DISABLED
+        yield CheckResult(
+            check=f"webhook {endpoint.name}{of}",
+            ok=not is_disabled
+            and endpoint.failing_since is not None
+            and now - endpoint.failing_since < WEBHOOK_FAILING,
+            seen=f"disabled: {endpoint.reason}" if is_disabled else f"no delivery has succeeded{since}",
+            mend="`memtend webhooks deliveries --failed` says why; then `memtend webhooks enable`, `test` and `replay`"
+            if is_disabled
+            else "`memtend webhooks deliveries` says why; it is disabled once that has lasted five days",
+        )
+    if has_any and not trouble:
+        yield CheckResult(check="webhooks", ok=True, seen=f"{has_any} in all, none fails")
 
 
 def collections(settings: Settings) -> Iterator[CheckResult]:

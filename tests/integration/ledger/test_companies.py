@@ -15,6 +15,7 @@ from support import company_conversation_calls as conversation_calls
 from support import company_finetune_calls as finetuning_calls
 from support import company_memory_calls as memory_calls
 from support import company_reindex_calls as reindexing_calls
+from support import company_webhook_calls as webhook_calls
 from support.execution_traces import trajectory
 from support.experiences import experience
 from support.ledger_records import COMPANY, StoppedClock, make_fact, make_journal_entry
@@ -196,6 +197,7 @@ WRITES: dict[str, Call] = {
     **access_calls.WRITES,
     **memory_calls.WRITES,
     **conversation_calls.WRITES,
+    **webhook_calls.WRITES,
     "agents.register": lambda ledger, _, c: ledger.agents.register(c, [AGENT, "bob"], interval=DAILY),
     "agents.put": lambda ledger, _, c: ledger.agents.put(
         AgentSpec(company=c, agent_id=AGENT, level=MemoryLevel.NONE, retention_days=1)
@@ -451,6 +453,7 @@ VIEWS: dict[str, Call] = {
     "erasures.page": lambda ledger, _, c: ledger.erasures.page(c),
     "erasures.barred": lambda ledger, _, c: ledger.erasures.barred(c),
     **conversation_calls.VIEWS,
+    **webhook_calls.VIEWS,
     **finetuning_calls.VIEWS,
     "recorded_queries.of": lambda ledger, _, c: ledger.recorded_queries.of(c, AGENT, since=FIRST),
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
@@ -529,6 +532,7 @@ def test_what_a_company_does_changes_nothing_of_another(
         "spending.reserve",
         *conversation_calls.BEGUN,
         *memory_calls.BEGUN,
+        *webhook_calls.BEGUN,
         "erasures.request",
         "erasures.claim",
     ):

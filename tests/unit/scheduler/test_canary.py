@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from support.job_contexts import RecordingDispatcher, RecordingService, ScriptedContext
 from support.ledger_records import StoppedClock
+from support.webhook_world import add_hook
 
 from memcore.backends.inmemory import InMemoryBackend
-from memcore.canary import SENT_AGAIN_AFTER, CanaryService, CanaryState, canary_state
+from memcore.canary import LATE_AFTER, SENT_AGAIN_AFTER, CanaryService, CanaryState, canary_state
 from memcore.client.envelopes import build_payload
-from memcore.errors import MemoryConnectionError, MemoryInputError
+from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryRetrievalError
 from memcore.ingest import Ingestor
 from memcore.jobs import CanaryPayload, Done, StorePayload
 from memcore.ledger.work_items import WorkItem
@@ -172,6 +173,43 @@ def test_one_that_is_lost_is_given_up_after_ten_minutes(minutes: Minutes, clock:
     # Nothing was found so far: the age counts from the first, so that the alert stays.
     assert minutes.state.age_seconds(clock()) == (clock() - first).total_seconds()
     assert minutes.run() == Done(facts={"sent": 1, "found": 1})
+
+
+def test_an_outage_is_announced_once_after_five_minutes(minutes: Minutes, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = minutes.context.ledger
+    add_hook(ledger, "https://hooks.example/", company="acme", events=["canary.late"])
+
+    def announced() -> list[str]:
+        return [each.event.value for each in ledger.deliveries.page("acme")]
+
+    minutes.run()
+    minutes.worker.runs = False
+    for _ in range(LATE_AFTER // MINUTE):
+        minutes.run()
+    assert announced() == []
+    minutes.run()
+    assert announced() == ["canary.late"]
+    # The canary is given up and sent anew within the same outage.
+    for _ in range(2 * (SENT_AGAIN_AFTER // MINUTE)):
+        minutes.run()
+    assert announced() == ["canary.late"]
+    minutes.worker.runs = True
+    asyncio.run(minutes.worker.work())
+    minutes.run()
+    assert not minutes.state.is_open
+
+    # In the next outage the store does not answer at all.
+    minutes.worker.runs = False
+    minutes.run()
+    monkeypatch.setattr(minutes.backend, "retrieve", _away)
+    for _ in range(LATE_AFTER // MINUTE + 1):
+        with pytest.raises(MemoryRetrievalError):
+            minutes.run()
+    assert announced() == ["canary.late"] * 2
+
+
+async def _away(*_given: object) -> None:
+    raise MemoryRetrievalError("the store does not answer")
 
 
 def test_one_that_the_broker_refused_was_not_sent(minutes: Minutes) -> None:

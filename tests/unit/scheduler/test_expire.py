@@ -5,6 +5,7 @@ from datetime import timedelta
 from support.execution_traces import trace
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
+from support.webhook_world import add_hook, happened
 
 from memcore.config.policy import Policy
 from memcore.jobs import AppliedPayload
@@ -53,3 +54,22 @@ def test_each_company_keeps_its_rows_as_long_as_its_own_policy_says(
     perform(expire, "{}", job_context)
     kept = [company for company in names if job_context.ledger.trajectories.get(company, "t")]
     assert kept == ["acme", "cog", "gone"], "a removed company's rows wait until it is erased, or comes back"
+
+
+def test_deliveries_of_webhooks_that_have_ended_go_after_thirty_days(
+    job_context: ScriptedContext, clock: StoppedClock
+) -> None:
+    deliveries = job_context.ledger.deliveries
+    add_hook(job_context.ledger, "https://hooks.example/", company="acme")
+    for _ in range(2):
+        happened(job_context.ledger, company="acme")
+    open_one, failed = (each.delivery_id for each in deliveries.page("acme"))
+    claimed = deliveries.claim("acme", failed, lease=timedelta(minutes=1))
+    assert claimed is not None
+    deliveries.give_up("acme", failed, claimed.token or "", status=500, error="no")
+    clock.advance(timedelta(days=30))
+    perform(expire, "{}", job_context)
+    assert len(deliveries.page("acme")) == 2
+    clock.advance(timedelta(seconds=1))
+    perform(expire, "{}", job_context)
+    assert [each.delivery_id for each in deliveries.page("acme")] == [open_one]
