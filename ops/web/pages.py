@@ -97,7 +97,7 @@ def page(request: Request, name: str, /, *, status: int = HTTPStatus.OK, **value
         "done": DONE.get(request.query_params.get("done", "")),
         "now": utc_now(),
     }
-    text: str = _environment().get_template(f"{name}.html").render({**shared, **values})
+    text: str = _environment().get_template(f"{name}.html").render({**values, **shared})
     return HTMLResponse(text, status)
 
 

@@ -30,7 +30,7 @@ router = APIRouter()
 PAGE = 10
 
 #: Ids of a reason that are shown.
-MOST_IDS = 50
+MOST_IDS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ async def list_runs(
     return page(
         request,
         "runs",
-        runs=[(run, facts(run.counts)) for run in found],
+        runs=[(run, _counts(run)) for run in found],
         agents=agents[:MOST_OFFERED],
         agent=agent,
         state=state,
@@ -112,7 +112,7 @@ async def show_run(
         request,
         "run",
         run=run,
-        counts=facts(run.counts),
+        counts=_counts(run),
         undoable=detail.undoable,
         archived=detail.archived,
         cards=shown,
@@ -125,7 +125,7 @@ async def show_run(
         plan_problem=undo_problem,
         is_held=run.state is WorkState.HELD,
         proposes=run.step is RunStep.ADOPTION,
-        is_open=run.finished_at is None,
+        is_under_way=run.finished_at is None,
         may_maintain=Verb.MAINTAIN in caller.verbs,
     )
 
@@ -163,6 +163,10 @@ async def dismiss_groups(run: MaintainedRun, caller: CurrentCaller, service: Ser
     """Decide against groups that a held run proposes."""
     await service.runs.dismiss_groups(run.run_id, places=form.places(), **form.decision(caller))
     return back_to(f"runs/{run.run_id}", "dismissed")
+
+
+def _counts(run: Run) -> list[tuple[str, str]]:
+    return facts({name: count for name, count in run.counts.items() if count})
 
 
 async def _groups(service: CompanyService, run: Run) -> tuple[ShownGroup, ...]:
