@@ -18,7 +18,7 @@ from ops.http.context import ServeContext
 from ops.http.problems import DEFECT, MemoryForbiddenError, MemoryUnauthorizedError, log_failure, problem_of
 from ops.web.forms import FORM, parsed
 from ops.web.pages import error_page
-from ops.web.sessions import SESSION, Session, Sessions, cookie_of, set_cookie
+from ops.web.sessions import COOKIE, NOBODYS_COOKIE, SESSION, Session, Sessions, cookie_of, set_cookie
 
 #: Pages that need no session.
 SIGN_IN = f"{CONSOLE}/sign-in"
@@ -87,8 +87,7 @@ class Protect:
             return
         if scope["method"] not in _SAFE:
             _require_same_origin(headers)
-        cookie = cookie_of(headers)
-        scope[SESSION] = await self._session(scope, cookie)
+        scope[SESSION] = await self._session(scope, headers)
         if scope["method"] not in _SAFE:
             if headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
                 raise MemoryInputError("content-type", f"must be {_FORM_TYPE}")
@@ -97,12 +96,13 @@ class Protect:
                 raise MemoryForbiddenError("the form is not one of this session's: load the page again")
             scope[FORM] = form
 
-    async def _session(self, scope: MutableMapping[str, Any], cookie: str | None) -> Session:
+    async def _session(self, scope: MutableMapping[str, Any], headers: Headers) -> Session:
         is_open = scope["path"] == SIGN_IN
         if is_open or not self._context.options.requires_key:
             if not is_open:
                 scope["caller"] = await self._context.callers.of_session(None, self._sessions.key_of)
-            return self._sessions.nobodys(cookie)
+            return self._sessions.nobodys(cookie_of(headers, NOBODYS_COOKIE))
+        cookie = cookie_of(headers, COOKIE)
         if cookie is None or self._sessions.has_ended(cookie):
             raise MemoryUnauthorizedError("sign in with a key; see `memtend keys create`")
         scope["caller"] = await self._context.callers.of_session(cookie, self._sessions.key_of)

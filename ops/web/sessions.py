@@ -19,8 +19,8 @@ from ops.http.operations import installation_secret
 #: How long a session lasts; then its key is asked for again.
 LASTS = timedelta(hours=12)
 
-#: The cookie of a session.
-COOKIE = "memtend_console"
+#: The cookie of a session of a key, and of one of nobody: to look at the sign-in page ends no session.
+COOKIE, NOBODYS_COOKIE = "memtend_console", "memtend_console_form"
 
 #: Where a request keeps its session.
 SESSION = "memtend.console.session"
@@ -123,7 +123,7 @@ def _code(key: bytes, purpose: str, text: str) -> str:
     return urlsafe_b64encode(hmac.digest(key, f"{purpose}\n{text}".encode(), "sha256")).decode().rstrip("=")
 
 
-def cookie_of(headers: Headers, name: str = COOKIE) -> str | None:
+def cookie_of(headers: Headers, name: str) -> str | None:
     """Return a cookie of a request."""
     try:
         found = SimpleCookie(headers.get("cookie", "")).get(name)
@@ -135,7 +135,7 @@ def cookie_of(headers: Headers, name: str = COOKIE) -> str | None:
 def set_cookie(response: Response, session: Session, *, is_secure: bool) -> None:
     """Give a session to the browser: no script reads it, and no other site's request carries it."""
     response.set_cookie(
-        COOKIE,
+        NOBODYS_COOKIE if session.key_id == NOBODY else COOKIE,
         session.cookie,
         max_age=int(LASTS.total_seconds()),
         path=CONSOLE,
