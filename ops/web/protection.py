@@ -65,6 +65,7 @@ class Protect:
         answer: ASGIApp
         try:
             await self._admit(scope, receive)
+            scope["query_string"] = _filled(scope["query_string"])
             answer = self._app
         except MemoryUnauthorizedError:
             answer = _to_sign_in(scope)
@@ -125,6 +126,11 @@ def _require_loopback(host: str) -> None:
     name = urlsplit(f"//{host}").hostname
     if name not in {"127.0.0.1", "localhost", "::1"}:
         raise MemoryForbiddenError("without keys the console is for http://127.0.0.1 and http://localhost alone")
+
+
+def _filled(query: bytes) -> bytes:
+    # A browser sends each field of a form, also those that nobody filled in.
+    return b"&".join(pair for pair in query.split(b"&") if pair.partition(b"=")[2])
 
 
 def _to_sign_in(scope: Scope) -> Response:

@@ -27,6 +27,9 @@ HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)> \
 #: Agents beside those with memories.
 FLEET = 200
 
+#: Makes a memory so long that a summary of several is shorter.
+_LONG = "on floor two " * 12
+
 _ENDED = {WorkState.DONE, WorkState.FAILED, WorkState.SKIPPED, WorkState.HELD}
 
 
@@ -125,8 +128,13 @@ def _memories(agent: str, held: str) -> list[dict[str, str]]:
     ]
     # The same said again and again is merged into one.
     repeated = [
-        {"agent_id": agent, "category": "episodic", "content": "The lift stood still on floor two.", "created_at": when}
-        for when in ((utc_now() - timedelta(days=60, hours=hour)).isoformat() for hour in range(4))
+        {
+            "agent_id": agent,
+            "category": "episodic",
+            "content": f"The lift stood still{'!' * number} {_LONG}",
+            "created_at": old,
+        }
+        for number in range(5)
     ]
     facts = [
         {"agent_id": agent, "category": "semantic", "content": f"fact {number} of the house"} for number in range(9)

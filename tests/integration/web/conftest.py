@@ -1,4 +1,4 @@
-"""One running stack with something on every page, for all tests of the console."""
+"""One running stack for all tests of the console; each module fills it for itself."""
 
 from collections.abc import Generator
 
@@ -13,7 +13,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
         yield address
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def world(stack: StackAddress) -> Generator[ConsoleWorld]:
     with console_world(stack) as filled:
         yield filled
