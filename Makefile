@@ -32,7 +32,7 @@ IMAGE_PYTHON ?= python3.12
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: audit chart dist hashes sbom help setup demo demo-finetune up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
+.PHONY: audit chart dist hashes sbom help setup demo demo-finetune pictures up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -45,6 +45,9 @@ demo: $(VENV)/.core  ## Start everything in a fresh folder, run a fleet's first 
 
 demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, deploy it and roll back, with figures (installs torch; ten minutes).
 	$(BIN)/python -P -m memcore.programs examples.demo.finetuning
+
+pictures: $(VENV)/.core  ## Take the console's pictures of the documentation anew, from the demo's data (needs a Chromium).
+	$(BIN)/python -P -m memcore.programs examples.demo --pictures docs/how-to
 
 up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
 	$(BIN)/memtend up

@@ -342,8 +342,8 @@ def diff_of(approval: Approval) -> tuple[str, ...]:
     of writing, are written as their escapes.
     """
     lines: list[str] = []
-    new = _sentences(approval.proposal.content)
-    old = [(each.id, _sentences(each.content)) for each in approval.proposal.supersedes] or [("nothing", [])]
+    new = sentences(approval.proposal.content)
+    old = [(each.id, sentences(each.content)) for each in approval.proposal.supersedes] or [("nothing", [])]
     for name, before in old:
         whole = len(before) + len(new)
         lines += unified_diff(before, new, fromfile=name, tofile="proposed", lineterm="", n=whole)
@@ -357,7 +357,8 @@ def visible(text: str) -> str:
     )
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
+    """Return the lines of a text, each cut into its sentences, as ``visible`` shows them."""
     return [sentence for line in visible(text).split("\n") for sentence in _SENTENCE_END.split(line)]
 
 

@@ -27,6 +27,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "fastapi",
         "flower",
         "httptools",
+        "jinja2",
         "mcp",
         "psutil",
         "qdrant_edge",

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from examples.demo.clients import show_clients
+from examples.demo.console_pages import show_console
 from examples.demo.fleet import agents, experience, fleet, searches
 from examples.demo.fleet_night import UNTIL_LATER, FleetDemo, fleet_demo
 from examples.demo.learning import Learning
@@ -31,6 +32,7 @@ from examples.demo.running import running
 from examples.demo.talking import talk_of
 from examples.demo.talking_report import show_talk
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.ledger.runs import Run
 from ops.cli.console import say
 from workers.stack.stack import Stack
 
@@ -43,12 +45,13 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m memcore.programs examples.demo", description=__doc__)
     parser.add_argument("--home", type=Path, help="keep the data here; else a temporary folder that is removed")
     parser.add_argument("--model", help="which model of MEMTEND_LLM_URL is asked; else the first that it lists")
+    parser.add_argument("--pictures", type=Path, help="save pictures of the console here; else in the data folder")
     given = parser.parse_args(argv)
     home: Path | None = given.home
     folder = home or Path(tempfile.mkdtemp(prefix="memtend-demo-"))
     try:
         with demo_model(os.environ, name=given.model) as model:
-            return _demo(folder.absolute(), model)
+            return _demo(folder.absolute(), model, pictures=given.pictures or folder)
     except (MemoryError, TimeoutError) as error:
         sys.stderr.write(f"memtend demo: {error}\n")
         return 1
@@ -57,9 +60,10 @@ def main(argv: Sequence[str]) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _demo(folder: Path, model: DemoModel) -> int:
+def _demo(folder: Path, model: DemoModel, *, pictures: Path) -> int:
     begun = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
+    for each in (folder, pictures):
+        each.mkdir(parents=True, exist_ok=True)
     policy = Path(__file__).with_name("policy.yaml").read_text(encoding="utf-8")
     (folder / "policy.yaml").write_text(policy.replace("model: stub", f"model: {json.dumps(model.name)}"))
     say(f"starting broker, store, workers, beat and Flower in {folder} ...")
@@ -67,14 +71,15 @@ def _demo(folder: Path, model: DemoModel) -> int:
         running(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}) as stack,
         fleet_demo(stack.settings) as demo,
     ):
-        is_balanced = _show_history(demo, model, folder)
+        is_balanced, shown = _show_history(demo, model, folder)
         show_talk(talk_of(demo, stack.settings, datetime.now(UTC)))
         show_clients(demo, stack.serve_url)
+        show_console(folder, stack.serve_url, shown, pictures=pictures.absolute())
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 
 
-def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> bool:
+def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> tuple[bool, Run]:
     now = datetime.now(UTC)
     team = agents()
     demo.register(team, not_before=now + UNTIL_LATER)
@@ -97,7 +102,8 @@ def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> bool:
     for agent_id, ids in show_learning(Learning(demo=demo, home=home), now).items():
         stored[agent_id] += ids
     say("\nThe accounts: every id that client, journal and store hold")
-    return show_balances({agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
+    is_balanced = show_balances({agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
+    return is_balanced, runs[scenario.agent]
 
 
 def _epilogue(stack: Stack, seconds: float) -> None:

@@ -134,6 +134,15 @@ class RunOperations:
             self._ledger.runs.list, self._company, agent_id=agent_id, state=state, limit=limit
         )
 
+    async def last_of(self, agent_ids: Sequence[str]) -> dict[str, Run]:
+        """Return the newest run of each of these agents that has had one."""
+
+        def newest() -> dict[str, Run]:
+            found = (self._ledger.runs.list(self._company, agent_id=each, state=None, limit=1) for each in agent_ids)
+            return {run.agent_id: run for runs in found for run in runs}
+
+        return await self._resources.run(newest)
+
     async def get(self, run_id: str) -> Run:
         """Return a run. Raises MemoryNotFoundError."""
         return found_run(await self._resources.run(self._ledger.runs.get, self._company, run_id))

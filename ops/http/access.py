@@ -42,6 +42,9 @@ _NOTE_SECONDS = 60.0
 #: Paths that need no key: they say nothing of any company.
 OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs"})
 
+#: Where the console is. Its own app asks for a session there, see ``ops.web.sessions``.
+CONSOLE = "/console"
+
 #: Schemes of the Authorization header: mem0's clients say Token.
 _SCHEMES = frozenset({"bearer", "token"})
 
@@ -117,21 +120,39 @@ class Callers:
 
         Raises MemoryUnauthorizedError, MemoryRateLimitError, MemoryConnectionError.
         """
-        caller = self._anyone if self._keys is None else await self._with_key(self._keys, authorization)
-        wait = self._limiter.take(caller.key_id)
-        if wait:
-            raise MemoryRateLimitError(wait)
-        return caller
+        return self._counted(self._anyone if self._keys is None else await self._with_key(self._keys, authorization))
 
     async def _with_key(self, keys: ApiKeys, authorization: str | None) -> Caller:
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
         if scheme.lower() not in _SCHEMES or not token:
             raise MemoryUnauthorizedError("send the header Authorization: Bearer mt_...; see `memtend keys create`")
-        name, now = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest(), self._monotonic()
+        return await self._known(keys, token, keys.of_token)
+
+    async def of_session(self, cookie: str | None, find: Callable[[str], ApiKey | None]) -> Caller:
+        """Return the caller of a session of the console; ``find`` gives the key of its cookie, and may block.
+
+        Raises MemoryUnauthorizedError, MemoryRateLimitError, MemoryConnectionError.
+        """
+        if self._keys is None:
+            caller = self._anyone
+        elif cookie is None:
+            raise MemoryUnauthorizedError("sign in with a key; see `memtend keys create`")
+        else:
+            caller = await self._known(self._keys, cookie, find)
+        return self._counted(caller)
+
+    def _counted(self, caller: Caller) -> Caller:
+        wait = self._limiter.take(caller.key_id)
+        if wait:
+            raise MemoryRateLimitError(wait)
+        return caller
+
+    async def _known(self, keys: ApiKeys, secret: str, find: Callable[[str], ApiKey | None]) -> Caller:
+        name, now = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest(), self._monotonic()
         caller, until = self._believed.get(name, (None, 0.0))
         if caller is None or now >= until:
-            key = await asyncio.to_thread(keys.of_token, token)
+            key = await asyncio.to_thread(find, secret)
             if key is None:
                 self._believed.pop(name, None)
                 raise MemoryUnauthorizedError("the key is not valid, or was revoked")
@@ -173,7 +194,7 @@ class Authenticate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS and not is_of_console(scope["path"]):
             try:
                 scope["caller"] = await self._caller_of(_sent_key(Headers(scope=scope)))
             except MemoryError as error:
@@ -184,6 +205,11 @@ class Authenticate:
             await send({"type": "websocket.close", "code": 1008})
             return
         await self._app(scope, receive, send)
+
+
+def is_of_console(path: str) -> bool:
+    """Return whether a path is one of the console's."""
+    return path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
 def _sent_key(headers: Headers) -> str | None:

@@ -20,6 +20,7 @@ from ops.http.limits import LimitBody
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 from ops.mcp.server import mount
 from ops.metrics.latency import TimeRequests
+from ops.web import app as console
 
 #: The modules of ``ops.http.routes`` that are served; each has a ``router``, and ``ERRORS`` where its errors have
 #: another form.
@@ -85,6 +86,7 @@ def create_app(context: ServeContext) -> FastAPI:
         module = import_module(f"ops.http.routes.{name}")
         app.include_router(module.router, responses=getattr(module, "ERRORS", _PROBLEMS))
     mount(app, context)
+    console.mount(app, context)
     # The last one added is the first to see a request.
     app.add_middleware(TimeRequests, times=context.times)
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)

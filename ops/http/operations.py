@@ -75,6 +75,13 @@ class Operation:
     job_ids: tuple[str, ...]
 
 
+def installation_secret(settings: Settings, purpose: str) -> bytes:
+    """Return 32 bytes for one purpose that every process of an installation has, and its callers do not know."""
+    key = settings.qdrant_api_key
+    parts = (settings.broker_url, settings.database_url, "" if key is None else key.get_secret_value())
+    return hashlib.sha256("\n".join((purpose, *parts)).encode()).digest()
+
+
 class Operations:
     """Makes and reads the ids of operations; the ids hold all that is known, so that nothing is stored for them.
 
@@ -82,10 +89,7 @@ class Operations:
     """
 
     def __init__(self, settings: Settings) -> None:
-        # An installation's own secrets: its processes share them, and callers know none.
-        key = settings.qdrant_api_key
-        parts = (settings.broker_url, settings.database_url, "" if key is None else key.get_secret_value())
-        self._secret = hashlib.sha256("\n".join(("memtend operation", *parts)).encode()).digest()
+        self._secret = installation_secret(settings, "memtend operation")
 
     def issue(self, company: str, agent_id: str, job_ids: Sequence[str]) -> str:
         """Return the id of an operation of 1 to 255 jobs."""

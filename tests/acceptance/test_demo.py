@@ -77,6 +77,10 @@ def test_the_demo_tells_its_history_balances_every_account_and_leaves_nothing_be
     line(printed, r"undo of support's maintenance run .*:\n  [1-9]\d* memories came back")
     line(printed, r"a run in propose mode, .*: proposes [1-9]\d* groups of [1-9]\d* memories")
     line(printed, r"adopted the first of [1-9]\d* groups: \d+ memories became \d+ \(adopted")
+    line(
+        printed,
+        r"^the console, for people: http://127\.0\.0\.1:\d+/console .*\n  (no Chromium|pictures of Fleet and Run: /)",
+    )
     line(printed, r"^the same memories for every engine, at http://127\.0\.0\.1:\d+$")
     line(printed, r"^ +curl -s http://127\.0\.0\.1:\d+/v1/agents/oncall/search .*\n.*\n +\d{4}-\d\d-\d\d  \S")
     line(printed, r"^ +(?:prints: I drink green tea in the morning|not run: node or npm is not here, .*)$")

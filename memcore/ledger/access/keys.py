@@ -144,6 +144,13 @@ class ApiKeys(Records[ApiKey]):
             return None
         return self._record(row)
 
+    def with_hash(self, key_id: str) -> tuple[ApiKey, str] | None:
+        """Return a key that is valid now, and the hash of its secret, which signs sessions; None for any other id."""
+        row = self._database.row(select(api_keys).where(api_keys.c.key_id == key_id))
+        if row is None or row["revoked_at"] is not None:
+            return None
+        return self._record(row), str(row["hash"])
+
     def note_use(self, key_id: str, *, at: datetime) -> None:
         """Save when a key was last used."""
         self._update(api_keys.c.key_id == key_id, {"last_used_at": at})

@@ -58,6 +58,7 @@ def _run(path: Path, also: Sequence[str]) -> None:
         user = f"user {url.username}, password: flower_password in {addresses}"
         _say(f"Flower: http://{url.hostname}:{url.port}/ ({user})")
         _say(f"HTTP: {stack.serve_url}/docs (make a key with `memtend keys create`)")
+        _say(f"Console: {stack.serve_url}/console (sign in with a key)")
         stack.supervisor.watch()
     finally:
         _say("stopping ...")

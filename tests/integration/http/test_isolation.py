@@ -10,6 +10,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.console import signed_in
 from support.http_api import ALL, HttpApi, http_api
 from support.memories import new_agent
 from support.operator_paths import RUNS, is_company_wide, is_of_operators
@@ -168,6 +169,50 @@ def test_what_has_an_id_of_its_own_is_found_by_its_company_and_agent_alone(world
                 answer = world.send(token, method, place)
                 assert answer.status_code == 404 or (method, answer.status_code) == ("DELETE", 405)
     assert world.send(world.http_api.key(), "GET", _filled(path)).status_code == 404
+
+
+def _signed_in(world: World, token: str, method: str, paths: list[str]) -> dict[str, httpx.Response]:
+    async def answers() -> dict[str, httpx.Response]:
+        async with signed_in(world.http_api.app, token) as browser:
+            await browser.get("sign-in")
+            if method == "GET":
+                return {path: await browser.http.get(f"/console/{path}") for path in paths}
+            return {path: await browser.send(path, confirm="yes", reason="x") for path in paths}
+
+    return world.runner.run(answers())
+
+
+#: Pages of the console that show memories of an agent.
+SHOWING = ("memories?agent={agent}", "memories?agent={agent}&q=marigold", "memories/one?agent={agent}&id={memory}")
+
+
+@pytest.mark.parametrize("path", SHOWING)
+def test_the_console_shows_a_memory_to_keys_of_its_company_and_agent_alone(world: World, path: str) -> None:
+    for kept in world.kept:
+        place = path.format(agent=kept.agent, memory=kept.memory_id)
+        own = world.http_api.key(company=kept.company, agents=[kept.agent])
+        shown = _signed_in(world, own, "GET", [place])[place]
+        assert (shown.status_code, kept.text in shown.text) == (200, True)
+        (foreign,) = set(COMPANIES) - {kept.company}
+        (other,) = set(world.agents) - {kept.agent}
+        for token in (
+            world.http_api.key(company=foreign),
+            world.http_api.key(company=foreign, agents=[kept.agent]),
+            world.http_api.key(company=kept.company, agents=[other]),
+            world.http_api.key(company=kept.company, verbs=(Verb.WRITE, Verb.MAINTAIN, Verb.APPROVE)),
+        ):
+            hidden = _signed_in(world, token, "GET", [place])[place]
+            assert kept.text not in hidden.text, place
+
+
+def test_a_key_of_one_agent_decides_nothing_of_the_company_in_the_console(world: World) -> None:
+    token = world.http_api.key(agents=[world.agents[0]])
+    pages = ["approvals", "approvals/1", "skills", "skills/1", "queues", "embedder", "audit"]
+    actions = ["fleet/pause-all", "approvals/1/approve", "approvals/1/undo", "queues/replay", "queues/delete",
+               "embedder/deploy", "embedder/rollback", "embedder/cancel", "embedder/delete"]  # fmt: skip
+    for method, paths in (("GET", pages), ("POST", actions)):
+        for path, answer in _signed_in(world, token, method, paths).items():
+            assert answer.status_code == 403, path
 
 
 @settings(max_examples=examples(40))

@@ -1,0 +1,252 @@
+"""The console in a real browser: what people do there, with keys and in the dark, and what axe says of each page."""
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from support.chromium import NPM_AXE, chromium, npm_packages
+from support.console_world import HOSTILE, ConsoleWorld, dead_letter
+from support.serve_process import ServeProcess, serve_process
+
+from memcore.models.approval import ApprovalState
+
+pytestmark = pytest.mark.slow(because="it starts a stack, a server and a browser")
+
+PAGES = ("fleet", "runs", "memories", "approvals", "skills", "queues", "cost", "embedder", "audit")
+
+
+@pytest.fixture(scope="module")
+def server(world: ConsoleWorld) -> Generator[ServeProcess]:
+    with serve_process(world.stack.home) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, server: ServeProcess, world: ConsoleWorld) -> Generator[BrowserContext]:
+    """A window in which a person has signed in; it refuses to run anything that the pages' policy forbids."""
+    made = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 800})
+    made.set_default_timeout(30_000)
+    page = made.new_page()
+    page.goto("/console/fleet")
+    expect(page).to_have_title("Sign in · memtend")
+    page.get_by_label("API key").fill("mt_no_key")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("not valid")
+    page.get_by_label("API key").fill(world.key())
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Fleet")
+    page.close()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A tab in which nothing may go wrong silently."""
+    made, wrong = context.new_page(), list[str]()
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    yield made
+    made.close()
+    assert wrong == []
+
+
+def decide(page: Page, label: str, *, asks: bool = True) -> None:
+    """Open an action, say why, and say yes to the question."""
+    page.locator("details.action > summary", has_text=label).first.click()
+    form = page.locator("details.action[open] form")
+    expect(form.get_by_label("Reason")).to_be_focused()
+    form.get_by_label("Reason").fill("looked at it")
+    form.get_by_role("button").click()
+    if asks:
+        page.locator("#sure").get_by_role("button", name=label).click()
+    expect(page.get_by_role("status")).to_be_visible()
+
+
+def test_a_skill_is_approved(page: Page, world: ConsoleWorld) -> None:
+    page.goto("/console/approvals")
+    page.get_by_role("link", name="A skill for all agents").first.click()
+    expect(page.locator("pre.text")).to_contain_text("call the porter")
+    page.locator("summary", has_text="Approve").click()
+    form = page.locator("details.action[open] form")
+    form.get_by_label("Reason").fill("no, wait")
+    form.get_by_role("button").click()
+    page.locator("#sure").get_by_role("button", name="Cancel").click()
+    found = world.ledger.approvals.get(world.company, world.approval_id)
+    assert found is not None
+    assert found.state is ApprovalState.PENDING
+    page.reload()
+    decide(page, "Approve")
+    expect(page.locator("h1 .state")).to_have_text("approved")
+    found = world.ledger.approvals.get(world.company, world.approval_id)
+    assert found is not None
+    assert (found.state, found.decided_by, found.reason) == (ApprovalState.APPROVED, "ada", "looked at it")
+    page.goto("/console/skills")
+    page.get_by_role("link", name="call the porter").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("active")
+
+
+def test_a_run_is_undone(page: Page, world: ConsoleWorld) -> None:
+    page.goto(f"/console/runs/{world.run_id}")
+    expect(page.locator(".pair").first).to_contain_text("The lift stood still")
+    decide(page, "Undo")
+    # The list stays fresh by itself.
+    expect(page.locator("#runs-table tbody tr").first).to_contain_text("undo", timeout=60_000)
+    expect(page.locator("#runs-table tbody tr").first.locator(".state")).to_have_text("done", timeout=60_000)
+    assert world.run_of(world.agent, "undo") is not None
+
+
+def test_a_memory_is_found_and_forgotten_and_its_text_stays_text(page: Page, world: ConsoleWorld) -> None:
+    page.goto(f"/console/memories?agent={world.agent}")
+    page.keyboard.press("/")
+    page.keyboard.type("document title taken")
+    page.keyboard.press("Enter")
+    shown = page.locator("pre.text", has_text="document.title").first
+    expect(shown).to_contain_text(HOSTILE.partition("\u202e")[0])
+    expect(page).to_have_title("Memory · memtend")
+    page.locator("tbody tr", has=shown).get_by_role("link").first.click()
+    decide(page, "Forget")
+    assert "/console/runs/" in page.url
+    page.goto(f"/console/memories?agent={world.agent}&q=document+title+taken")
+    expect(page.locator("main")).not_to_contain_text("document.title")
+
+
+def test_a_dead_letter_is_sent_again(page: Page, world: ConsoleWorld) -> None:
+    job_id = dead_letter(world.ledger, world.company, world.agent)
+    page.goto("/console/queues")
+    row = page.locator("tbody tr", has_text=job_id[:8])
+    row.locator("summary", has_text="Send again").click()
+    form = page.locator("details.action[open] form")
+    form.get_by_label("Reason").fill("the disk has room again")
+    form.get_by_role("button").click()
+    expect(page.get_by_role("status")).to_contain_text("Sent again")
+    assert world.ledger.dead_letters.get(job_id) is None
+    lines = world.ledger.audit.page(world.company, action="dead_letters.replay")
+    assert (lines[0].actor, lines[0].subject) == ("person:ada", job_id)
+
+
+def test_keys_lead_through_the_pages(page: Page) -> None:
+    page.goto("/console/audit")
+    page.keyboard.press("g")
+    page.keyboard.press("f")
+    expect(page).to_have_title("Fleet · memtend")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search", exact=False).first).to_be_focused()
+    page.keyboard.type("fleet-19")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(10)
+    for key in "jjk":
+        page.keyboard.press(key)
+    expect(page.locator("tr.current")).to_contain_text("fleet-190")
+    page.keyboard.press("j")
+    expect(page.locator("tr.current")).to_contain_text("fleet-191")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Memory of fleet-191")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next and previous row")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_two_hundred_agents_are_no_long_page(page: Page) -> None:
+    page.goto("/console/fleet?q=clerk")
+    expect(page.locator("tbody tr")).to_have_count(50)
+    page.locator("tbody tr").last.scroll_into_view_if_needed()
+    # The names of the columns, and the menu, stay in sight.
+    for part in (page.locator("thead th").first, page.locator(".top")):
+        box = part.bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] < 120
+    page.get_by_role("link", name="Next →").click()
+    expect(page.locator("tbody tr").first).to_contain_text("fleet-050")
+    page.locator("thead").get_by_role("link", name="Agent").click()
+    expect(page.locator("tbody tr").first).to_contain_text("fleet-199")
+
+
+def _back(page: Page) -> str:
+    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+def test_the_dark_look_follows_the_system_and_the_switch(page: Page) -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto("/console/fleet")
+    light = _back(page)
+    page.emulate_media(color_scheme="dark")
+    dark = _back(page)
+    assert light != dark
+    page.get_by_label("Look").select_option("light")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    assert _back(page) == light
+    page.emulate_media(color_scheme="light")
+    page.get_by_label("Look").select_option("dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert _back(page) == dark
+    page.get_by_label("Look").select_option("auto")
+    expect(page.locator("html")).to_have_attribute("data-theme", "auto")
+
+
+def test_without_script_a_person_decides_too(browser: Browser, server: ServeProcess, world: ConsoleWorld) -> None:
+    plain = browser.new_context(base_url=server.url, java_script_enabled=False)
+    page = plain.new_page()
+    page.goto("/console/sign-in")
+    page.get_by_label("API key").fill(world.key(name="eve"))
+    page.get_by_role("button", name="Sign in").click()
+    page.goto("/console/fleet?q=fleet-007")
+    page.locator("summary", has_text="Pause fleet-007").click()
+    form = page.locator("details.action[open] form")
+    form.get_by_label("Reason").fill("a look")
+    form.get_by_role("button").click()
+    expect(page.get_by_role("status")).to_contain_text("Paused")
+    agent = world.ledger.agents.get(world.company, "fleet-007")
+    assert agent is not None
+    assert agent.paused
+    page.get_by_role("button", name="Sign out").click()
+    page.goto("/console/fleet")
+    expect(page).to_have_title("Sign in · memtend")
+    plain.close()
+
+
+def _findings(page: Page, axe: str) -> list[dict[str, Any]]:
+    # The protocol runs it beside the page, where the page's own policy does not reach.
+    page.evaluate(axe)
+    found: dict[str, Any] = page.evaluate("async () => await axe.run(document, {resultTypes: ['violations']})")
+    return [
+        {"id": each["id"], "impact": each["impact"], "where": [node["html"][:160] for node in each["nodes"][:3]]}
+        for each in found["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ]
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = npm_packages(tmp_path_factory.mktemp("axe"), NPM_AXE)
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, look: Any) -> None:
+    page.emulate_media(color_scheme=look, reduced_motion="reduce")
+    details = (
+        f"runs/{world.run_id}",
+        f"runs/{world.held_run_id}",
+        f"memories?agent={world.agent}&q=lift",
+        f"memories/archive?agent={world.agent}",
+        f"approvals/{world.approval_id}",
+    )
+    serious = {}
+    for path in (*PAGES, *details):
+        page.goto(f"/console/{path}")
+        serious[path] = _findings(page, axe)
+    page.goto(f"/console/memories?agent={world.agent}&q=lift")
+    page.locator("tbody a").first.click()
+    serious["memory"] = _findings(page, axe)
+    page.goto("/console/sign-in")
+    serious["sign-in"] = _findings(page, axe)
+    assert {path: found for path, found in serious.items() if found} == {}
