@@ -41,6 +41,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "postgres": ("psycopg",),
     "onnx": ("onnxruntime",),
     "docker": ("docker",),
+    "otel": ("opentelemetry",),
     "finetune": ("onnx", "sentence_transformers", "torch"),
 }
 
