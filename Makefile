@@ -151,7 +151,7 @@ hashes:  ## Write docker/requirements-*.txt anew, with the hash of every file (I
 	build/hashes/bin/python -m pip --disable-pip-version-check -qq install \
 		--require-hashes -r docker/requirements-shipping.txt
 	CUSTOM_COMPILE_COMMAND="make hashes" build/hashes/bin/pip-compile --config docker/pip-tools.toml \
-		-c constraints.txt --extra worker --extra postgres --build-deps-for wheel \
+		-c constraints.txt --extra worker --extra postgres --extra otel --build-deps-for wheel \
 		-o docker/requirements-worker.txt pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make hashes" build/hashes/bin/pip-compile --config docker/pip-tools.toml \
 		-o docker/requirements-shipping.txt docker/requirements-shipping.in

@@ -42,6 +42,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "postgres": ("psycopg",),
     "onnx": ("onnxruntime",),
     "docker": ("docker",),
+    "otel": ("opentelemetry",),
     "finetune": ("onnx", "sentence_transformers", "torch"),
 }
 

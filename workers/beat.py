@@ -12,6 +12,7 @@ from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.jobs import BasePayload, CanaryPayload, ExpirePayload, SweepPayload, TickPayload
 from memcore.operational import report_error
+from memcore.telemetry import tracing
 from workers.broker import broker_app
 from workers.health import Heartbeat
 from workers.lifecycle import end_within, touch_heartbeat
@@ -54,6 +55,7 @@ def main() -> int:
     try:
         settings = Settings.load(os.environ)
         set_up_logs(settings)
+        tracing.start(settings.traces, service="beat")
         effective_policy(settings.policy_path)  # beat refuses an invalid one like every part beside it
         app = broker_app(settings)
     except Exception as error:  # noqa: BLE001  # a defect is raised again

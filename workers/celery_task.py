@@ -37,7 +37,9 @@ from memcore.jobs import (
 )
 from memcore.ledger.dead_letters import Attempts, NewDeadLetter, kept_of
 from memcore.ledger.ledger import Ledger
+from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
+from memcore.telemetry.tracing import Attribute
 from tasks.context import JobContext
 from tasks.job import Job
 from workers.context import WorkerContexts
@@ -145,7 +147,8 @@ def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGat
                 log.warning(Event.CREW_ABSENT, extra={"job_id": self.request.id, "error": type(error).__name__})
                 _requeue(self, FAILED_DELAY, attempt=self.request.retries)
             if job.is_repeated or not is_redelivered(self):
-                return apply_outcome(self, job, run_job(job, payload, current), payload=payload, job_context=current)
+                outcome = _attempt(self, job, payload, current)
+                return apply_outcome(self, job, outcome, payload=payload, job_context=current)
             return run_guarded(self, job, gate, payload=payload, job_context=current)
 
     app.task(
@@ -176,7 +179,7 @@ def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_con
             outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
         else:
             # Outside the try below: a child that is killed at its hard limit leaves here, and must stay counted.
-            outcome = run_job(job, payload, job_context)
+            outcome = _attempt(task, job, payload, job_context)
         try:
             return apply_outcome(task, job, outcome, payload=payload, job_context=job_context)
         finally:
@@ -192,6 +195,25 @@ def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_con
         # It must not run uncounted: it might kill this worker too, again and again.
         log.warning(Event.JOB_UNCOUNTED, extra={"job_id": job_id, "error": type(error).__name__})
         _requeue(task, FAILED_DELAY, attempt=task.request.retries)
+
+
+def _attempt(task: Task, job: Job, payload: str, job_context: JobContext) -> Outcome:
+    """Run the job as a part of the trace in which it was sent."""
+    about = {
+        Attribute.QUEUE: str(job.queue),
+        Attribute.JOB_ID: task.request.id,
+        Attribute.STORE: job_context.company,
+    }
+    with (
+        tracing.continued(task.request.get(tracing.HEADER)),
+        tracing.trace(f"process {job.name}", about, kind="consumer") as step,
+    ):
+        outcome = run_job(job, payload, job_context)
+        became = type(outcome).__name__.lower()
+        step.set({Attribute.OUTCOME: became})
+        if isinstance(outcome, Retry | Dead):
+            step.fail(became)
+    return outcome
 
 
 def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:

@@ -16,6 +16,7 @@ from celery import Celery, signals
 from celery.bootsteps import StartStopStep
 
 from memcore.config.settings import Settings
+from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
 from workers.groups import STOP_SECONDS, WorkerGroup
 from workers.health import BEAT_SECONDS, Heartbeat
@@ -141,6 +142,8 @@ def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callabl
 
     def leave(**_: Any) -> None:
         contexts.close()
+        # A child ends without its exit handlers.
+        tracing.flush()
 
     # weak=False: the signal would otherwise forget these closures as soon as this function returns.
     if group.pool == "prefork":

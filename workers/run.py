@@ -13,6 +13,7 @@ from memcore.config.urls import scheme_of
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.operational import report_error
+from memcore.telemetry import tracing
 from workers.app import create_app
 from workers.groups import GROUPS, STOP_SECONDS, WorkerGroup
 from workers.lifecycle import end_within
@@ -42,6 +43,7 @@ def main(argv: Sequence[str]) -> int:
         settings = Settings.load(os.environ)
         set_up_logs(settings)
         _require_ledger(settings)
+        tracing.start(settings.traces, service=f"worker-{chosen.name}")
         app = create_app(settings, group=chosen)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
         return report_error(error)

@@ -25,6 +25,8 @@ from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import BULK_ABOVE, StoreItem
 from memcore.ledger.monitoring.measures import MeasureName, Measures
 from memcore.models.memory import CANARY_OWNER
+from memcore.telemetry import tracing
+from memcore.telemetry.tracing import Attribute
 
 #: Share of the written memories that bulk loads keep while engines wait too, so that they never stop.
 BULK_SHARE = 0.25
@@ -85,6 +87,7 @@ class PendingWrite:
     items: Sequence[StoreItem]
     size: int
     future: "Future[WriteResult]" = field(default_factory=Future)
+    trace: str | None = field(default_factory=tracing.current_context)
 
     @property
     def owner(self) -> str:
@@ -325,8 +328,15 @@ class BatchWriter:
         for item in (item for pending in batch for item in pending.items):
             if item.id not in items or item.sent_at > items[item.id].sent_at:
                 items[item.id] = item
+        # The batch is a part of the first job's trace; those of the others are linked.
+        traces = [pending.trace for pending in batch if pending.trace is not None]
+        about = {Attribute.MEMORIES: len(items), Attribute.JOBS: len(batch)}
         try:
-            written = self._write(tuple(items.values()))
+            with (
+                tracing.continued(traces[0] if traces else None),
+                tracing.span("write batch", about, links=traces[1:]),
+            ):
+                written = self._write(tuple(items.values()))
         except (MemoryConnectionError, MemoryDiskFullError) as error:
             self._fail(batch, error)
         except Exception as error:  # noqa: BLE001  # every future must be answered, or its job hangs

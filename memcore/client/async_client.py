@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 
 from memcore.client.client import ClientLimits, ClientOptions, MemoryClient
 from memcore.client.results import JobStatus, PendingJobs
+from memcore.telemetry import tracing
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
@@ -100,4 +101,5 @@ class AsyncMemoryClient:
     async def _run(self, step: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memtend-client")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: step(*args, **kwargs))
+        call = tracing.carried(lambda: step(*args, **kwargs))
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -50,7 +50,9 @@ from memcore.errors import (
 from memcore.free_space import FOR_JOBS, refuse_when_low
 from memcore.jobs import (
     ApplicationOutcome,
+    DistillPayload,
     EvolvePayload,
+    ExperiencePayload,
     FineTunePayload,
     MaintenancePayload,
     Payload,
@@ -59,6 +61,7 @@ from memcore.jobs import (
     RecordedQuery,
     StoreItem,
     StorePayload,
+    TurnPayload,
     Use,
     UsePayload,
     job_owner,
@@ -67,7 +70,9 @@ from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved
+from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
+from memcore.telemetry.tracing import Attribute, Attributes
 
 if TYPE_CHECKING:
     from memcore.client.publisher import Admit, JobResults
@@ -81,6 +86,13 @@ _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator
 
 #: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
 BLOCK_SECONDS = 30.0
+
+
+#: What OpenTelemetry calls the storing of memories, and of what may become one or change one.
+CREATE, UPSERT = "create_memory", "upsert_memory"
+
+#: The operation of each job that is an engine's call on memories.
+_OPERATIONS = {ExperiencePayload.task: CREATE, DistillPayload.task: UPSERT, TurnPayload.task: UPSERT}
 
 
 class ClientLimits(TypedDict, total=False):
@@ -158,6 +170,7 @@ class MemoryClient:
     @classmethod
     def from_settings(cls, settings: "Settings", **limits: Unpack[ClientLimits]) -> Self:
         """Return a client for the stack that the settings describe."""
+        tracing.start(settings.traces, service="engine")
         return cls(
             settings.broker_url,
             result_url=settings.result_url,
@@ -505,7 +518,11 @@ class MemoryClient:
             summary=summary or payload.task,
             owner=job_owner(payload.company, getattr(payload, "agent_id", None)),
         )
-        self._sender.send_many(payload.task, [job], track=track, admit=self._admit)
+        about = {Attribute.STORE: payload.company, Attribute.QUEUE: job.queue, Attribute.JOB_ID: job.job_id}
+        operation = _OPERATIONS.get(payload.task)
+        about |= {} if operation is None else {Attribute.OPERATION: operation}
+        with tracing.trace(operation or f"send {payload.task}", about, kind="client"):
+            self._sender.send_many(payload.task, [job], track=track, admit=self._admit)
         return JobReceipt(job_id=job.job_id)
 
     def status(self, job_id: str) -> JobStatus:
@@ -592,8 +609,15 @@ class MemoryClient:
         return self._rate_limiter.queue(items[0].agent_id, count=len(items)) if items else Queue.STORE_BULK
 
     def _send_items(self, items: list[StoreItem], *, queue: Queue, track: bool) -> StoreReceipt:
-        jobs = list(store_jobs(self._company, items, queue=queue))
-        self._sender.send_many(StorePayload.task, jobs, track=track, admit=self._admit)
+        about: Attributes = {
+            Attribute.OPERATION: CREATE,
+            Attribute.STORE: self._company,
+            Attribute.MEMORIES: len(items),
+            Attribute.QUEUE: str(queue),
+        }
+        with tracing.trace(CREATE, about, kind="client"):
+            jobs = list(store_jobs(self._company, items, queue=queue))
+            self._sender.send_many(StorePayload.task, jobs, track=track, admit=self._admit)
         return StoreReceipt(job_ids=tuple(job.job_id for job in jobs), memory_ids=tuple(item.id for item in items))
 
 

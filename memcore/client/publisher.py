@@ -28,6 +28,7 @@ from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
 from memcore.extras import naming_extras
 from memcore.jobs import Queue
+from memcore.telemetry import tracing
 
 #: How long RabbitMQ waits for an acknowledgement from a consumer that lives: above the hard limit of the longest job
 #: (55 minutes). Its own 30 minutes would end the channel of every worker with a long run. A consumer that is gone
@@ -103,8 +104,16 @@ OWNER_HEADER, SORTED_KEY = "owner", "{queue}:sorted"
 SENT_HEADER = "sent_at"
 
 #: Stand in the cut message until it is filled in; no text of Celery's holds words like these.
-_GAPS = ("memtend<job>", "memtend<summary>", "memtend<tag>", "memtend<body>", "memtend<owner>", "memtend<sent>")
-_JOB, _SUMMARY, _TAG, _BODY, _OWNER, _SENT = _GAPS
+_GAPS = (
+    "memtend<job>",
+    "memtend<summary>",
+    "memtend<tag>",
+    "memtend<body>",
+    "memtend<owner>",
+    "memtend<sent>",
+    "memtend<trace>",
+)
+_JOB, _SUMMARY, _TAG, _BODY, _OWNER, _SENT, _TRACE = _GAPS
 
 
 class MessageTemplate:
@@ -118,7 +127,7 @@ class MessageTemplate:
         self._body = body
 
     @classmethod
-    def of(cls, app: Celery, channel: Any, name: str, *, queue: str, track: bool) -> Self:
+    def of(cls, app: Celery, channel: Any, name: str, *, queue: str, track: bool, is_traced: bool = False) -> Self:
         """Let Celery and a virtual channel of kombu's, such as Redis's, write the message of a task once."""
         task: Any = app.amqp.create_task_message(
             _JOB, name, args=(_BODY,), argsrepr=_SUMMARY, kwargsrepr="", ignore_result=not track
@@ -130,7 +139,7 @@ class MessageTemplate:
             content_type=content_type,
             content_encoding=content_encoding,
             # First, where the broker finds it soonest.
-            headers={OWNER_HEADER: _OWNER, SENT_HEADER: _SENT, **task.headers},
+            headers=_headers(_OWNER, _SENT, _TRACE if is_traced else None) | task.headers,
             properties={**task.properties, "delivery_mode": app.conf.task_default_delivery_mode},
             priority=0,
         )
@@ -140,8 +149,8 @@ class MessageTemplate:
         before, after = text.split(json.dumps(_BODY))
         return cls(dumps(message), (before, after))
 
-    def fill(self, outgoing_job: OutgoingJob, *, sent_at: float) -> str:
-        """Return the message of one job that is sent at a time in seconds since 1970."""
+    def fill(self, outgoing_job: OutgoingJob, *, sent_at: float, trace: str | None = None) -> str:
+        """Return the message of one job that is sent at a time in seconds since 1970, as part of a trace."""
         before, after = self._body
         body = f"{before}{json.dumps(outgoing_job.payload)}{after}"
         values = {
@@ -149,10 +158,16 @@ class MessageTemplate:
             _SUMMARY: _inside(outgoing_job.summary),
             _OWNER: outgoing_job.owner,
             _SENT: _moment(sent_at),
+            _TRACE: trace or "",
             _TAG: str(uuid4()),
             _BODY: b64encode(body.encode()).decode("ascii"),
         }
         return "".join([values.get(piece, piece) for piece in self._pieces])
+
+
+def _headers(owner: str, sent_at: str, trace: str | None) -> dict[str, str]:
+    headers = {OWNER_HEADER: owner, SENT_HEADER: sent_at}
+    return headers if trace is None else {**headers, tracing.HEADER: trace}
 
 
 def _moment(sent_at: float) -> str:
@@ -183,7 +198,7 @@ class Publisher:
         self._app = app
         self._seconds = seconds
         # By what a message's fixed part depends on; a few entries, since queues are few.
-        self._templates: dict[tuple[str, str, bool], MessageTemplate] = {}
+        self._templates: dict[tuple[str, str, bool, bool], MessageTemplate] = {}
 
     def publish(self, name: str, outgoing_jobs: Iterable[OutgoingJob], *, track: bool) -> None:
         """Send the jobs in their order, one round trip a chunk on Redis and its like, one a job elsewhere.
@@ -220,10 +235,10 @@ class Publisher:
 
     def _push(self, producer: Any, name: str, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
         by_queue: dict[str, list[str]] = {}
-        sent_at = self._seconds()
-        for outgoing_job in chunk:
-            template = self._template(producer, name, outgoing_job.queue, track=track)
-            by_queue.setdefault(outgoing_job.queue, []).append(template.fill(outgoing_job, sent_at=sent_at))
+        sent_at, trace = self._seconds(), tracing.current_context()
+        for job in chunk:
+            template = self._template(producer, name, job.queue, track=track, is_traced=trace is not None)
+            by_queue.setdefault(job.queue, []).append(template.fill(job, sent_at=sent_at, trace=trace))
 
         def push() -> None:
             with _open_channel(producer).conn_or_acquire() as client, client.pipeline(transaction=False) as pipeline:
@@ -240,17 +255,19 @@ class Publisher:
                 args=(outgoing_job.payload,),
                 task_id=outgoing_job.job_id,
                 queue=outgoing_job.queue,
-                headers={OWNER_HEADER: outgoing_job.owner, SENT_HEADER: _moment(self._seconds())},
+                headers=_headers(outgoing_job.owner, _moment(self._seconds()), tracing.current_context()),
                 argsrepr=outgoing_job.summary,
                 kwargsrepr="",
                 ignore_result=not track,
                 producer=producer,
             )
 
-    def _template(self, producer: Any, name: str, queue: str, *, track: bool) -> MessageTemplate:
-        key = (name, queue, track)
+    def _template(self, producer: Any, name: str, queue: str, *, track: bool, is_traced: bool) -> MessageTemplate:
+        key = (name, queue, track, is_traced)
         if key not in self._templates:
-            self._templates[key] = MessageTemplate.of(self._app, producer.channel, name, queue=queue, track=track)
+            self._templates[key] = MessageTemplate.of(
+                self._app, producer.channel, name, queue=queue, track=track, is_traced=is_traced
+            )
         return self._templates[key]
 
     def _ensured(self, producer: Any, step: Any) -> Any:

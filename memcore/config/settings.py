@@ -170,6 +170,7 @@ class Settings(Frozen):
         sweep_seconds: the pause between two searches for lost runs.
         log_format: ``text`` for people, ``json`` for machines.
         log_level: the least level that is logged.
+        traces: ``otlp`` sends OpenTelemetry spans as the standard ``OTEL_`` variables say; needs ``memtend[otel]``.
     """
 
     broker_url: Endpoint
@@ -196,6 +197,7 @@ class Settings(Frozen):
     sweep_seconds: float = Field(default=SWEEP_SECONDS, gt=0.0, le=LONGEST_PAUSE_SECONDS)
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    traces: Literal["off", "otlp"] = "off"
 
     @field_validator("company")
     @classmethod

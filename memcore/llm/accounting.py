@@ -23,7 +23,9 @@ from memcore.llm.protocol import (
     estimated_prompt,
 )
 from memcore.llm.retry import Retrying, Tries
+from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
+from memcore.telemetry.tracing import Attribute, Attributes
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
@@ -69,9 +71,11 @@ class AccountedModel:
         call_id = self._reserved(request, price, model=model, by=by, key=key)
         tries = Tries()
         try:
-            completion = await self._retrying.complete(
-                request.model_copy(update={"model": model}), idempotency_key=key, tries=tries
-            )
+            with tracing.span(f"chat {model}", _asked(request, model, by), kind="client") as step:
+                completion = await self._retrying.complete(
+                    request.model_copy(update={"model": model}), idempotency_key=key, tries=tries
+                )
+                step.set(_answered(completion, tries))
         except ProviderError as error:
             spent = _spent(price, tries.prompt_tokens, tries.completion_tokens)
             # An attempt without an answer may have been billed: the whole reservation stays spent.
@@ -121,6 +125,25 @@ class AccountedModel:
             _log.warning(
                 Event.LLM_ACCOUNT_UNSETTLED, extra={"error": type(error).__name__, "call_id": call_id, **by.logged}
             )
+
+
+def _asked(request: CompletionRequest, model: str, by: Attribution) -> Attributes:
+    about: dict[Attribute, str | int] = {
+        Attribute.OPERATION: "chat",
+        Attribute.MODEL: model,
+        Attribute.MAX_TOKENS: request.max_tokens,
+        Attribute.AGENT: by.agent_id,
+        Attribute.PURPOSE: by.purpose,
+    }
+    return about if by.run_id is None else {**about, Attribute.RUN: by.run_id}
+
+
+def _answered(completion: Completion, tries: Tries) -> Attributes:
+    return {
+        Attribute.INPUT_TOKENS: completion.prompt_tokens,
+        Attribute.OUTPUT_TOKENS: completion.completion_tokens,
+        Attribute.ATTEMPTS: tries.count,
+    }
 
 
 def _spent(price: ModelPrice, prompt_tokens: int, completion_tokens: int) -> Spent:

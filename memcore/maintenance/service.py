@@ -52,7 +52,9 @@ from memcore.maintenance.retention import apply_end, apply_pruning, apply_remova
 from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
 from memcore.maintenance.undo import apply_restore, apply_undo
 from memcore.models.memory import MemoryLevel
+from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
+from memcore.telemetry.tracing import Attribute
 
 #: Delay of a run whose language model is missing: a person has to connect one first.
 MODEL_DELAY = timedelta(hours=1)
@@ -157,7 +159,9 @@ class MaintenanceService:
             monotonic=self.monotonic,
         ) as attempt:
             run = attempt.claim()
-            attempt.outcome = await self._attempted(run, attempt)
+            about = {Attribute.RUN: run.run_id, Attribute.RUN_KIND: str(run.kind), Attribute.AGENT: run.agent_id}
+            with tracing.span(f"run {run.kind}", about):
+                attempt.outcome = await self._attempted(run, attempt)
         return attempt.outcome
 
     async def expire_archive(self) -> int:

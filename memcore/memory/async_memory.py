@@ -136,8 +136,8 @@ class AsyncMemory(AsyncKeptMemories):
         self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
     ) -> "tuple[ChatMessage, ...]":
         wanted = checked_categories(categories)
-        strategy = (await self._reader.open()).strategy
-        return await strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
+        opened = await self._reader.open()
+        return await opened.prepare(agent_id, text, token_budget=token_budget, categories=wanted)
 
     async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
         del agent_id

@@ -250,9 +250,7 @@ class Memory(KeptMemories, ToolCalls):
             MemoryConfigError: as for search.
         """
         wanted = checked_categories(categories)
-        return self._read(
-            lambda opened: opened.strategy.prepare_messages(agent_id, text, token_budget, categories=wanted)
-        )
+        return self._read(lambda opened: opened.prepare(agent_id, text, token_budget=token_budget, categories=wanted))
 
     def load_turn(
         self,

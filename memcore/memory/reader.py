@@ -11,9 +11,11 @@ from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
 from memcore.models.memory import require_agent_id
+from memcore.telemetry import tracing
+from memcore.telemetry.tracing import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from memcore.llm.accounting import AccountedModel
     from memcore.memories import Memories
     from memcore.memory.tools import OpenModel
-    from memcore.models.memory import MemoryEntry, MemoryQuery
+    from memcore.models.execution import ChatMessage
+    from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
     from memcore.retrieval.strategies.factory import Strategy, StrategyParts
     from memcore.retrieval.strategies.tools import AgentTools
     from memcore.retrieval.usage import BufferedUseRecorder
@@ -32,6 +35,9 @@ BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
 
 #: Makes what changes the memories of a backend, with a ledger of its own.
 OpenMemories: TypeAlias = "Callable[[MemoryBackend], Memories]"
+
+#: What OpenTelemetry calls a search.
+SEARCH = "search_memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +91,24 @@ class Opened:
 
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
-        found = await self.backend.retrieve(require_agent_id(agent_id), query)
+        about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
+        with tracing.trace(SEARCH, about, kind="client") as step:
+            found = await self.backend.retrieve(require_agent_id(agent_id), query)
+            step.set({Attribute.MEMORIES: len(found)})
         if query.text is not None and self.keeps_queries:
             from memcore.retrieval.protocol import Degrading, Source  # noqa: PLC0415  # see Reader
 
             with Degrading(Source.QUERY_RECORDER, agent_id):
                 self.recorder.record_query(agent_id, query.text, [entry.id for entry in found], at=utc_now())
         return found
+
+    async def prepare(
+        self, agent_id: str, text: str, *, token_budget: int, categories: "Collection[MemoryCategory] | None"
+    ) -> "tuple[ChatMessage, ...]":
+        """Return the messages of the strategy that the policy names."""
+        about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
+        with tracing.trace(SEARCH, about, kind="client"):
+            return await self.strategy.prepare_messages(agent_id, text, token_budget, categories=categories)
 
 
 class Reader:

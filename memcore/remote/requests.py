@@ -15,6 +15,7 @@ from memcore.errors import (
     MemoryInputError,
 )
 from memcore.remote.problems import TOO_MANY, UNAVAILABLE, error_of
+from memcore.telemetry import tracing
 
 #: Seconds for one answer, and for a connection.
 TIMEOUT_SECONDS, CONNECT_SECONDS = 30.0, 5.0
@@ -59,7 +60,9 @@ class Call(Generic[Result]):
     @property
     def headers(self) -> dict[str, str]:
         """Those of this request alone."""
-        return {} if self.idempotency_key is None else {"Idempotency-Key": self.idempotency_key}
+        trace = tracing.current_context()
+        headers = {} if trace is None else {tracing.HEADER: trace}
+        return headers if self.idempotency_key is None else {**headers, "Idempotency-Key": self.idempotency_key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from ops.http.access import OPEN_PATHS, Authenticate
 from ops.http.context import ServeContext
 from ops.http.limits import LimitBody
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
+from ops.http.traces import TraceRequests
 from ops.mcp.server import mount
 from ops.metrics.latency import TimeRequests
 from ops.web import app as console
@@ -92,6 +93,7 @@ def create_app(context: ServeContext) -> FastAPI:
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)
     app.add_middleware(Authenticate, caller_of=context.callers.of)
     app.add_middleware(CatchDefects)
+    app.add_middleware(TraceRequests)
     _add_document(app)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]  # FastAPI's own way to change the document
     return app

@@ -20,6 +20,7 @@ import uvloop
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.operational import report_error
+from memcore.telemetry import tracing
 from ops.http.app import create_app
 from ops.http.context import ServeContext, ServeOptions
 from ops.http.limits import BURST, RATE_PER_SECOND
@@ -149,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         listen = Listen(host=given.host, port=given.port, options=options)
         settings = Settings.load(os.environ)
         set_up_logs(settings)
+        tracing.start(settings.traces, service="serve")
         run(settings, listen)
     except Exception as error:  # noqa: BLE001  # a defect is raised again
         return report_error(error)

@@ -10,6 +10,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.telemetry import tracing
+from memcore.telemetry.tracing import Attribute
 from ops.mcp import finetune_tools, work_tools
 from ops.mcp.results import defect_result, error_result
 
@@ -48,8 +50,14 @@ def create_server(name: str, toolset_of: ToolsetOf, *, instructions: str) -> Ser
         toolset = await toolset_of(context)
         if all(tool.name != params.name for tool in toolset.tools()):
             raise MCPError(types.INVALID_PARAMS, "Unknown tool: see tools/list")
+        about = {
+            Attribute.MCP_METHOD: "tools/call",
+            Attribute.OPERATION: "execute_tool",
+            Attribute.TOOL: params.name,
+        }
         try:
-            return await toolset.call(params.name, params.arguments or {})
+            with tracing.trace(f"tools/call {params.name}", about, kind="server"):
+                return await toolset.call(params.name, params.arguments or {})
         except MemoryError as error:
             return error_result(error, tool=params.name)
         except (builtins.MemoryError, RecursionError):

@@ -33,6 +33,7 @@ from memcore.ledger.collections import (
     ServedCollection,
 )
 from memcore.ledger.database import Database
+from memcore.telemetry import tracing
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -74,7 +75,7 @@ class StoreExecutor:
 
     async def _run(self, what: str, call: Callable[[], _T], failure: type[errors.MemoryError]) -> _T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, tracing.carried(call))
         except ApiException as error:
             raise _error_of(what, error, failure) from error
         except (TransportError, QdrantException) as error:

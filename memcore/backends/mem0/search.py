@@ -43,7 +43,7 @@ from memcore.backends.mem0.points import (
     to_records,
     to_remark,
 )
-from memcore.backends.mem0.writer import Indexing
+from memcore.backends.mem0.writer import Indexing, embedding, statement
 from memcore.backends.neighbours import among_neighbours
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.when import AskedRange, asked_range, in_time
@@ -52,6 +52,7 @@ from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, memory_ids
 from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
+from memcore.telemetry import tracing
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
 # the pages follow the creation time, and a group of memories of one time that a page would cut is read by id.
@@ -431,7 +432,8 @@ class Reader:
         )
 
     def _question(self, text: str, *, has_sparse: bool, now: datetime) -> _Question:
-        vector = self._embedder.embed_query(text)
+        with tracing.span(f"embeddings {self._embedder.name}", embedding(self._embedder, texts=1)):
+            vector = self._embedder.embed_query(text)
         # A zero vector is as near to everything as to nothing: its list would be noise.
         return _Question(
             dense=vector if np.any(vector) else None,
@@ -532,7 +534,9 @@ class Reader:
                     asked = {key: words[key] for key in ("query", "using", "params")}
                     queries.append({**asked, "prefetch": [near], "limit": dense})
                     takers.append(one.words)
-        for take, points in zip(takers, ask(self._client, self._collection, queries) if queries else [], strict=True):
+        with tracing.span(f"query {self._collection}", statement("query", self._collection), kind="client"):
+            answers = ask(self._client, self._collection, queries) if queries else []
+        for take, points in zip(takers, answers, strict=True):
             take.extend(points)
         return lists
 

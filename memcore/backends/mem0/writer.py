@@ -47,6 +47,8 @@ from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
 from memcore.models.memory import CANARY_OWNER, MemoryEntry, MemoryMetadata, memory_ids, require_ids
 from memcore.records import ArchivedCopy, MemoryRecord, Vectors, Where
+from memcore.telemetry import tracing
+from memcore.telemetry.tracing import Attribute, Attributes
 
 #: mem0's words for what happened.
 _ADD = "ADD"
@@ -320,11 +322,27 @@ class Indexing:
         """Return the vectors of each memory, dense and sparse."""
         texts, space = [self.text.of(entry) for entry in entries], self.identity.label
         sparse = self.encoder.encode_documents(texts, list(map(label_of, entries)))
-        both = zip(self.embedder.embed_documents(texts), sparse, strict=True)
+        with tracing.span(f"embeddings {self.embedder.name}", embedding(self.embedder, texts=len(texts))):
+            dense_rows = self.embedder.embed_documents(texts)
+        both = zip(dense_rows, sparse, strict=True)
         return [Vectors(dense=dense, sparse=sparse or None, space=space) for dense, sparse in both]
 
 
 _under = attrgetter("summary_id")
+
+
+def statement(operation: str, collection: str) -> Attributes:
+    """Return what a span tells of a call of the store."""
+    return {
+        Attribute.DATABASE: "qdrant",
+        Attribute.DATABASE_OPERATION: operation,
+        Attribute.COLLECTION: collection,
+    }
+
+
+def embedding(embedder: Embedder, *, texts: int) -> Attributes:
+    """Return what a span tells of texts that are embedded."""
+    return {Attribute.OPERATION: "embeddings", Attribute.MODEL: embedder.name, Attribute.TEXTS: texts}
 
 
 def _by_id(payloads: Mapping[str, dict[str, Any]]) -> Callable[[MemoryRecord], dict[str, Any]]:
@@ -372,8 +390,10 @@ class Writer:
         """Write the points of records that have none yet, each with the payload that is made of it."""
         made, dims = self.embedded(records), self._indexing.embedder.dims
         body: Any = to_upsert(made, dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)
+        about = {**statement("upsert", self._collection), Attribute.MEMORIES: len(made)}
         # The client's own REST call: it sends bytes as they are, and models through pydantic.
-        self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
+        with tracing.span(f"upsert {self._collection}", about, kind="client"):
+            self._client.http.points_api.upsert_points(self._collection, wait=True, point_insert_operations=body)
 
     def index_archived(self, agent_id: str, copies: Sequence[ArchivedCopy], *, moved_from: Collection[str]) -> None:
         """Write the copies that are not there yet; move those that are there under a summary of ``moved_from``."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from memcore.models.memory import require_agent_id
+from memcore.telemetry import tracing
 from ops.cli.session import Command, Commands
 from workers.logs import set_up_logs
 
@@ -24,6 +25,7 @@ def mcp(
     if agent is not None:
         agent = require_agent_id(agent)
     set_up_logs(command.settings)
+    tracing.start(command.settings.traces, service="mcp")
     # The SDK takes a second to import, and no other command needs it.
     from ops.mcp.stdio import serve  # noqa: PLC0415  # see above
 
