@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import cache
 from http import HTTPStatus
 
 import httpx
@@ -64,6 +65,15 @@ def trusted_for(url: str) -> ssl.SSLContext | bool:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.lower().startswith("http://") else True
 
 
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return the web's authorities, and those that the environment names; read once, as a direct client lives shortly.
+
+    httpx asks the environment for them only where it asks it for proxies too.
+    """
+    return httpx.create_ssl_context()
+
+
 def open_client(url: str, *, key: str | None = None, is_direct: bool = False) -> httpx.AsyncClient:
     """Return a client for ``ask`` and one server, to be used from one event loop.
 
@@ -76,8 +86,7 @@ def open_client(url: str, *, key: str | None = None, is_direct: bool = False) ->
     timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT.total_seconds())
     trusted = trusted_for(url)
     if is_direct and trusted is True:
-        # Authorities that the environment names count all the same.
-        trusted = httpx.create_ssl_context()
+        trusted = _authorities()
     return httpx.AsyncClient(headers=headers, timeout=timeout, verify=trusted, trust_env=not is_direct)
 
 

@@ -24,13 +24,13 @@ def _heard(say: Callable[[], object]) -> object:
 
 def _held(ledger: Ledger) -> tuple[str, str]:
     """Return the key and the token of the first company's delivery."""
-    (found, *_) = [each for each in ledger.deliveries.page(COMPANY) if each.token]
+    found = next(each for each in ledger.deliveries.page(COMPANY) if each.token)
     return found.delivery_id, found.token or ""
 
 
 def _claimed(ledger: Ledger, _: StoppedClock, company: str) -> object:
     """Aim at the first company's delivery; its own claims the newest."""
-    (newest, *_) = ledger.deliveries.page(COMPANY)
+    newest = ledger.deliveries.page(COMPANY)[0]
     return ledger.deliveries.claim(company, newest.delivery_id, lease=timedelta(days=1))
 
 

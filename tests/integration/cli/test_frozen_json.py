@@ -111,6 +111,7 @@ def test_json_keys_of_every_command_stay(
     skills(keys, ledger, company)
     fine_tuning(keys, stack, ledger, tmp_path)
     conversations(keys, ledger, company, agent)
+    webhooks(keys)
     spend(ledger, company, agent)
     keys("usage", name="usage")
     keys("status", name="status", opened="parts")
@@ -141,6 +142,17 @@ def conversations(keys: Keys, ledger: Ledger, company: str, agent: str) -> None:
     for words in (("recall", "off"), ("forget", "keys-f"), ("restore", "keys-f")):
         keys("conversation", *words, "--agent", agent, "--user", "keys", name=f"conversation {words[0]}")
     keys("why", "keys-f", "--agent", agent, name="why FACT")
+
+
+def webhooks(keys: Keys) -> None:
+    made = ("https://hooks.invalid/", "--event", "run.held", "--name", "keys")
+    keys("webhooks", "add", *made, "--by", "Ada", name="webhooks add")
+    keys("webhooks", "list", name="webhooks list")
+    keys("webhooks", "test", "keys", "--by", "Ada", name="webhooks test", may_fail=True)
+    keys("webhooks", "deliveries", "--webhook", "keys", name="webhooks deliveries")
+    keys("webhooks", "replay", "--failed", "--webhook", "keys", "--by", "Ada", name="webhooks replay")
+    for command in ("rotate", "disable", "enable", "remove"):
+        keys("webhooks", command, "keys", "--by", "Ada", name=f"webhooks {command}")
 
 
 def spend(ledger: Ledger, company: str, agent: str) -> None:

@@ -11,6 +11,13 @@ from memcore.ledger.access.keys import Verb
 WHY: dict[str, Any] = {"reason": "a pager"}
 URL = "https://hooks.example/in"
 
+WRONG: tuple[dict[str, Any], ...] = (
+    {"url": "https://127.0.0.1/"},
+    {"events": ["ping"]},
+    {"events": []},
+    {"name": "a b"},
+)
+
 
 def test_a_webhook_is_added_changed_and_removed_by_an_admin(stack: StackAddress) -> None:
     async def served() -> None:
@@ -22,7 +29,7 @@ def test_a_webhook_is_added_changed_and_removed_by_an_admin(stack: StackAddress)
                 assert (await client.post("/v1/webhooks", json=new)).status_code == 403
                 assert (await client.get("/v1/webhook-deliveries")).status_code == 403
             async with opened.client(opened.key()) as client:
-                for wrong in ({"url": "https://127.0.0.1/"}, {"events": ["ping"]}, {"events": []}, {"name": "a b"}):
+                for wrong in WRONG:
                     assert (await client.post("/v1/webhooks", json=new | wrong)).status_code == 422, wrong
                 made = await client.post("/v1/webhooks", json=new)
                 assert made.status_code == 201
