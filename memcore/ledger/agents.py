@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, literal, or_, select, update
 
 from memcore.errors import MaintenancePausedError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.companies import CompanyState
@@ -159,11 +159,17 @@ def _companies_with_due(default: ConsolidationInterval, now: datetime) -> Select
     # Each condition is one step into an index for each company, however many agents it has.
     slot = agents.c.next_due_at
     waits = (slot <= now, slot.is_(None), slot > case(times, value=interval))
-    of_company = exists().where(agents.c.company == companies.c.company)
-    follows = or_(*(of_company.where(COMPANY_INTERVAL, wait) for wait in waits))
-    is_due = or_(of_company.where(OWN, waits[0]), (interval != str(ConsolidationInterval.NEVER)) & follows)
+    follows = or_(*(_any_agent(COMPANY_INTERVAL, wait) for wait in waits))
+    is_due = or_(_any_agent(OWN, waits[0]), (interval != str(ConsolidationInterval.NEVER)) & follows)
     query = select(companies.c.company, interval.label("interval")).order_by(companies.c.company)
     return query.where(companies.c.state == CompanyState.ACTIVE, is_due)
+
+
+def _any_agent(*which: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Say whether any of the company's agents is such a one."""
+    # With a limit, because PostgreSQL reads the whole table for EXISTS among other conditions, and hashes it.
+    found = select(agents.c.agent_id).where(agents.c.company == companies.c.company, *which).limit(1)
+    return found.correlate(companies).scalar_subquery().is_not(None)
 
 
 def _claim_due(

@@ -1,8 +1,9 @@
 """What grows with the memories of one machine: ``python tests/benchmarks/growth.py [size ...]`` (10000 20000 100000).
 
-A real stack (`memtend up`, static embedder). One company's collection grows through the bulk queue (``import_many``),
-1,000 memories an agent, to each size in turn. At each size it measures the rate, the search, the store server's memory
-and disk, and its restart after kill -9; at the largest, a night over all agents and a fleet of 1,000 small ones.
+A real stack (`memtend up`, static embedder). One company's collection grows to each size in turn, 1,000 memories an
+agent, by the call that a store worker's batch writer makes. At each size it measures bulk loads over the queue, the
+search, the store server's memory and disk, and its restart after kill -9; at the largest, a night over all agents and
+a fleet of 1,000 small ones.
 
 Two things are measured in pairs, so that other work on the machine meets both alike: a bulk load beside one into a
 small collection, and each search beside the same one in a collection of 20,000 memories.
@@ -27,17 +28,20 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.meter import measured  # noqa: E402
+from benchmarks.raw_limit import BATCH  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home  # noqa: E402
 from benchmarks.texts import Texts, questions  # noqa: E402
 
+from memcore.backends.base import fresh_record  # noqa: E402
 from memcore.backends.factory import WorkerBackend  # noqa: E402
 from memcore.client.client import MemoryClient  # noqa: E402
 from memcore.client.envelopes import ImportRecord  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
 from memcore.jobs import MaintenancePayload, TickPayload  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
-from memcore.models.memory import MemoryQuery  # noqa: E402
+from memcore.models.memory import ConsolidationInterval, MemoryQuery  # noqa: E402
 from workers.broker import broker_app  # noqa: E402
 
 #: Sizes that are measured by default; 1,000,000 takes about half an hour on two quiet cores.
@@ -52,20 +56,23 @@ REFERENCE = 20_000
 #: Agents of the night beside those that grow: what the target is about.
 NIGHT_AGENTS = 1_000
 
-#: Memories sent at a time, so that the queue holds no more than some seconds of work.
-_CHUNK = 5_000
+#: Memories of one measurement while the collection grows.
+_CHUNK = 2_048
 
 #: Memories after which the agents' turns are shifted by one: the texts repeat, too.
 _ROUND = 50
 
 #: Pairs of bulk loads at each size, and memories in each.
-_PAIRS, _PAIR_SIZE = 4, 2_048
+_PAIRS, _PAIR_SIZE = 4, 1_024
 
 #: Searches at each size and of the reference, each of another agent.
-_SEARCHES = 400
+_SEARCHES = 300
 
 #: Seconds between two looks whether work is done, and after which it is given up.
 _POLL_SECONDS, _LIMIT_SECONDS = 0.05, 900.0
+
+#: The interval of the agents that are registered by hand: they come due when the night says so.
+_INTERVAL = ConsolidationInterval.DAILY
 
 #: Counts the runs that are done.
 _DONE = text("SELECT count(*) FROM work_items WHERE kind = :kind AND state = 'done'").bindparams(
@@ -96,7 +103,8 @@ class Seen:
     """What one size gave.
 
     Attributes:
-        rates: memories a second in the first and the last tenth of the growth to this size, and in each pair.
+        first, last: of the first and the last tenth of the growth to this size: memories a second, and milliseconds of
+            CPU of writer and store server for one.
         paired: rate here by the rate into a small collection, pair by pair.
         search_ms, reference_ms: one value for each search.
         memory, disk: of the store server, in bytes; memory right after the load, and after the restart.
@@ -105,8 +113,8 @@ class Seen:
     """
 
     size: int
-    first_rates: list[float] = field(default_factory=list)
-    last_rates: list[float] = field(default_factory=list)
+    first: list[tuple[float, float]] = field(default_factory=list)
+    last: list[tuple[float, float]] = field(default_factory=list)
     paired: list[float] = field(default_factory=list)
     search_ms: list[float] = field(default_factory=list)
     reference_ms: list[float] = field(default_factory=list)
@@ -147,18 +155,16 @@ class Growth:
         """Grow to a size and measure there."""
         done = self._stored[_GROWING]
         agents = range(done // OF_AN_AGENT, size // OF_AN_AGENT)
-        parts = [min(_CHUNK, size - at) for at in range(done, size, _CHUNK)]
-        rates = [self._load(_GROWING, part, agents=agents) for part in parts]
-        tenth = max(1, len(rates) // 10)
-        first, last = rates[:tenth], rates[-tenth:]
+        written = self._written(size - done, agents=agents)
+        tenth = max(1, len(written) // 10)
         memory, disk = self._memory(), self._disk()
         paired = self._paired(agents)
         here, reference = self._search(size // OF_AN_AGENT)
         ready, answered = self._restart()
         return Seen(
             size=size,
-            first_rates=first,
-            last_rates=last,
+            first=written[:tenth],
+            last=written[-tenth:],
             paired=paired,
             search_ms=here,
             reference_ms=reference,
@@ -173,6 +179,28 @@ class Growth:
         now, empty = ServerMemory.of(self._pid()), self._empty_memory
         return ServerMemory(rss=now.rss - empty.rss, pss=now.pss - empty.pss, anonymous=now.anonymous - empty.anonymous)
 
+    def _written(self, count: int, *, agents: range) -> list[tuple[float, float]]:
+        """Write memories into the growing collection without the queue; return the rate and the CPU of each chunk."""
+        seen = []
+        at = self._stored[_GROWING]
+        with self._stack.backend(_GROWING) as (backend, runner):
+            for start in range(at, at + count, _CHUNK):
+                size, now = min(_CHUNK, at + count - start), utc_now()
+                made = [
+                    fresh_record(_whose(number, agents), request, company=_GROWING, now=now - timedelta(seconds=number))
+                    for number, request in enumerate(self._texts.requests(size, mark=f"{start} direct"))
+                ]
+                with measured(self._server) as taken:
+                    for first in range(0, size, BATCH):
+                        runner.run(backend.store_many(made[first : first + BATCH]))
+                seen.append((size / taken.wall, taken.cpu * 1e3 / size))
+        self._stored[_GROWING] = at + count
+        self._ledger.agents.register(_GROWING, [f"agent-{number}" for number in agents], interval=_INTERVAL)
+        return seen
+
+    def _server(self) -> dict[str, int]:
+        return {"store-server": self._pid()}
+
     def _load(self, company: str, count: int, *, agents: range, expired: bool = False) -> float:
         """Send memories of a company over the bulk queue, wait until all are on disk, return memories a second."""
         stored = self._stored.get(company, 0)
@@ -183,8 +211,7 @@ class Growth:
         now = utc_now()
         records = [
             ImportRecord(
-                # Every agent gets every text: one more step after each round of them.
-                agent_id=f"agent-{agents[(number + number // _ROUND) % len(agents)]}",
+                agent_id=_whose(number, agents),
                 category=request.category,
                 content=request.content,
                 created_at=now - timedelta(days=1 if expired else 0, seconds=number),
@@ -293,6 +320,11 @@ class Growth:
             time.sleep(_POLL_SECONDS)
 
 
+def _whose(number: int, agents: range) -> str:
+    # Every agent gets every text: one more step after each round of them.
+    return f"agent-{agents[(number + number // _ROUND) % len(agents)]}"
+
+
 def _asked(backend: WorkerBackend, runner: asyncio.Runner, agent_id: str, query: str) -> float:
     begun = time.perf_counter()
     runner.run(backend.retrieve(agent_id, MemoryQuery(text=query, limit=10, min_evidence=0.0)))
@@ -314,7 +346,7 @@ def growth(sizes: Sequence[int]) -> tuple[list[Figure], list[Target]]:
 
 def _tell(seen: Seen) -> None:
     parts = (
-        f"{seen.size:,}: {np.median(seen.first_rates):.0f} then {np.median(seen.last_rates):.0f} memories/s",
+        f"{seen.size:,}: {_medians(seen.first)} then {_medians(seen.last)}",
         f"paired {np.median(seen.paired):.2f}",
         f"search p95 {np.percentile(seen.search_ms, 95):.1f} ms, reference {np.percentile(seen.reference_ms, 95):.1f}",
         f"restart {seen.answered:.1f} s",
@@ -324,12 +356,20 @@ def _tell(seen: Seen) -> None:
     sys.stderr.write("; ".join(parts) + "\n")
 
 
+def _medians(written: Sequence[tuple[float, float]]) -> str:
+    rate, cpu = np.median(written, axis=0)
+    return f"{rate:.0f} memories/s, {cpu:.3f} ms of CPU"
+
+
 def _figures(seen: Seen) -> list[Figure]:
     group, size = f"{seen.size:,} memories of {seen.size // OF_AN_AGENT:,} agents", seen.size
     rows: list[tuple[str, str, Sequence[float], str]] = [
-        ("bulk, first tenth", "memories/s", seen.first_rates, ""),
-        ("bulk, last tenth", "memories/s", seen.last_rates, ""),
-        ("bulk, beside a small collection", "ratio", seen.paired, f"{_PAIRS} pairs of {_PAIR_SIZE:,}"),
+        *(
+            (f"batch writer's call, {part} tenth: {name}", unit, [each[place] for each in written], "")
+            for part, written in (("first", seen.first), ("last", seen.last))
+            for place, (name, unit) in enumerate((("rate", "memories/s"), ("CPU", "ms a memory")))
+        ),
+        ("bulk over the queue, beside a small collection", "ratio", seen.paired, f"{_PAIRS} pairs of {_PAIR_SIZE:,}"),
         ("search p50", "ms", _fifths(seen.search_ms, 50), f"reference {_quantile(seen.reference_ms, 50):.1f}"),
         ("search p95", "ms", _fifths(seen.search_ms, 95), f"reference {_quantile(seen.reference_ms, 95):.1f}"),
         *(
@@ -352,7 +392,7 @@ def _fits(seen: Sequence[Seen]) -> list[Figure]:
         return []
     sizes, figures = [each.size for each in seen], []
     curves: dict[str, tuple[str, list[float]]] = {
-        "ms a memory, bulk": ("ms", [1e3 / float(np.median(each.last_rates)) for each in seen]),
+        "CPU of a memory's write": ("ms", [float(np.median([cpu for _, cpu in each.last])) for each in seen]),
         "search p95, by the reference's": ("ratio", [_ratio(each, 95) for each in seen]),
         "anonymous memory": ("MiB", [each.memory.anonymous / 2**20 for each in seen]),
         "RSS": ("MiB", [each.memory.rss / 2**20 for each in seen]),
@@ -369,9 +409,12 @@ def _fits(seen: Sequence[Seen]) -> list[Figure]:
 
 def _targets(seen: Sequence[Seen]) -> list[Target]:
     targets = []
+    begun = float(np.median([cpu for _, cpu in seen[0].first]))
     for each in seen:
         size = f"{each.size:,}"
+        shares = [begun / cpu for _, cpu in each.last]
         targets += [
+            Target(name=f"{size}: memories for a second of CPU, by the first tenth's", values=shares, wanted=0.8),
             Target(name=f"{size}: bulk, by a small collection's", values=each.paired, wanted=0.8),
             Target(name=f"{size}: p95, by that of 20,000", values=[_ratio(each, 95)], wanted=1.5, at_most=True),
             Target(name=f"{size}: restart to a search, s", values=[each.answered], wanted=20.0, at_most=True),
