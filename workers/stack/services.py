@@ -87,6 +87,8 @@ def write_broker_config(home: Path, addresses: ListenAddresses) -> Path:
                 f"dir {_quoted(home / 'data' / 'broker')}",
                 "daemonize no",
                 "databases 4",
+                # What it does by the clock may wait half a second; ten looks a second would cost more than its work.
+                "hz 2",
                 # Durable before it is accepted: a store job carries the only copy of its memory (STACK, Broker).
                 "appendonly yes",
                 "appendfsync always",
