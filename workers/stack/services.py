@@ -39,7 +39,6 @@ class ServiceSpec:
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
         is_forked: whether the launcher may fork it: a program of memtend, named as ``program_argv`` names it.
-        is_awaited: whether the stack is up only once it is ready.
     """
 
     name: str
@@ -49,7 +48,6 @@ class ServiceSpec:
     is_well: Callable[[], bool] | None = None
     is_beside: bool = False
     is_forked: bool = False
-    is_awaited: bool = True
     start_limit: timedelta = START_LIMIT
     stop_limit: timedelta = STOP_LIMIT
 
@@ -225,8 +223,6 @@ def flower(addresses: ListenAddresses) -> ServiceSpec:
         is_ready=http_answers(addresses.flower_port, "/healthcheck"),
         is_beside=True,
         is_forked=True,
-        # People look at it, and nothing waits for it.
-        is_awaited=False,
     )
 
 

@@ -103,7 +103,7 @@ class Supervisor:
                     time.sleep(_WAITING_SECONDS)
                 if not self._stopping:
                     self._launch(member)
-            self._await_ready([member for member in stage if member.part.is_awaited])
+            self._await_ready(stage)
 
     def _stages(self) -> list[list[ServiceProcess]]:
         stages: list[list[ServiceProcess]] = []

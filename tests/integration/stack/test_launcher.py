@@ -7,9 +7,8 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -289,15 +288,3 @@ def test_where_nothing_can_be_forked_parts_are_started_without_a_launcher(
     assert psutil.Process(pid).ppid() == os.getpid()
     told = json.loads((home / "run" / "one.ready").read_text())
     assert (told["session"], told["umask"], told["preloaded"]) == (pid, 0o077, False)
-
-
-def test_a_part_that_nobody_awaits_does_not_hold_up_the_start(home: Path, part: ServiceSpec) -> None:
-    never = replace(part, name="never", argv=("/bin/sh", "-c", "exec sleep 600"), is_forked=False, is_awaited=False)
-    supervisor = Supervisor(home, [replace(never, is_ready=lambda: False)], ENVIRON)
-    began = time.monotonic()
-    supervisor.start()
-    try:
-        assert time.monotonic() - began < never.start_limit.total_seconds()
-        assert seen(home)[1] is False
-    finally:
-        supervisor.stop()
