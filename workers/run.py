@@ -19,6 +19,9 @@ from workers.groups import GROUPS, STOP_SECONDS, WorkerGroup
 from workers.lifecycle import end_within
 from workers.logs import set_up_logs
 
+#: Seconds between two events by which Flower knows that a worker lives; it waits for two of them.
+_EVENT_SECONDS = 10
+
 
 def arguments_of(group: WorkerGroup) -> list[str]:
     """Return the arguments of Celery's worker."""
@@ -30,6 +33,7 @@ def arguments_of(group: WorkerGroup) -> list[str]:
         f"--concurrency={group.concurrency}",
         "--without-gossip",
         "--without-mingle",
+        f"--heartbeat-interval={_EVENT_SECONDS}",
         "--loglevel=WARNING",
     ]
 

@@ -108,7 +108,7 @@ def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> tuple[bool, 
 
 def _epilogue(stack: Stack, seconds: float) -> None:
     peak = stack.supervisor.peak_resident_bytes / 2**20
-    say(f"\npeak resident memory of the whole stack: {peak:.0f} MiB (shared pages count once for each process)")
+    say(f"\npeak resident memory of the whole stack: {peak:.0f} MiB (shared pages count once)")
     say(f"the demo took {seconds:.1f} s")
 
 

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 
 import uvicorn
 import uvloop
@@ -114,8 +115,16 @@ def _bound(listen: Listen) -> Generator[socket.socket]:
         yield listener
 
 
+#: Seconds between two looks at the clock, for the date in answers.
+_TICK_SECONDS = 1.0
+
+
 class _Server(uvicorn.Server):
     """Uvicorn, with exit code 0 after a signal and a line when it is ready."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -124,6 +133,16 @@ class _Server(uvicorn.Server):
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        # The original looks ten times a second whether it should end.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), _TICK_SECONDS)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)

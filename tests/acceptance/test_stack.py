@@ -67,8 +67,11 @@ class Spy:
                 print(sys.argv, name, file=out)
         return None
 sys.meta_path.insert(0, Spy())
-with open(os.environ["TORCH_SPY"] + ".seen", "a") as out:
-    print(os.getpid(), file=out)
+def note():
+    with open(os.environ["TORCH_SPY"] + ".seen", "a") as out:
+        print(os.getpid(), file=out)
+note()
+os.register_at_fork(after_in_child=note)
 """
 
 SECRET_TEXT = "zyzzyva whispers at midnight"

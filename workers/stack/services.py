@@ -43,7 +43,6 @@ class ServiceSpec:
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
         is_forked: whether the launcher may fork it: a program of memtend, named as ``program_argv`` names it.
-        is_awaited: whether the stack is up only once it is ready.
     """
 
     name: str
@@ -53,7 +52,6 @@ class ServiceSpec:
     is_well: Callable[[], bool] | None = None
     is_beside: bool = False
     is_forked: bool = False
-    is_awaited: bool = True
     start_limit: timedelta = START_LIMIT
     stop_limit: timedelta = STOP_LIMIT
 
@@ -91,6 +89,8 @@ def write_broker_config(home: Path, addresses: ListenAddresses) -> Path:
                 f"dir {_quoted(home / 'data' / 'broker')}",
                 "daemonize no",
                 "databases 4",
+                # What it does by the clock may wait half a second; ten looks a second would cost more than its work.
+                "hz 2",
                 # Durable before it is accepted: a store job carries the only copy of its memory (STACK, Broker).
                 "appendonly yes",
                 "appendfsync always",
@@ -228,8 +228,6 @@ def flower(addresses: ListenAddresses) -> ServiceSpec:
         is_ready=http_answers(addresses.flower_port, "/healthcheck"),
         is_beside=True,
         is_forked=True,
-        # People look at it, and nothing waits for it.
-        is_awaited=False,
     )
 
 

@@ -29,7 +29,7 @@ from workers.stack.service_process import ServiceProcess, await_any_end, memory_
 from workers.stack.services import ServiceSpec
 
 #: Longest pause between two looks at the parts, in seconds; the end of a part ends it at once.
-POLL_INTERVAL_SECONDS = 0.25
+POLL_INTERVAL_SECONDS = 0.5
 
 #: The same while a part is down, or is not ready yet.
 _RESTARTING_SECONDS = 0.1
@@ -37,11 +37,13 @@ _RESTARTING_SECONDS = 0.1
 #: The same while they start or end, when somebody waits.
 _WAITING_SECONDS = 0.02
 
-#: Pause between two writings of the state, in seconds.
-STATE_SECONDS = 1.0
+#: Pause between two writings of the state, in seconds, while nothing changes; a change is written at once.
+STATE_SECONDS = 5.0
 
-#: Pause between two measurements of the parts' memory, in seconds: one takes a few milliseconds a process.
-_MEMORY_SECONDS = 10.0
+#: Pause between two measurements of the parts' memory, in seconds, and the same after a change of the parts: one takes
+#: a few milliseconds a process.
+_MEMORY_SECONDS = 60.0
+_MEMORY_CHANGED_SECONDS = 10.0
 
 #: First wait before a dead part starts again.
 FIRST_WAIT = timedelta(seconds=0.2)
@@ -80,11 +82,13 @@ class Supervisor:
         self._up_since: dict[str, float] = {}
         self._stopping = False
         self._started_at = utc_now()
-        #: Most memory that the launcher, all parts and their children held together, as sampled every ten seconds.
+        #: Most memory that the launcher, all parts and their children held together, as sampled.
         self.peak_resident_bytes = 0
         self._resident: dict[int, int] = {}
-        self._memory_due = 0.0
+        self._measured_at = -_MEMORY_SECONDS
         self._state_due = 0.0
+        self._written: tuple[tuple[int | None, bool, int], ...] = ()
+        self._born = psutil.Process().create_time()
         self._state_lost = False
 
     def preload(self) -> None:
@@ -103,7 +107,7 @@ class Supervisor:
                     time.sleep(_WAITING_SECONDS)
                 if not self._stopping:
                     self._launch(member)
-            self._await_ready([member for member in stage if member.part.is_awaited])
+            self._await_ready(stage)
 
     def _stages(self) -> list[list[ServiceProcess]]:
         stages: list[list[ServiceProcess]] = []
@@ -125,7 +129,7 @@ class Supervisor:
                     self.stop()
                     raise MemoryConnectionError(f"{member.part.name} {why}; its log is {member.log}")
             time.sleep(_WAITING_SECONDS)
-        self._memory_due = 0.0
+        self._measured_at = -_MEMORY_SECONDS
         self._write_state()
 
     def watch(self) -> None:
@@ -133,9 +137,9 @@ class Supervisor:
         while not self._stopping:
             for member in self._members:
                 self._check_parts(member)
-            if time.monotonic() >= self._state_due:
-                if self._launcher is not None:
-                    self._launcher.is_ready()
+            if self._launcher is not None:
+                self._launcher.is_ready()
+            if time.monotonic() >= self._state_due or self._seen() != self._written:
                 self._write_state()
             is_waiting = any(member.handle < 0 or not member.was_ready for member in self._members)
             await_any_end(self._members, _RESTARTING_SECONDS if is_waiting else POLL_INTERVAL_SECONDS)
@@ -202,30 +206,31 @@ class Supervisor:
             self._launch(member)
 
     def _write_state(self) -> None:
-        now = time.monotonic()
+        now, seen = time.monotonic(), self._seen()
         self._state_due = now + STATE_SECONDS
-        if now >= self._memory_due:
-            self._memory_due = now + _MEMORY_SECONDS
+        if now - self._measured_at >= (_MEMORY_SECONDS if seen == self._written else _MEMORY_CHANGED_SECONDS):
+            self._measured_at = now
             self._resident = memory_by_session(self._leaders())
             self.peak_resident_bytes = max(self.peak_resident_bytes, sum(self._resident.values()))
         state = StackState(
             supervisor_pid=os.getpid(),
-            supervisor_born=psutil.Process().create_time(),
+            supervisor_born=self._born,
             started_at=self._started_at,
             seen_at=utc_now(),
             peak_resident_bytes=self.peak_resident_bytes,
             parts=tuple(
                 ServiceState(
                     name=member.part.name,
-                    pid=member.pid if member.died() is None else None,
+                    pid=pid,
                     born=member.born,
-                    ready=member.is_well,
-                    restarts=member.restarts,
-                    resident_bytes=self._resident.get(member.pid or 0, 0),
+                    ready=ready,
+                    restarts=restarts,
+                    resident_bytes=self._resident.get(pid or 0, 0),
                 )
-                for member in self._members
+                for member, (pid, ready, restarts) in zip(self._members, seen, strict=True)
             ),
         )
+        self._written = seen
         try:
             write_state(self._home, state)
         except OSError as error:
@@ -233,8 +238,15 @@ class Supervisor:
             if not self._state_lost:
                 log.warning(Event.STACK_STATE_UNWRITTEN, extra={"error": error.strerror or type(error).__name__})
             self._state_lost = True
+            self._written = ()
         else:
             self._state_lost = False
+
+    def _seen(self) -> tuple[tuple[int | None, bool, int], ...]:
+        """Return of each part its pid, whether it works, and its restarts."""
+        return tuple(
+            (member.pid if member.died() is None else None, member.is_well, member.restarts) for member in self._members
+        )
 
     def _leaders(self) -> list[int]:
         pids = [member.pid for member in self._members] + [self._launcher.pid if self._launcher is not None else None]

@@ -42,9 +42,7 @@ def show_traffic(seen: Traffic, during: str) -> None:
 def show_end(seconds: float, peak_bytes: int) -> None:
     """Print how long all took, and on what."""
     load = os.getloadavg()[0]
-    say(
-        f"\npeak resident memory of the whole stack: {peak_bytes / 2**20:.0f} MiB (shared pages count for each process)"
-    )
+    say(f"\npeak resident memory of the whole stack: {peak_bytes / 2**20:.0f} MiB (shared pages count once)")
     say(
         f"the demo took {seconds / 60:.1f} minutes: Python {platform.python_version()}, "
         f"{os.cpu_count()} cores, load {load:.1f} at the end"
