@@ -250,14 +250,14 @@ class Settings(Frozen):
         )
 
     def with_models(self, environ: Mapping[str, str]) -> Self:
-        """Return these settings with what the environment names of embedder, models, images and webhook, if anything.
+        """Return these settings with what the environment names of embedder, models, images, webhook and traces.
 
         Raises MemoryConfigError when a variable is wrong.
         """
         given = {
             name: value
             for name, value in _given(environ).items()
-            if name.startswith(("embedder", "llm_", "approvals_", "fine_tune_"))
+            if name.startswith(("embedder", "llm_", "approvals_", "fine_tune_", "traces"))
         }
         return self._checked({**dict(self), **given}, name_of=_variable)
 
@@ -277,7 +277,8 @@ class Settings(Frozen):
 
     def save_stack(self) -> Path:
         """Write these settings, passwords included, to the owner-only file that `load` reads; return its path."""
-        content = self.model_dump(mode="json", exclude={"home"})
+        # Each process says for itself whether it traces: an engine may lack the libraries.
+        content = self.model_dump(mode="json", exclude={"home", "traces"})
         content |= {name: each.get_secret_value() for name, each in self if isinstance(each, SecretStr)}
         path = stack_path(self.home)
         path.parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)

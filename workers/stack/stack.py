@@ -9,6 +9,7 @@ from memcore.config.loader import load_policy
 from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings, stack_path
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.ledger.migrate import migrate_installation
+from memcore.telemetry import tracing
 from workers.stack.home import create_folders, reserve_addresses
 from workers.stack.services import flower, infrastructure, serve, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
@@ -41,9 +42,9 @@ def start_stack(
 ) -> Stack:
     """Start every part on a data folder, which is created when missing, and return once all are ready.
 
-    The parts inherit ``environ`` without memtend's own variables: the folder's file tells them everything. ``prepare``
-    is called with the supervisor before anything starts, to install signal handlers; ``also`` names worker groups that
-    are started on demand, and wanted.
+    The parts inherit ``environ`` without memtend's own variables, but for MEMTEND_TRACES: the folder's file tells them
+    all else. ``prepare`` is called with the supervisor before anything starts, to install signal handlers; ``also``
+    names worker groups that are started on demand, and wanted.
 
     Raises:
         MemoryConfigError: the policy is invalid, or a stack runs there already.
@@ -57,11 +58,12 @@ def start_stack(
     addresses = reserve_addresses(home)
     settings = addresses.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
+    tracing.require(settings.traces)
     migrate_installation(settings)
     settings.save_stack()
     first = infrastructure(home, addresses, with_store=storage.vector_store == "qdrant")
     parts = (*first, *worker_parts(home, also=also), flower(addresses), serve(addresses))
-    supervisor = Supervisor(home, parts, _parts_env(home, environ))
+    supervisor = Supervisor(home, parts, _parts_env(home, environ, traces=settings.traces))
     prepare(supervisor)
     serve_url = f"http://127.0.0.1:{addresses.serve_port}"
     stack = Stack(settings=settings, serve_url=serve_url, supervisor=supervisor, lock=lock)
@@ -73,11 +75,12 @@ def start_stack(
     return stack
 
 
-def _parts_env(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _parts_env(home: Path, environ: Mapping[str, str], *, traces: str) -> dict[str, str]:
     inherited = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
     return {
         **inherited,
         "MEMTEND_HOME": str(home),
+        "MEMTEND_TRACES": traces,
         # One thread a process: on two cores more threads in the numeric libraries only get in each other's way.
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
