@@ -254,14 +254,14 @@ class Settings(Frozen):
         )
 
     def with_models(self, environ: Mapping[str, str]) -> Self:
-        """Return these settings with what the environment names of embedder, models, images and webhooks, if anything.
+        """Return these settings with what the environment names of embedder, models, images, webhooks and traces.
 
         Raises MemoryConfigError when a variable is wrong.
         """
         given = {
             name: value
             for name, value in _given(environ).items()
-            if name.startswith(("embedder", "llm_", "approvals_", "webhook_", "fine_tune_"))
+            if name.startswith(("embedder", "llm_", "approvals_", "webhook_", "fine_tune_", "traces"))
         }
         return self._checked({**dict(self), **given}, name_of=_variable)
 
@@ -282,7 +282,8 @@ class Settings(Frozen):
     def save_stack(self) -> Path:
         """Write these settings, passwords included, to the owner-only file that `load` reads; return its path."""
         content = self.with_secrets()
-        del content["home"]
+        # Each process says for itself whether it traces: an engine may lack the libraries.
+        del content["home"], content["traces"]
         path = stack_path(self.home)
         path.parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
         write_private(path, json.dumps(content, indent=2, sort_keys=True))

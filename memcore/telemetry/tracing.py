@@ -13,9 +13,11 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
+from memcore.errors import MissingExtraError
 from memcore.extras import naming_extras
 
 if TYPE_CHECKING:
@@ -202,6 +204,16 @@ class _Attached(AbstractContextManager[None]):
 
 
 _active: _Tracing | None = None
+
+
+def require(traces: Literal["off", "otlp"]) -> None:
+    """Return if what these settings ask for is installed; nothing is imported. Raises MissingExtraError."""
+    if traces == "off":
+        return
+    with naming_extras():
+        for module in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"):
+            if find_spec(module) is None:
+                raise MissingExtraError("otel", module)
 
 
 def start(traces: Literal["off", "otlp"], *, service: str) -> None:

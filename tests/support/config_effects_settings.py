@@ -211,6 +211,18 @@ def logs(_folder: Path, environ: Mapping[str, str]) -> object:
     return [sorted(json.loads(line)) if line.startswith("{") else line.split(" ", 1)[1] for line in lines]
 
 
+def traces(_folder: Path, environ: Mapping[str, str]) -> object:
+    """Whether a process records spans."""
+    code = (
+        "import os; from memcore.config.settings import Settings; from memcore.telemetry import tracing;"
+        "tracing.start(Settings.load(os.environ).traces, service='test'); print(tracing.is_on())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
 _SERVED = {"embedder": "lm-studio", "embedder_url": "{server}"}
 CHANGES = {
     "broker_url": Change(broker, "redis://127.0.0.1:2/0"),
@@ -237,4 +249,5 @@ CHANGES = {
     "home": Change(home, "{folder}/elsewhere"),
     "log_format": Change(logs, "json"),
     "log_level": Change(logs, "DEBUG"),
+    "traces": Change(traces, "otlp"),
 }

@@ -10,6 +10,7 @@ from memcore.config.memory import EmbedderOverrideConfig
 from memcore.config.policy import Policy
 from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Settings, stack_path
 from memcore.free_space import FOR_WRITES, refuse_when_low
+from memcore.telemetry import tracing
 from workers.stack.home import create_folders, reserve_addresses
 from workers.stack.migration import migrate_apart
 from workers.stack.services import flower, infrastructure, serve, with_external_stores, worker_parts
@@ -43,9 +44,9 @@ def start_stack(
 ) -> Stack:
     """Start every part on a data folder, which is created when missing, and return once all are ready.
 
-    The parts inherit ``environ`` without memtend's own variables: the folder's file tells them everything. ``prepare``
-    is called with the supervisor before anything starts, to install signal handlers; ``also`` names worker groups that
-    are started on demand, and wanted.
+    The parts inherit ``environ`` without memtend's own variables, but for MEMTEND_TRACES: the folder's file tells them
+    all else. ``prepare`` is called with the supervisor before anything starts, to install signal handlers; ``also``
+    names worker groups that are started on demand, and wanted.
 
     Raises:
         MemoryConfigError: the policy is invalid, or a stack runs there already.
@@ -60,9 +61,10 @@ def start_stack(
     addresses = reserve_addresses(home)
     settings = addresses.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
+    tracing.require(settings.traces)
     first = infrastructure(home, addresses, with_store=storage.vector_store == "qdrant")
     parts = (*first, *worker_parts(home, also=also), flower(addresses), serve(addresses))
-    env = _parts_env(home, environ)
+    env = _parts_env(home, environ, traces=settings.traces)
     supervisor = Supervisor(home, parts, env, embedder=_shared_table(policy, settings))
     prepare(supervisor)
     serve_url = f"http://127.0.0.1:{addresses.serve_port}"
@@ -85,11 +87,12 @@ def _shared_table(policy: Policy, settings: Settings) -> str | None:
     return provider if provider in {"static", "static-mean"} and chosen.asked_model is None else None
 
 
-def _parts_env(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _parts_env(home: Path, environ: Mapping[str, str], *, traces: str) -> dict[str, str]:
     inherited = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
     return {
         **inherited,
         "MEMTEND_HOME": str(home),
+        "MEMTEND_TRACES": traces,
         # One thread a process: on two cores more threads in the numeric libraries only get in each other's way.
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",

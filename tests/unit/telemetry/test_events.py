@@ -128,7 +128,8 @@ def test_a_test_that_misses_its_event_fails() -> None:
 
 def test_a_field_that_an_event_has_not_fails_the_test(caplog: pytest.LogCaptureFixture) -> None:
     heard = LoggedEvents({})
-    write = heard._heard(logging.Logger.warning)
+    # Behind what listens to this test.
+    write = heard._heard(vars(logging.Logger.warning)["__wrapped__"])
     log = logging.getLogger("memtend.of-the-test")
     write(log, Event.ERASURE_DONE, extra={"agent_id": "ada", "found": 1})
     write(log, "%s path=%s", Event.STORE_COUNT_UNREADABLE, "a file")

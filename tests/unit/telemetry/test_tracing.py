@@ -141,6 +141,14 @@ def test_switched_on_without_its_libraries_it_says_what_to_install(monkeypatch: 
     assert not tracing.is_on()
 
 
+def test_a_stack_asks_for_the_libraries_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracing.require("otlp")
+    monkeypatch.setattr(tracing, "find_spec", lambda _: None)
+    tracing.require("off")
+    with pytest.raises(MissingExtraError, match=r"opentelemetry\.sdk is not installed"):
+        tracing.require("otlp")
+
+
 def test_nothing_of_it_is_imported_while_traces_are_off() -> None:
     code = (
         "import sys, memcore.telemetry.tracing as tracing\n"
