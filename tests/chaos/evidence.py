@@ -27,6 +27,9 @@ _PAGE = 1_000
 #: More runs and dead letters than a chaos run leaves.
 _ALL = 100_000
 
+#: Memories of the canary in the history, which has no owners: they are nobody's.
+_CANARIES = "SELECT memory_id FROM history WHERE new_memory LIKE 'The canary of %'"
+
 #: Ids of the history's rows that have a text.
 _WITH_TEXT = "SELECT DISTINCT memory_id FROM history WHERE old_memory IS NOT NULL OR new_memory IS NOT NULL"
 
@@ -81,13 +84,16 @@ def gather(stack: StackAddress, ledger: Ledger) -> Evidence:
     # A job of an unknown company is a letter of that company.
     named = (settings.company, UNKNOWN_COMPANY)
     letters = [letter for company in named for letter in ledger.dead_letters.list(company, limit=_ALL)]
+    history, texts = history_events(settings), _column(settings.history_url, _WITH_TEXT)
+    # Behind them: one that was written in between is among these, too.
+    canaries = set(_column(settings.history_url, _CANARIES))
     return Evidence(
         live=live,
         replaced={key: points[key].get(Key.SUMMARY_OF) or () for key in live},
         copies={key: points[key][Key.ARCHIVED_UNDER] for key in copies},
         archived=dict(row.split(" ") for row in _column(settings.journal_url, _OUT)),
-        history=history_events(settings),
-        history_texts=frozenset(_column(settings.history_url, _WITH_TEXT)),
+        history=Counter({event: count for event, count in history.items() if event[0] not in canaries}),
+        history_texts=frozenset(texts) - canaries,
         tallies={agent_id: tally_of(ledger, settings.company, agent_id) for agent_id in agents},
         runs=runs,
         counted={run.run_id: run_counts(ledger.journal, run) for run in runs},
