@@ -12,6 +12,7 @@ from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 from memcore.models.webhook import WebhookEvent
 from memcore.service.resources import ServiceResources
+from memcore.webhooks.destination import Destination
 
 
 class DeliveryInfo(Frozen):
@@ -78,9 +79,6 @@ class WebhookOperations:
         The name is that of its host when left out. Raises MemoryInputError when the address may not be reached, the
         name is taken or an event does not exist.
         """
-        # It loads an HTTP client, and few commands add a webhook.
-        from memcore.webhooks.destination import Destination  # noqa: PLC0415  # see above
-
         checked = Destination.of(url, private_hosts=self._resources.settings.webhook_private_hosts)
         name = checked.host.replace(":", "-") if name is None else name
         return await self._resources.run(
