@@ -9,7 +9,6 @@ from datetime import timedelta
 from enum import StrEnum
 from hashlib import sha256
 from http import HTTPStatus
-from importlib.metadata import version
 
 import httpx
 
@@ -26,7 +25,7 @@ TIMEOUT = timedelta(seconds=10)
 #: Longest pause that a receiver may ask for.
 _LONGEST_PAUSE = timedelta(days=1)
 
-_USER_AGENT = f"memtend/{version('memtend')}"
+_USER_AGENT = "memtend"
 
 
 class TryError(StrEnum):
