@@ -112,7 +112,7 @@ def test_late_agents_are_counted_without_a_look_at_the_others(ledger_template: P
 def test_postgresql_reads_no_whole_table_to_find_whether_agents_are_due(
     postgres_ledger: LedgerUrls, postgres_engine: Engine
 ) -> None:
-    clock, asked = StoppedClock(), []
+    clock, asked = StoppedClock(), list[Any]()
     ledger = Ledger.open(postgres_ledger, clock=clock)
     for number in range(50):
         ledger.companies.register(f"company-{number}")
