@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from string import Template
 from time import perf_counter, process_time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import psutil
@@ -134,7 +134,8 @@ class Simulation:
         self._databases = [Database(urls.ledger, name="ledger"), Database(urls.journal, name="journal")]
         self._calls: dict[str, Call] = {}
         # SQLite runs in this process, and its CPU time is not moved by other work; a server's is another process's.
-        self._now = process_time if self._databases[0].dialect == "sqlite" else perf_counter
+        self._claimed: tuple[WorkItem, ...] = ()
+        self._now: Callable[[], float] = process_time if self._databases[0].dialect == "sqlite" else perf_counter
         self._companies = [f"company-{number}" for number in range(size // OF_A_COMPANY)]
 
     def close(self) -> None:
@@ -249,20 +250,21 @@ class Simulation:
 
     def _time(self, name: str, call: Callable[[], _T], *, times: int = _CALLS, a_day: float = 0.0) -> _T:
         known = self._calls.setdefault(name, Call(name=name, a_day=a_day))
+        answers = []
         with self._statements() as seen:
             for number in range(times):
                 begun = self._now()
-                answer = call()
+                answers.append(call())
                 known.ms.append((self._now() - begun) * 1e3)
                 if number == 0:
                     known.scans |= self._scanned(seen)
                     seen.clear()
-        return answer
+        return answers[-1]
 
     @contextmanager
-    def _statements(self) -> Iterator[list[tuple[Database, str, object]]]:
+    def _statements(self) -> Iterator[list[tuple[Database, str, Any]]]:
         """Collect the reads and updates that the code sends."""
-        seen: list[tuple[Database, str, object]] = []
+        seen: list[tuple[Database, str, Any]] = []
         with ExitStack() as opened:
             for mine, theirs in zip(self._databases, (self._ledger.agents, self._ledger.journal), strict=True):
                 hear = _listener(mine, seen)
@@ -271,13 +273,13 @@ class Simulation:
                 opened.callback(event.remove, engine, "before_cursor_execute", hear)
             yield seen
 
-    def _scanned(self, seen: Sequence[tuple[Database, str, object]]) -> set[str]:
+    def _scanned(self, seen: Sequence[tuple[Database, str, Any]]) -> set[str]:
         found: set[str] = set()
         for database, statement, given in {(id(one[0]), one[1]): one for one in seen}.values():
             with database.read() as connection:
                 is_sqlite = database.dialect == "sqlite"
                 explain = "EXPLAIN QUERY PLAN " if is_sqlite else "EXPLAIN "
-                plan = connection.exec_driver_sql(explain + statement, given).all()  # type: ignore[arg-type]
+                plan = connection.exec_driver_sql(explain + statement, given).all()
             lines = "\n".join(str(row[-1]) for row in plan)
             # What is read through an index of open items alone does not grow with those that are done.
             pattern = r"SCAN (\w+)(?! USING (?:COVERING )?INDEX work_items_)" if is_sqlite else r"Seq Scan on (\w+)"
@@ -285,8 +287,8 @@ class Simulation:
         return found
 
 
-def _listener(database: Database, seen: list[tuple[Database, str, object]]) -> Callable[..., None]:
-    def hear(_connection: object, _cursor: object, statement: str, given: object, _context: object, many: bool) -> None:
+def _listener(database: Database, seen: list[tuple[Database, str, Any]]) -> Callable[..., None]:
+    def hear(_connection: object, _cursor: object, statement: str, given: Any, _context: object, many: bool) -> None:
         if not many and statement.lstrip()[:6].upper() in {"SELECT", "UPDATE", "WITH R"}:
             seen.append((database, statement, given))
 

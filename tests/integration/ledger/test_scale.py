@@ -87,6 +87,49 @@ def test_an_agents_like_are_found_without_a_look_at_all_others(ledger_template: 
     assert many <= 2 * few
 
 
+def _instructions_of_late(template: Path, folder: Path, *, known: int) -> int:
+    urls = copied_urls(template, folder)
+    clock = StoppedClock()
+    ledger = Ledger.open(urls, clock=clock)
+    ledger.companies.register(COMPANY)
+    ledger.agents.register(COMPANY, [f"agent-{number}" for number in range(known)], interval=WEEKLY)
+    ledger.agents.set_due(COMPANY, "agent-0", clock() - timedelta(hours=1))
+    database = Database(urls.ledger, name="ledger")
+    metered = Agents(database, clock=clock)
+    meter = Meter(database)
+    assert metered.late(default=WEEKLY, before=clock() - timedelta(minutes=5)) == {COMPANY: 1}
+    return meter.instructions
+
+
+def test_late_agents_are_counted_without_a_look_at_the_others(ledger_template: Path, tmp_path: Path) -> None:
+    few = _instructions_of_late(ledger_template, tmp_path / "few", known=5)
+    many = _instructions_of_late(ledger_template, tmp_path / "many", known=2000)
+    assert few > 0
+    assert many <= 2 * few
+
+
+@pytest.mark.service
+def test_postgresql_reads_no_whole_table_to_find_whether_agents_are_due(
+    postgres_ledger: LedgerUrls, postgres_engine: Engine
+) -> None:
+    clock, asked = StoppedClock(), list[Any]()
+    ledger = Ledger.open(postgres_ledger, clock=clock)
+    for number in range(50):
+        ledger.companies.register(f"company-{number}")
+        names = [f"agent-{name}" for name in range(100)]
+        ledger.agents.register(f"company-{number}", names, interval=WEEKLY)
+    with postgres_engine.begin() as connection:
+        connection.exec_driver_sql("ANALYZE agents, companies")
+    database = Database(postgres_ledger.ledger, name="ledger")
+    event.listen(database.engine(), "before_cursor_execute", lambda *given: asked.append(given[2:4]))
+    Agents(database, clock=clock).due(default=WEEKLY)
+    database.close()
+    ledger.close()
+    with postgres_engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN {asked[-1][0]}", asked[-1][1]).scalars().all()
+    assert not [line for line in plan if "Seq Scan on agents" in line], plan
+
+
 @pytest.mark.service
 def test_postgresql_finds_an_item_by_its_key_before_it_has_counted_any(
     postgres_ledger: LedgerUrls, postgres_engine: Engine
