@@ -539,7 +539,9 @@ def add_new(connection: Connection, table: Table, rows: list[Row]) -> None:
 @cache
 def _adding(dialect: str, table: Table) -> "postgresql.Insert | sqlite.Insert":
     # Kept: to make the statement, and the key under which it is compiled, takes longer than to insert a row.
-    return (postgresql if dialect == "postgresql" else sqlite).insert(table).on_conflict_do_nothing()
+    if dialect == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 def _insert(connection: Connection, statement: Any, table: Table, rows: list[Row]) -> CursorResult[Any]:

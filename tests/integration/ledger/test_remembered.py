@@ -3,7 +3,7 @@
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +21,15 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def database(file: Path) -> Database:
+def database(file: Path) -> Iterator[Database]:
     made = Database(sqlite_url(file), name="ledger")
     with made.write() as connection:
         connection.exec_driver_sql("PRAGMA user_version=1")
     with made.statement(writes=True) as connection:
         connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         PLACES.create_all(connection)
-    return made
+    yield made
+    made.close()
 
 
 class Places:
@@ -49,8 +50,10 @@ def by_this_object(database: Database, _file: Path) -> None:
 
 
 def by_another_object(_database: Database, file: Path) -> None:
-    with Database(sqlite_url(file), name="ledger").write() as connection:
+    other = Database(sqlite_url(file), name="ledger")
+    with other.write() as connection:
         connection.execute(insert(PLACE), [{"name": "Ulm"}])
+    other.close()
 
 
 def by_another_process(_database: Database, file: Path) -> None:

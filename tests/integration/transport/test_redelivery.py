@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kombu.entity import Queue
 from kombu.messaging import Consumer
+from kombu.utils.encoding import bytes_to_str
 from redis import Redis
 
 from workers.transport.holder import holder_of
@@ -178,12 +179,11 @@ def test_two_successors_give_a_message_back_once(connect: Callable[..., Any], st
     with other_process() as worker:
         take_as(connect, worker)
         name = holder_of(worker.pid)
-    held = [bytes(each) for each in store.hgetall("unacked")], store.hget("unacked", store.hkeys("unacked")[0])
-    tag, entry = held[0][0].decode(), held[1]
+    (tag,), (entry,) = store.hkeys("unacked"), store.hvals("unacked")
 
     # Both have read who holds it before either moves it.
     for qos in (first, second):
-        qos._restore(tag, entry, idle_seconds=-1, leftmost=False, holder=name)
+        qos._restore(bytes_to_str(tag), entry, idle_seconds=-1, leftmost=False, holder=name)
 
     assert store.llen("jobs") == 1
 
