@@ -106,14 +106,16 @@ def erased(stack: StackAddress, agent_id: str, tmp_path: Path, *words: str) -> d
 
 def test_behind_the_demo_an_agent_and_a_person_are_erased_to_the_last_byte(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    subprocess.run(
+    demo = subprocess.run(
         [*program_argv("examples.demo"), "--home", str(home)],
         env=clean_environ(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        check=True,
+        text=True,
+        check=False,
         timeout=600,
     )
+    assert demo.returncode == 0, demo.stdout[-2_000:] + demo.stderr[-2_000:]
     with running_stack(home) as stack:
         memories, old = live(stack), archived(stack)
         others = "\n".join(
