@@ -22,7 +22,7 @@ from workers.health import Heartbeat
 from workers.stack.home import ListenAddresses
 
 #: How long a part may take until it is ready, unless it says otherwise; imports are slow on a busy machine.
-START_LIMIT = timedelta(seconds=60)
+START_LIMIT = timedelta(seconds=90)
 
 #: How long a part may take to stop after it was told, unless it says otherwise.
 STOP_LIMIT = timedelta(seconds=30)
