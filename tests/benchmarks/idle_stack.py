@@ -101,6 +101,7 @@ def measure(home: Path, *, idle_seconds: float) -> list[Target]:
     begun = time.monotonic()
     with running_stack(home) as stack:
         up_seconds = time.monotonic() - begun
+        start_cpu = sum(each.cpu_seconds for each in usage_by_part(stack).values())
         time.sleep(SETTLE_SECONDS)
         sampler.end()
         before, since = usage_by_part(stack), time.monotonic()
@@ -113,7 +114,9 @@ def measure(home: Path, *, idle_seconds: float) -> list[Target]:
         shown = f"{now.processes:>10}{now.pss_mib:>10.1f}{now.own_mib:>10.1f}{percent[name]:>8.2f}{restarts[name]:>10}"
         sys.stdout.write(f"{name:<16}{shown}\n")
     total = sum(now.pss_mib for now in after.values())
-    sys.stdout.write(f"\npeak until {SETTLE_SECONDS:g} s after the start: {sampler.peak_mib:.0f} MiB PSS\n")
+    # Beside other work it says more than the seconds on the clock.
+    sys.stdout.write(f"\nCPU until it was up: {start_cpu:.1f} s\n")
+    sys.stdout.write(f"peak until {SETTLE_SECONDS:g} s after the start: {sampler.peak_mib:.0f} MiB PSS\n")
     return [
         Target(name="idle memory, MiB PSS", values=[total], wanted=MOST_MIB, at_most=True),
         Target(name="idle CPU, % of a core", values=[sum(percent.values())], wanted=MOST_CORE_PERCENT, at_most=True),

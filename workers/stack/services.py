@@ -22,7 +22,7 @@ from workers.health import Heartbeat
 from workers.stack.home import ListenAddresses
 
 #: How long a part may take until it is ready, unless it says otherwise; imports are slow on a busy machine.
-START_LIMIT = timedelta(seconds=60)
+START_LIMIT = timedelta(seconds=90)
 
 #: How long the store server may take until it is ready: it opens every collection, 15 s for a million memories and a
 #: tenth of a second for each company, and one that was ended before it was done would never be.
