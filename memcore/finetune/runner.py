@@ -20,7 +20,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
 from pathlib import Path
-from threading import Event
 from types import FrameType
 from typing import Any, assert_never
 
@@ -46,6 +45,7 @@ from memcore.finetune.runner_config import (
 )
 from memcore.finetune.train import train
 from memcore.models.finetune import RECIPES
+from memcore.telemetry.events import Event
 
 
 def run_stage(config: RunnerConfig, watch: StageProgress) -> None:
@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         return _run(config, cancelled)
 
 
-def _run(config: RunnerConfig, cancelled: Event) -> int:
+def _run(config: RunnerConfig, cancelled: threading.Event) -> int:
     _say(f"STAGE_START:{config.stage}")
     try:
         run_stage(config, StageProgress(lambda fraction: _say(f"PROGRESS:{fraction:.4f}"), cancelled))
@@ -249,8 +249,8 @@ def _failed(reason: str) -> int:
 
 
 @contextmanager
-def _cancelled_by_signal() -> Iterator[Event]:
-    cancelled = Event()
+def _cancelled_by_signal() -> Iterator[threading.Event]:
+    cancelled = threading.Event()
 
     def cancel(_number: int, _frame: FrameType | None) -> None:
         cancelled.set()

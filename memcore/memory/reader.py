@@ -15,7 +15,7 @@ from memcore.telemetry import tracing
 from memcore.telemetry.tracing import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
@@ -103,7 +103,7 @@ class Opened:
         return found
 
     async def prepare(
-        self, agent_id: str, text: str, *, token_budget: int, categories: "Collection[MemoryCategory] | None"
+        self, agent_id: str, text: str, *, token_budget: int, categories: "frozenset[MemoryCategory] | None"
     ) -> "tuple[ChatMessage, ...]":
         """Return the messages of the strategy that the policy names."""
         about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}

@@ -91,7 +91,12 @@ def working(settings: Settings) -> Iterator[None]:
             app.amqp.queues.deselect(queue)
         worker: Any = start_worker(app, perform_ping_check=False, pool="threads", concurrency=4, shutdown_timeout=60)
         closing.enter_context(worker)
-        closing.callback(lambda: [each.close() for each in opened])
+
+        def close() -> None:
+            for each in opened:
+                each.close()
+
+        closing.callback(close)
         yield
 
 
