@@ -2,8 +2,8 @@
 
 A real stack (`memtend up`, static embedder). One company's collection grows to each size in turn, 1,000 memories an
 agent, by the call that a store worker's batch writer makes. At each size it measures bulk loads over the queue, the
-search, the store server's memory and disk, and its restart after kill -9; at the largest, a night over all agents and
-a fleet of 1,000 small ones.
+search, the store server's memory and disk, and its restart after kill -9; at the largest, the maintenance of all
+agents and of a fleet of 1,000 small ones.
 
 Two things are measured in pairs, so that other work on the machine meets both alike: a bulk load beside one into a
 small collection, and each search beside the same one in a collection of 20,000 memories.
@@ -53,8 +53,8 @@ OF_AN_AGENT = 1_000
 #: Memories of the collection that every search is compared with.
 REFERENCE = 20_000
 
-#: Agents of the night beside those that grow: what the target is about.
-NIGHT_AGENTS = 1_000
+#: Small agents that are maintained beside those that grow: what the target is about.
+FLEET_AGENTS = 1_000
 
 #: Memories of one measurement while the collection grows.
 _CHUNK = 2_048
@@ -71,7 +71,7 @@ _SEARCHES = 300
 #: Seconds between two looks whether work is done, and after which it is given up.
 _POLL_SECONDS, _LIMIT_SECONDS = 0.05, 900.0
 
-#: The interval of the agents that are registered by hand: they come due when the night says so.
+#: The interval of the agents that are registered by hand: they come due when they are to be maintained.
 _INTERVAL = ConsolidationInterval.DAILY
 
 #: Counts the runs that are done.
@@ -79,7 +79,7 @@ _DONE = text("SELECT count(*) FROM work_items WHERE kind = :kind AND state = 'do
     kind=MaintenancePayload.task
 )
 
-_GROWING, _REFERENCE, _SMALL, _NIGHT = "bench-growing", "bench-reference", "bench-small", "bench-night"
+_GROWING, _REFERENCE, _SMALL, _FLEET = "bench-growing", "bench-reference", "bench-small", "bench-fleet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class Seen:
         search_ms, reference_ms: one value for each search.
         memory, disk: of the store server, in bytes; memory right after the load, and after the restart.
         ready, answered: seconds from kill -9 until the new process is ready, and until a search is answered.
-        night: seconds of the runs of all agents, and how many those are; at the largest size alone.
+        maintenance: seconds of the runs of all agents, and how many those are; at the largest size alone.
     """
 
     size: int
@@ -123,7 +123,7 @@ class Seen:
     disk: int
     ready: float
     answered: float
-    night: float | None = None
+    maintenance: float | None = None
     agents: int = 0
 
 
@@ -140,12 +140,12 @@ class Growth:
         opened.callback(self._database.dispose)
         self._clients: dict[str, MemoryClient] = {}
         self._stored: dict[str, int] = {}
-        self._nights = 0
+        self._maintained = 0
 
     def prepare(self) -> None:
-        """Fill the collection that searches are compared with, and register the fleet of the night."""
+        """Fill the collection that searches are compared with, and store what the fleet of small agents has."""
         self._load(_REFERENCE, REFERENCE, agents=range(REFERENCE // OF_AN_AGENT))
-        self._load(_NIGHT, NIGHT_AGENTS * 3, agents=range(NIGHT_AGENTS))
+        self._load(_FLEET, FLEET_AGENTS * 3, agents=range(FLEET_AGENTS))
         self._load(_SMALL, 1, agents=range(1))
         self._load(_GROWING, 1, agents=range(1))
         self._empty_memory = ServerMemory.of(self._pid())
@@ -217,7 +217,7 @@ class Growth:
                 created_at=now - timedelta(days=1 if expired else 0, seconds=number),
                 expires_at=now - timedelta(hours=1) if expired else None,
             )
-            for number, request in enumerate(self._texts.requests(count, mark=f"{company} {stored} {self._nights}"))
+            for number, request in enumerate(self._texts.requests(count, mark=f"{company} {stored} {self._maintained}"))
         ]
         begun = time.perf_counter()
         self._clients[company].import_many(records, track=False)
@@ -274,20 +274,20 @@ class Growth:
             return False
         return True
 
-    def night(self, agents: int) -> tuple[float, int]:
+    def maintain(self, agents: int) -> tuple[float, int]:
         """Make every agent due, give each of the small fleet one expired memory, send a tick, wait for all runs.
 
         Return the seconds, and how many agents those were.
         """
-        self._load(_NIGHT, NIGHT_AGENTS, agents=range(NIGHT_AGENTS), expired=True)
-        self._stored[_NIGHT] -= NIGHT_AGENTS  # the runs remove them
-        known = NIGHT_AGENTS + agents
+        self._load(_FLEET, FLEET_AGENTS, agents=range(FLEET_AGENTS), expired=True)
+        self._stored[_FLEET] -= FLEET_AGENTS  # the runs remove them
+        known = FLEET_AGENTS + agents
         self._await(lambda: self._agents() == known, "every agent is registered")
         due = f"{utc_now() - timedelta(minutes=1):%Y-%m-%d %H:%M:%S.%f}"
         with self._database.begin() as connection:
             done = connection.execute(_DONE).scalar_one()
-            update = text("UPDATE agents SET next_due_at = :due WHERE company IN (:growing, :night)")
-            count = connection.execute(update, {"due": due, "growing": _GROWING, "night": _NIGHT}).rowcount
+            update = text("UPDATE agents SET next_due_at = :due WHERE company IN (:growing, :fleet)")
+            count = connection.execute(update, {"due": due, "growing": _GROWING, "fleet": _FLEET}).rowcount
         begun = time.perf_counter()
         with closing(broker_app(self._stack.settings)) as app:
             app.send_task(TickPayload.task, queue=str(TickPayload.queue), ignore_result=True)
@@ -298,11 +298,11 @@ class Growth:
 
         self._await(is_over, f"the runs of {count} agents are done")
         assert count == known
-        self._nights += 1
+        self._maintained += 1
         return time.perf_counter() - begun, count
 
     def _agents(self) -> int:
-        return self._ledger.agents.count(_NIGHT) + self._ledger.agents.count(_GROWING)
+        return self._ledger.agents.count(_FLEET) + self._ledger.agents.count(_GROWING)
 
     def _pid(self) -> int:
         return self._stack.pids().get("store-server", 0)
@@ -339,12 +339,12 @@ def growth(sizes: Sequence[int]) -> tuple[list[Figure], list[Target]]:
         grown.prepare()
         for size in sizes:
             seen.append(grown.grow(size))
-            _tell(seen[-1])
-        seen[-1].night, seen[-1].agents = grown.night(sizes[-1] // OF_AN_AGENT)
+            _progress(seen[-1])
+        seen[-1].maintenance, seen[-1].agents = grown.maintain(sizes[-1] // OF_AN_AGENT)
     return [figure for each in seen for figure in _figures(each)] + _fits(seen), _targets(seen)
 
 
-def _tell(seen: Seen) -> None:
+def _progress(seen: Seen) -> None:
     parts = (
         f"{seen.size:,}: {_medians(seen.first)} then {_medians(seen.last)}",
         f"paired {np.median(seen.paired):.2f}",
@@ -381,13 +381,13 @@ def _figures(seen: Seen) -> list[Figure]:
         ("restart after kill -9 until ready", "s", [seen.ready], ""),
         ("restart after kill -9 until a search is answered", "s", [seen.answered], ""),
     ]
-    if seen.night is not None:
-        rows.append(("night", "s", [seen.night], f"{seen.agents:,} due agents"))
+    if seen.maintenance is not None:
+        rows.append(("maintenance", "s", [seen.maintenance], f"{seen.agents:,} due agents"))
     return [Figure(group=group, name=name, unit=unit, samples=part, note=note) for name, unit, part, note in rows]
 
 
 def _fits(seen: Sequence[Seen]) -> list[Figure]:
-    """Fit y = a * size ** b by least squares of the logarithms, and tell what it says of 10 times the largest size."""
+    """Fit y = a * size ** b by least squares of the logarithms, and say what it gives of 10 times the largest size."""
     if len(seen) < 2:
         return []
     sizes, figures = [each.size for each in seen], []
@@ -419,10 +419,10 @@ def _targets(seen: Sequence[Seen]) -> list[Target]:
             Target(name=f"{size}: p95, by that of 20,000", values=[_ratio(each, 95)], wanted=1.5, at_most=True),
             Target(name=f"{size}: restart to a search, s", values=[each.answered], wanted=20.0, at_most=True),
         ]
-        if each.night is not None:
-            night = each.night * NIGHT_AGENTS / each.agents
+        if each.maintenance is not None:
+            maintenance = each.maintenance * FLEET_AGENTS / each.agents
             targets.append(
-                Target(name=f"{size}: a night of 1,000 agents, s", values=[night], wanted=600.0, at_most=True)
+                Target(name=f"{size}: maintenance of 1,000 agents, s", values=[maintenance], wanted=600.0, at_most=True)
             )
     return targets
 

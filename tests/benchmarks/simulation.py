@@ -307,7 +307,7 @@ def simulation(sizes: Sequence[int]) -> tuple[list[Figure], list[Target]]:
                     migrate(urls)
                     with closing(Simulation(urls, home, size=size)) as simulated:
                         seen[size] = simulated.run()
-                _tell(name, size, seen[size])
+                _progress(name, size, seen[size])
         except pytest.skip.Exception as absent:
             sys.stderr.write(f"{name} is left out: {absent}\n")
             continue
@@ -332,7 +332,7 @@ def _postgres() -> Iterator[tuple[LedgerUrls, Path]]:
         yield LedgerUrls(ledger=url, journal=url), Path(folder)
 
 
-def _tell(name: str, size: int, calls: dict[str, Call]) -> None:
+def _progress(name: str, size: int, calls: dict[str, Call]) -> None:
     sys.stderr.write(f"{name}, {size:,} agents\n")
     for call in calls.values():
         sys.stderr.write(f"  {call.name}: {call.quartile:.2f} ms {' '.join(sorted(call.scans))}\n")
