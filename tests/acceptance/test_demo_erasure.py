@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def live(stack: StackAddress) -> dict[str, list[str]]:
     return asyncio.run(texts())
 
 
-async def _entries(backend: Any, agent_id: str) -> Any:
+async def _entries(backend: Any, agent_id: str) -> AsyncIterator[Any]:
     cursor = None
     while True:
         page = await backend.scan(Where(agent_id=agent_id), cursor=cursor)
