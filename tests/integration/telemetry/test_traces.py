@@ -13,6 +13,7 @@ from celery.contrib.testing.worker import start_worker
 from celery.events.dispatcher import EventDispatcher
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 from support.http_api import http_api
 from support.ledger_records import copied_urls
 from support.store_servers import StoreAddress
@@ -52,7 +53,8 @@ def installation(
     with valkey_server(folder / "broker") as broker:
         yield Settings(
             broker_url=broker.url, database_url=urls.ledger, journal_url=urls.journal, home=folder,
-            history_url=f"sqlite:///{history}", qdrant_url=shared_store.url, qdrant_api_key=shared_store.api_key,
+            history_url=f"sqlite:///{history}", qdrant_url=shared_store.url,
+            qdrant_api_key=SecretStr(shared_store.api_key),
             flower_url="http://u:p@127.0.0.1:9", company="traced",
         )  # fmt: skip
 
@@ -201,7 +203,11 @@ def forms(text: str) -> set[str]:
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=80)
 
 
-@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.tuples(texts, texts, texts), min_size=8, max_size=8))
 async def test_no_text_of_a_memory_or_question_is_told(
     memory: Memory,
