@@ -51,7 +51,7 @@ def collecting() -> Iterator[tuple[Collector, str]]:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name in the library
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -13,6 +13,7 @@ from celery.contrib.testing.worker import start_worker
 from celery.events.dispatcher import EventDispatcher
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 from support.http_api import http_api
 from support.ledger_records import copied_urls
 from support.store_servers import StoreAddress
@@ -52,24 +53,25 @@ def installation(
     with valkey_server(folder / "broker") as broker:
         yield Settings(
             broker_url=broker.url, database_url=urls.ledger, journal_url=urls.journal, home=folder,
-            history_url=f"sqlite:///{history}", qdrant_url=shared_store.url, qdrant_api_key=shared_store.api_key,
+            history_url=f"sqlite:///{history}", qdrant_url=shared_store.url,
+            qdrant_api_key=SecretStr(shared_store.api_key),
             flower_url="http://u:p@127.0.0.1:9", company="traced",
         )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def told_to_flower() -> Iterator[list[str]]:
+def flower_fields() -> Iterator[list[str]]:
     """Everything that workers and clients tell monitoring, as text."""
-    told: list[str] = []
+    fields: list[str] = []
     patch = pytest.MonkeyPatch()
     send = EventDispatcher.send
 
-    def noting(self: Any, kind: str, *values: Any, **fields: Any) -> Any:
-        told.append(json.dumps([kind, fields], default=str, ensure_ascii=False))
-        return send(self, kind, *values, **fields)
+    def noting(self: Any, kind: str, *values: Any, **given: Any) -> Any:
+        fields.append(json.dumps([kind, given], default=str, ensure_ascii=False))
+        return send(self, kind, *values, **given)
 
     patch.setattr(EventDispatcher, "send", noting)
-    yield told
+    yield fields
     patch.undo()
 
 
@@ -101,7 +103,7 @@ def working(settings: Settings) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def memory(installation: Settings, told_to_flower: list[str]) -> Iterator[Memory]:  # noqa: ARG001  # listens first
+def memory(installation: Settings, flower_fields: list[str]) -> Iterator[Memory]:  # noqa: ARG001  # listens first
     with working(installation), Memory.from_settings(installation, Policy()) as found:
         yield found
 
@@ -201,12 +203,16 @@ def forms(text: str) -> set[str]:
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=80)
 
 
-@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.tuples(texts, texts, texts), min_size=8, max_size=8))
 async def test_no_text_of_a_memory_or_question_is_told(
     memory: Memory,
     installation: Settings,
-    told_to_flower: list[str],
+    flower_fields: list[str],
     caplog: pytest.LogCaptureFixture,
     triples: list[tuple[str, str, str]],
 ) -> None:
@@ -230,9 +236,9 @@ async def test_no_text_of_a_memory_or_question_is_told(
             metrics = await client.get("/metrics")
     assert "memtend_" in metrics.text
     assert len(found.named("upsert ")) == stored > 0
-    said = [found.texts(), metrics.text, *told_to_flower]
+    said = [found.texts(), metrics.text, *flower_fields]
     said += [f"{each.getMessage()} {vars(each)}" for each in caplog.records]
-    told_to_flower.clear()
+    flower_fields.clear()
     caplog.clear()
     written = "\n".join(said)
     assert MARK not in written

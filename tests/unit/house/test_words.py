@@ -97,6 +97,20 @@ IN_NAMES = {
 #: Names that stay: columns, fields of stored reports, JSON keys, and `ApprovalEffects.room`, which others implement.
 FROZEN = {"booking_id", "booking_records", "bookings", "chapters", "max_removed_floor", "ring_at", "room", "rung_at"}
 
+#: Members of ``Event``: each is called what log readers rely on.
+FROZEN |= {
+    "CONSOLIDATION_BOOKING_RESUMED",
+    "CREW_ABSENT",
+    "EXPERIENCE_NIGHT_COMPLETE",
+    "MEMORY_SERVICE_BELL_UNHEARD",
+    "NIGHT_EXPERIENCE_WAITS",
+    "NIGHT_LESSONS_WAIT",
+    "PROCEDURAL_MEMORY_ENTRY_BURIED",
+    "PROGRESS_UNTOLD",
+    "TRANSPORT_BELL_REFUSED",
+    "TRANSPORT_BELL_SILENT",
+}
+
 #: Private uses in prose, as patterns, and what to write. Words that are plain English elsewhere stand in a phrase.
 IN_PROSE = {
     r"nights?": "maintenance run",
