@@ -24,7 +24,7 @@ from memcore.programs import program_argv
 from workers.stack.launcher import EXIT_THREADS, LARGEST_REQUEST
 
 #: How long the launcher may take until it can fork; it imports everything, on a machine that may be busy.
-PRELOAD_LIMIT = timedelta(seconds=90)
+PRELOAD_LIMIT = timedelta(seconds=150)
 
 #: How long it may take to answer a request; longer, and it is taken for dead.
 ANSWER_LIMIT = timedelta(seconds=10)
