@@ -29,7 +29,7 @@ from memcore.models.memory import (
     MemoryQuery,
     MemoryStoreRequest,
 )
-from memcore.models.webhook import EventNotice, WebhookEvent
+from memcore.models.webhook import EventNotice, WebhookEventType
 from memcore.records import Where
 
 #: How long a job looks for the canary that it has sent. A longer wait would keep a worker from other jobs; the next
@@ -145,7 +145,7 @@ class CanaryService:
             since = state.found_sent_at.isoformat()
             data = {"found_sent_at": since, "late_seconds": round(late.total_seconds())}
             self.ledger.webhooks.announce(
-                self.company, EventNotice(event=WebhookEvent.CANARY_LATE, data=data, cause=since)
+                self.company, EventNotice(event=WebhookEventType.CANARY_LATE, data=data, cause=since)
             )
 
     async def _noted(self, sent_at: datetime) -> bool:

@@ -19,7 +19,7 @@ from memcore.ledger.tables import attempts, dead_letters
 from memcore.ledger.webhooks.outbox import announce
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
-from memcore.models.webhook import EventNotice, WebhookEvent
+from memcore.models.webhook import EventNotice, WebhookEventType
 
 #: The job name of a letter whose message could not be read.
 UNREADABLE = "unreadable"
@@ -112,7 +112,7 @@ class DeadLetters(Records[DeadLetter]):
             now = self._clock()
             put(connection, dead_letters, [{**letter.model_dump(), "died_at": now}])
             data = letter.model_dump(include={"job_id", "job", "queue", "reason", "attempts"})
-            announce(connection, letter.company, EventNotice(event=WebhookEvent.JOB_DEAD, data=data), at=now)
+            announce(connection, letter.company, EventNotice(event=WebhookEventType.JOB_DEAD, data=data), at=now)
 
     def get(self, job_id: str) -> DeadLetter | None:
         """Return the letter, or None."""

@@ -11,7 +11,7 @@ from memcore import ids
 from memcore.ledger.database import Repository, checked_key, equals, insert_one
 from memcore.ledger.tables import model_calls, model_spending
 from memcore.ledger.webhooks.outbox import announce
-from memcore.models.webhook import EventNotice, WebhookEvent
+from memcore.models.webhook import EventNotice, WebhookEventType
 
 
 class CallState(StrEnum):
@@ -187,7 +187,7 @@ class ModelSpending(Repository):
 def _spent_notice(call: NewCall, today: DaySpent, day: date) -> EventNotice:
     """Return what tells that an agent's budget is spent, once a day."""
     return EventNotice(
-        event=WebhookEvent.BUDGET_SPENT,
+        event=WebhookEventType.BUDGET_SPENT,
         agent_id=call.agent_id,
         data={"day": day.isoformat(), "run_id": call.run_id, "purpose": call.purpose, **asdict(today)},
         cause=f"{len(call.agent_id)}/{call.agent_id}/{day}",

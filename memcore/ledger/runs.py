@@ -30,7 +30,7 @@ from memcore.ledger.work_items import (
 )
 from memcore.models.base import NotBlankStr, ValidatedModel
 from memcore.models.memory import BoundedTime, Key, StoredKey
-from memcore.models.webhook import EventNotice, WebhookEvent
+from memcore.models.webhook import EventNotice, WebhookEventType
 
 RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove", "update"]
 EndKind = Literal["end_session", "end_project", "end_task"]
@@ -211,11 +211,11 @@ _ENDS: dict[WorkState, WorkEvent] = {
 }
 
 #: What tells of the end of a claimed run, or that it stopped.
-_ANNOUNCED: dict[WorkEvent, WebhookEvent] = {
-    "hold": WebhookEvent.RUN_HELD,
-    "finish": WebhookEvent.RUN_FINISHED,
-    "skip": WebhookEvent.RUN_FINISHED,
-    "fail": WebhookEvent.RUN_FAILED,
+_ANNOUNCED: dict[WorkEvent, WebhookEventType] = {
+    "hold": WebhookEventType.RUN_HELD,
+    "finish": WebhookEventType.RUN_FINISHED,
+    "skip": WebhookEventType.RUN_FINISHED,
+    "fail": WebhookEventType.RUN_FAILED,
 }
 
 
@@ -532,8 +532,8 @@ class Runs(Work[Run]):
         return self._all(self._rows().where(*wanted).order_by(runs.c.created_at.desc(), runs.c.run_id).limit(limit))
 
 
-def _notice(event: WebhookEvent, run: Run) -> EventNotice:
+def _notice(event: WebhookEventType, run: Run) -> EventNotice:
     data: dict[str, Any] = {"run_id": run.run_id, "kind": run.kind, "origin": run.origin, "state": run.state.value}
     # The reason of a hold is made of figures; that of a failure may quote what is stored.
-    reason = {"reason": run.reason} if event is WebhookEvent.RUN_HELD else {}
+    reason = {"reason": run.reason} if event is WebhookEventType.RUN_HELD else {}
     return EventNotice(event=event, agent_id=run.agent_id, data={**data, "counts": run.counts, **reason})

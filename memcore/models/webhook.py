@@ -9,7 +9,7 @@ from pydantic import Field
 from memcore.models.base import Frozen, NotBlankStr
 
 
-class WebhookEvent(StrEnum):
+class WebhookEventType(StrEnum):
     """What a webhook tells of."""
 
     #: A run stopped, and a person releases or dismisses it.
@@ -30,7 +30,9 @@ class WebhookEvent(StrEnum):
 
 
 #: The events that an endpoint may subscribe to.
-SUBSCRIBABLE: tuple[WebhookEvent, ...] = tuple(event for event in WebhookEvent if event is not WebhookEvent.PING)
+SUBSCRIBABLE: tuple[WebhookEventType, ...] = tuple(
+    event for event in WebhookEventType if event is not WebhookEventType.PING
+)
 
 
 class EventNotice(Frozen):
@@ -42,7 +44,7 @@ class EventNotice(Frozen):
         cause: what the event stands for, where its writer may come again: the same cause is announced once.
     """
 
-    event: WebhookEvent
+    event: WebhookEventType
     agent_id: NotBlankStr | None = None
     data: Mapping[str, Any] = Field(default_factory=dict)
     cause: NotBlankStr | None = None

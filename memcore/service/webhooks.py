@@ -10,7 +10,7 @@ from memcore.ledger.webhooks.endpoints import NewWebhookEndpoint, WebhookEndpoin
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
-from memcore.models.webhook import WebhookEvent
+from memcore.models.webhook import WebhookEventType
 from memcore.service.resources import ServiceResources
 from memcore.webhooks.destination import Destination
 
@@ -29,7 +29,7 @@ class DeliveryInfo(Frozen):
 
     delivery_id: str
     webhook: str
-    event: WebhookEvent
+    event: WebhookEventType
     event_id: str
     agent_id: str | None
     state: WorkState
@@ -68,7 +68,7 @@ class WebhookOperations:
     async def add(
         self,
         url: str,
-        events: Collection[WebhookEvent | str],
+        events: Collection[WebhookEventType | str],
         *,
         name: str | None = None,
         by: str | None = None,

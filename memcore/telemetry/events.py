@@ -13,6 +13,7 @@ _AUTHOR = "agent_id seniority is_human author_name"
 _QUESTIONS = "run_id chosen *"
 _CYCLE = "company cycle_id"
 _JOB = "job job_id"
+_DELIVERY = "company endpoint webhook_event"
 _SOURCE = "memory_id reason"
 _CONFIDENCE = "agent_id confidence"
 
@@ -120,6 +121,12 @@ class Event(StrEnum):
     ERASURE_DRAINING = "erasure.draining", INFO, "company agent_id"
     #: Everything of an agent or a subject is erased; the receipt is signed.
     ERASURE_DONE = "erasure.done", INFO, "company agent_id found"
+
+    # Webhooks.
+    #: A delivery has failed for good; a person may send it again.
+    WEBHOOK_DELIVERY_FAILED = "webhook.delivery.failed", WARNING, f"{_DELIVERY} status problem"
+    #: An endpoint failed too long, or is gone; nothing is sent to it until a person enables it.
+    WEBHOOK_ENDPOINT_DISABLED = "webhook.endpoint.disabled", WARNING, f"{_DELIVERY} reason"
 
     # Conversations.
     #: A turn has its outcome.
@@ -424,6 +431,14 @@ class Event(StrEnum):
     STACK_PART_STARTED = "stack.part.started", INFO, "part pid"
     #: A part could not be started; it is tried again.
     STACK_PART_NOT_STARTED = "stack.part.not_started", WARNING, "part error"
+    #: The process that forks the parts is ready.
+    STACK_LAUNCHER_READY = "stack.launcher.ready", INFO, "pid"
+    #: The process that forks the parts has ended; they go on, and another takes its place.
+    STACK_LAUNCHER_DIED = "stack.launcher.died", WARNING, "exit_code"
+    #: The process that forks the parts does not answer; another takes its place.
+    STACK_LAUNCHER_SILENT = "stack.launcher.silent", WARNING, ""
+    #: Nothing can be forked here; each part imports for itself.
+    STACK_LAUNCHER_UNUSABLE = "stack.launcher.unusable", WARNING, "error"
     #: A part has ended by itself; it is started again after a pause.
     STACK_PART_DIED = "stack.part.died", WARNING, "part exit_code wait_seconds"
     #: A part did not end in time and was killed.

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from http import HTTPStatus
 from typing import Self
 
@@ -21,6 +20,7 @@ from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.webhooks.deliveries import Delivery
 from memcore.ledger.webhooks.endpoints import EndpointState, SigningEndpoint
+from memcore.telemetry.events import Event
 from memcore.webhooks.sender import Tried, TryError, WebhookSender
 
 #: The pause after each try that failed; after the last one a delivery has failed. Thirty-one hours in all: a receiver
@@ -58,13 +58,6 @@ _RETRY = RetryPolicy(attempts=30)
 _SLOTS = threading.BoundedSemaphore(_IN_A_PROCESS)
 
 _log = logging.getLogger(__name__)
-
-
-class WebhookLogEvent(StrEnum):
-    """A log event of webhooks; none names an address."""
-
-    FAILED = "webhook.delivery.failed"
-    DISABLED = "webhook.endpoint.disabled"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +134,11 @@ class WebhookService:
             return Deferred(reason=tried.error.value)
         deliveries.give_up(self.company, key, token, status=tried.status, error=tried.error.value, disable=disable)
         about = {"company": self.company, "endpoint": endpoint.name, "webhook_event": delivery.event.value}
-        _log.warning(WebhookLogEvent.FAILED, extra={**about, "status": tried.status, "problem": tried.error.value})
+        _log.warning(
+            Event.WEBHOOK_DELIVERY_FAILED, extra={**about, "status": tried.status, "problem": tried.error.value}
+        )
         if disable is not None:
-            _log.warning(WebhookLogEvent.DISABLED, extra={**about, "reason": disable})
+            _log.warning(Event.WEBHOOK_ENDPOINT_DISABLED, extra={**about, "reason": disable})
         return Dead(reason=tried.error.value)
 
     def _pause(self, failures: int, tried: Tried) -> timedelta | None:

@@ -11,7 +11,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import AuditNote, done_by
 from memcore.ledger.webhooks.deliveries import Delivery
 from memcore.ledger.webhooks.endpoints import NewWebhookEndpoint
-from memcore.models.webhook import SUBSCRIBABLE, EventNotice, WebhookEvent
+from memcore.models.webhook import SUBSCRIBABLE, EventNotice, WebhookEventType
 from memcore.webhooks.sender import WebhookSender
 from memcore.webhooks.service import WebhookService
 from support.ledger_records import COMPANY, StoppedClock
@@ -35,7 +35,7 @@ def add_hook(
 
 def happened(ledger: Ledger, *, company: str = COMPANY, cause: str | None = None) -> int:
     """Announce an event of an agent, and return how many deliveries were written."""
-    notice = EventNotice(event=WebhookEvent.BUDGET_SPENT, agent_id="ada", data={"tokens": 5}, cause=cause)
+    notice = EventNotice(event=WebhookEventType.BUDGET_SPENT, agent_id="ada", data={"tokens": 5}, cause=cause)
     return ledger.webhooks.announce(company, notice)
 
 

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from memcore.programs import program_argv
+from memcore.telemetry.events import Event
 from workers.stack.launcher import EXIT_THREADS, LARGEST_REQUEST
 
 #: How long the launcher may take until it can fork; it imports everything, on a machine that may be busy.
-PRELOAD_LIMIT = timedelta(seconds=90)
+PRELOAD_LIMIT = timedelta(seconds=150)
 
 #: How long it may take to answer a request; longer, and it is taken for dead.
 ANSWER_LIMIT = timedelta(seconds=10)
@@ -149,7 +150,7 @@ class Launcher:
             if not self._is_ready and time.monotonic() - self._started_at > PRELOAD_LIMIT.total_seconds():
                 self._give_up("not ready in time")
         elif self._process is not None and self._process.poll() is not None:
-            log.warning("stack.launcher.died", extra={"exit_code": self._process.returncode})
+            log.warning(Event.STACK_LAUNCHER_DIED, extra={"exit_code": self._process.returncode})
             self.stop()
             self.start()
         return self._is_ready
@@ -194,7 +195,7 @@ class Launcher:
             is_ready = False
         if is_ready:
             self._is_ready, self._failures = True, 0
-            log.info("stack.launcher.ready", extra={"pid": self.pid})
+            log.info(Event.STACK_LAUNCHER_READY, extra={"pid": self.pid})
             return
         code, self._failures = self._process.wait(), self._failures + 1
         if code == EXIT_THREADS or self._failures == _MOST_FAILURES:
@@ -205,7 +206,7 @@ class Launcher:
     def _give_up(self, error: str) -> None:
         self.stop()
         self.is_usable = False
-        log.warning("stack.launcher.unusable", extra={"error": error})
+        log.warning(Event.STACK_LAUNCHER_UNUSABLE, extra={"error": error})
 
     def _ask(self, request: Mapping[str, Any], handle: int | None = None) -> tuple[dict[str, Any], list[int]]:
         """Return the answer and the descriptor that came with it; nothing where it does not answer."""
@@ -219,6 +220,6 @@ class Launcher:
         except OSError:
             answer, handles = {}, []
         if not answer:
-            log.warning("stack.launcher.silent")
+            log.warning(Event.STACK_LAUNCHER_SILENT)
             self.stop()
         return answer, handles

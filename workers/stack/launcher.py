@@ -31,7 +31,7 @@ LARGEST_REQUEST = 65_536
 
 #: What the parts share, those first that most of them use. Strings, because the parts may not import each other. Not
 #: here: what reads the environment as it is imported (``celery.apps.worker``), and what most stacks never use.
-PRELOADED = (
+PRELOADED: tuple[str, ...] = (
     "workers.app",
     "workers.logs",
     "workers.write_batcher",
@@ -69,7 +69,7 @@ PRELOADED = (
 )
 
 #: Packages of which every module is imported: what is looked for by name when a part starts.
-PRELOADED_PACKAGES = ("tasks", "scheduler", "ops.http.routes")
+PRELOADED_PACKAGES: tuple[str, ...] = ("tasks", "scheduler", "ops.http.routes")
 
 #: Exit code of a launcher that may not fork: something that it imported runs a thread.
 EXIT_THREADS = 3

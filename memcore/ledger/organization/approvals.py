@@ -22,7 +22,7 @@ from memcore.models.approval import (
     Proposal,
 )
 from memcore.models.base import escaped
-from memcore.models.webhook import EventNotice, WebhookEvent
+from memcore.models.webhook import EventNotice, WebhookEventType
 
 #: Locks a company's count until the transaction ends, and raises a MemoryError when an approval would be above a limit.
 CapacityLimit = Callable[[Connection, str], None]
@@ -74,7 +74,9 @@ class Approvals(CompanyRecords[Approval]):
             if is_new:
                 # Not the title, which a model or an agent may have written.
                 data = {"approval_id": row["approval_id"], "action": proposal.action, "risk": str(proposal.risk)}
-                announce(connection, row["company"], EventNotice(event=WebhookEvent.APPROVAL_FILED, data=data), at=now)
+                announce(
+                    connection, row["company"], EventNotice(event=WebhookEventType.APPROVAL_FILED, data=data), at=now
+                )
             return is_new
 
     def page(

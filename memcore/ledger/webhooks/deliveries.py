@@ -15,7 +15,7 @@ from memcore.ledger.webhooks.endpoints import EndpointState, WebhookEndpoint, re
 from memcore.ledger.webhooks.tables import deliveries, endpoints
 from memcore.ledger.work_items import Work, WorkItem, WorkRecord, WorkState
 from memcore.models.memory import BoundedTime
-from memcore.models.webhook import WebhookEvent
+from memcore.models.webhook import WebhookEventType
 
 #: Most deliveries of a page, and of one call that sends the failed ones again.
 MAX_PAGE, MAX_REPLAYED = 256, 1_000
@@ -47,7 +47,7 @@ class Delivery(WorkRecord):
     delivery_id: str
     endpoint: str
     event_id: str
-    event: WebhookEvent
+    event: WebhookEventType
     agent_id: str | None = None
     body: str = Field(repr=False)
     announced_at: BoundedTime

@@ -19,7 +19,7 @@ from memcore.ledger.webhooks.outbox import ENABLED, announce, deliver_to
 from memcore.ledger.webhooks.tables import deliveries, endpoints
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import BoundedTime
-from memcore.models.webhook import SUBSCRIBABLE, EventNotice, WebhookEvent
+from memcore.models.webhook import SUBSCRIBABLE, EventNotice, WebhookEventType
 
 #: Most endpoints of a company: each event is written once for each.
 MAX_ENDPOINTS = 20
@@ -52,7 +52,7 @@ class WebhookEndpoint(Frozen):
     company: str
     name: str
     url: str = Field(repr=False)
-    events: tuple[WebhookEvent, ...]
+    events: tuple[WebhookEventType, ...]
     state: EndpointState
     reason: str | None = None
     failing_since: BoundedTime | None = None
@@ -88,7 +88,7 @@ class WebhookEndpoints(Records[WebhookEndpoint]):
     _model = WebhookEndpoint
 
     def add(
-        self, company: str, name: str, *, url: str, events: Collection[WebhookEvent | str], note: AuditNote
+        self, company: str, name: str, *, url: str, events: Collection[WebhookEventType | str], note: AuditNote
     ) -> NewWebhookEndpoint:
         """Add an endpoint, whose address the caller has checked, and return it with its secret.
 
@@ -179,7 +179,7 @@ class WebhookEndpoints(Records[WebhookEndpoint]):
             found = one_record(connection, WebhookEndpoint, select(endpoints).where(_is(company, name)))
             refuse_disabled(found or _missing(name))
             append(connection, company, note, at=now)
-            notice = EventNotice(event=WebhookEvent.PING, data={"webhook": name})
+            notice = EventNotice(event=WebhookEventType.PING, data={"webhook": name})
             return deliver_to(connection, company, name, notice, at=now)
 
     def _changed(self, company: str, name: str, note: AuditNote, **values: object) -> WebhookEndpoint:
@@ -210,7 +210,7 @@ def _checked_name(name: str) -> str:
         return _NAME.validate_python(name)
 
 
-def _checked_events(events: Collection[WebhookEvent | str]) -> tuple[str, ...]:
+def _checked_events(events: Collection[WebhookEventType | str]) -> tuple[str, ...]:
     named = set(map(str, events))
     known = [event.value for event in SUBSCRIBABLE]
     if wrong := sorted(named.difference(known)):

@@ -12,13 +12,13 @@ from memcore.jobs import DeliverPayload, Queue
 from memcore.ledger.database import Row, add_new, equals
 from memcore.ledger.webhooks.tables import deliveries, endpoints
 from memcore.ledger.work_items import WorkKey, add_items, new_item
-from memcore.models.webhook import EventNotice, WebhookEvent
+from memcore.models.webhook import EventNotice, WebhookEventType
 
 #: The state of an endpoint that gets deliveries.
 ENABLED = "enabled"
 
 #: Events that the workers who take ``Queue.DISTILL`` may be the cause of: other workers deliver them.
-_OF_OTHER_WORKERS: Mapping[WebhookEvent, Queue] = {WebhookEvent.CANARY_LATE: Queue.CONTROL}
+_OF_OTHER_WORKERS: Mapping[WebhookEventType, Queue] = {WebhookEventType.CANARY_LATE: Queue.CONTROL}
 
 
 def announce(connection: Connection, company: str, notice: EventNotice, *, at: datetime) -> frozenset[str]:

@@ -12,7 +12,7 @@ from memcore.ledger.webhooks.endpoints import EndpointState, NewWebhookEndpoint,
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS, BoundedTime, Key
-from memcore.models.webhook import WebhookEvent
+from memcore.models.webhook import WebhookEventType
 from memcore.service.webhooks import DeliveryInfo
 from memcore.webhooks.destination import MAX_URL_CHARS
 from ops.http.access import CurrentCaller
@@ -33,7 +33,7 @@ class WebhookView(Frozen):
 
     name: str
     url: str
-    events: tuple[WebhookEvent, ...]
+    events: tuple[WebhookEventType, ...]
     state: EndpointState
     reason: str | None
     failing_since: BoundedTime | None
@@ -84,7 +84,7 @@ class WebhookBody(ReasonBody):
     """
 
     url: Annotated[str, Field(min_length=1, max_length=MAX_URL_CHARS)]
-    events: Annotated[tuple[WebhookEvent, ...], Field(min_length=1, max_length=len(WebhookEvent))]
+    events: Annotated[tuple[WebhookEventType, ...], Field(min_length=1, max_length=len(WebhookEventType))]
     name: Key | None = None
 
 

@@ -19,7 +19,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import Caps, NewCall, Spent
 from memcore.ledger.runs import NewRun, Run
 from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
-from memcore.models.webhook import EventNotice, WebhookEvent
+from memcore.models.webhook import EventNotice, WebhookEventType
 
 DAY = timedelta(days=1)
 RUN = NewRun(company=COMPANY, agent_id="ada", planned_at=DAWN)
@@ -174,7 +174,7 @@ def test_a_worker_may_die_at_any_call_and_the_event_arrives(ledger: Ledger, worl
 
 
 def test_canaries_that_are_late_are_delivered_by_other_workers(world: WebhookWorld) -> None:
-    world.ledger.webhooks.announce(COMPANY, EventNotice(event=WebhookEvent.CANARY_LATE, cause="since"))
+    world.ledger.webhooks.announce(COMPANY, EventNotice(event=WebhookEventType.CANARY_LATE, cause="since"))
     happened(world.ledger)
     queues = {item.queue for item in world.ledger.work.take_due(limit=9)}
     assert queues == {"memory.control", "memory.distill"}

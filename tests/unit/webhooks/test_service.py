@@ -16,7 +16,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.webhooks.deliveries import KEPT_FOR
 from memcore.ledger.webhooks.endpoints import MAX_ENDPOINTS, OLD_SECRET_LASTS, EndpointState
 from memcore.ledger.work_items import WorkState
-from memcore.models.webhook import WebhookEvent
+from memcore.models.webhook import WebhookEventType
 from memcore.webhooks.service import AT_ONCE, BACK_OFF, BUSY_DELAY, FAILS_FOR, JITTER
 
 SECOND = timedelta(seconds=1)
@@ -203,7 +203,7 @@ def test_the_same_cause_is_announced_once(world: WebhookWorld) -> None:
 
 
 def test_only_who_asked_for_an_event_is_told(ledger: Ledger, clock: StoppedClock, listener: Listener) -> None:
-    add_hook(ledger, listener.url, events=[WebhookEvent.RUN_HELD])
+    add_hook(ledger, listener.url, events=[WebhookEventType.RUN_HELD])
     assert happened(ledger) == 0
     add_hook(ledger, listener.url, name="spending", events=["budget.spent", "run.held"])
     assert happened(ledger) == 1
