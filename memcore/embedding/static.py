@@ -301,7 +301,7 @@ class StaticEmbedder:
     def __init__(self, model: StaticTable) -> None:
         self.name, self.dims = model.name, int(model.rows.shape[1])
         self._rows, self._weights = model.rows, model.weights
-        self._table = model.rows if model.weights is None else _room(model.rows.shape)
+        self._table = model.rows if model.weights is None else _new_rows(model.rows.shape)
         self._has_row = np.full(len(model.rows), model.weights is None)
         self._tokens = WordTokens(model.tokenizer)
         self._is_folding = model.is_folding
@@ -342,7 +342,7 @@ class StaticEmbedder:
         return self._table.take(ids, axis=0)
 
 
-def _room(shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _new_rows(shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Return room for a table that takes memory only where it is written, a page at a time.
 
     numpy asks the system for huge pages, so the first text would take all of it.

@@ -44,10 +44,10 @@ def migrate_apart(settings: Settings, env: Mapping[str, str]) -> None:
     if done.returncode == 0:
         return
     try:
-        told = json.loads(done.stdout)
+        reported = json.loads(done.stdout)
     except ValueError:
         raise MemoryStoreError(f"the databases were not migrated (exit code {done.returncode})") from None
-    raise _KINDS[told["kind"]](told["sentence"])
+    raise _KINDS[reported["kind"]](reported["sentence"])
 
 
 def main() -> int:

@@ -64,10 +64,10 @@ class Part:
     facts: Path
     out: Path
 
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         wait_until(self.facts.exists, what="the part to say what it is")
-        told: dict[str, Any] = json.loads(self.facts.read_text())
-        return told
+        reported: dict[str, Any] = json.loads(self.facts.read_text())
+        return reported
 
 
 Fork = Callable[..., Part]
@@ -93,21 +93,21 @@ def fork(launcher: Launcher, tmp_path: Path) -> Generator[Fork]:
 
 def test_a_forked_part_is_what_the_supervisor_would_have_started(launcher: Launcher, fork: Fork) -> None:
     part = fork()
-    told = part.told()
-    assert told["pid"] == told["session"] == part.process.pid
-    assert told["parent"] == launcher.pid
-    assert told["umask"] == 0o077
+    reported = part.reported()
+    assert reported["pid"] == reported["session"] == part.process.pid
+    assert reported["parent"] == launcher.pid
+    assert reported["umask"] == 0o077
     assert stat.S_IMODE(part.facts.stat().st_mode) == 0o600
-    assert told["threads"] == 1
-    assert told["descriptors"] == [0, 1, 2]
-    assert told["input"] == os.devnull
-    assert told["argv"] == [str(part.facts), "stay"]
-    assert told["folder"] == str(Path.cwd())
-    assert told["signals"] == [True, True]
-    environ = told["environ"]
+    assert reported["threads"] == 1
+    assert reported["descriptors"] == [0, 1, 2]
+    assert reported["input"] == os.devnull
+    assert reported["argv"] == [str(part.facts), "stay"]
+    assert reported["folder"] == str(Path.cwd())
+    assert reported["signals"] == [True, True]
+    environ = reported["environ"]
     assert {name: environ[name] for name in ENVIRON} == ENVIRON
     assert environ["OF_ONE"] == "own"
-    assert told["preloaded"]
+    assert reported["preloaded"]
     assert part.out.read_text() == "written\n"
     shown = " ".join(psutil.Process(part.process.pid).cmdline())
     assert shown.startswith(sys.executable)
@@ -116,7 +116,7 @@ def test_a_forked_part_is_what_the_supervisor_would_have_started(launcher: Launc
 
 def test_two_parts_differ_where_processes_must(fork: Fork) -> None:
     one, other = fork(), fork()
-    assert one.told()["environ"] == other.told()["environ"]
+    assert one.reported()["environ"] == other.reported()["environ"]
     assert one.process.pid != other.process.pid
     assert one.process.poll() is None
 
@@ -133,9 +133,9 @@ def test_an_exit_code_is_told_and_the_process_is_forgotten_after_it(fork: Fork, 
 
 
 @pytest.mark.parametrize(("end", "code"), [("terminate", -signal.SIGTERM), ("kill", -signal.SIGKILL)])
-def test_a_signal_that_ends_a_part_is_told(fork: Fork, end: str, code: int) -> None:
+def test_a_signal_that_ends_a_part_is_reported(fork: Fork, end: str, code: int) -> None:
     part = fork()
-    part.told()
+    part.reported()
     getattr(part.process, end)()
     assert part.process.wait() == code
     # To one that is gone, a signal says nothing.
@@ -144,7 +144,7 @@ def test_a_signal_that_ends_a_part_is_told(fork: Fork, end: str, code: int) -> N
 
 def test_a_killed_launcher_takes_no_part_with_it_and_another_starts_the_next(launcher: Launcher, fork: Fork) -> None:
     part = fork()
-    part.told()
+    part.reported()
     killed = launcher.pid
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
@@ -161,7 +161,7 @@ def test_a_killed_launcher_takes_no_part_with_it_and_another_starts_the_next(lau
 def test_a_launcher_that_hangs_is_replaced(
     launcher: Launcher, fork: Fork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    fork().told()
+    fork().reported()
     hung = launcher.pid
     assert hung is not None
     os.kill(hung, signal.SIGSTOP)
@@ -286,5 +286,5 @@ def test_where_nothing_can_be_forked_parts_are_started_without_a_launcher(
     pid = seen(home)[0]
     assert pid is not None
     assert psutil.Process(pid).ppid() == os.getpid()
-    told = json.loads((home / "run" / "one.ready").read_text())
-    assert (told["session"], told["umask"], told["preloaded"]) == (pid, 0o077, False)
+    reported = json.loads((home / "run" / "one.ready").read_text())
+    assert (reported["session"], reported["umask"], reported["preloaded"]) == (pid, 0o077, False)
