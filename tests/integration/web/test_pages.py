@@ -184,7 +184,7 @@ def test_what_is_of_another_company_or_agent_is_not_found(world: ConsoleWorld) -
         world.ledger.companies.add("globex")
     foreign = world.ledger.api_keys.create("globex", name="eve", verbs=list(Verb)).token
 
-    async def stranger(client: ConsoleClient) -> None:
+    async def outsider(client: ConsoleClient) -> None:
         for path in (f"runs/{world.run_id}", f"approvals/{world.approval_id}"):
             assert "The lift" not in await client.get(path, 404)
         for path in ("fleet", "runs", "approvals", "queues", "cost", "audit", f"memories?agent={world.agent}"):
@@ -195,7 +195,7 @@ def test_what_is_of_another_company_or_agent_is_not_found(world: ConsoleWorld) -
             assert (await client.send(path, confirm="yes", reason="x")).status_code == 404
         assert (await client.send("queues/delete", job=world.job_id, confirm="yes", reason="x")).status_code == 404
 
-    visit(world, stranger, token=foreign)
+    visit(world, outsider, token=foreign)
 
     async def colleague(client: ConsoleClient) -> None:
         for path in (f"runs/{world.run_id}",):

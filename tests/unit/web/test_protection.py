@@ -222,11 +222,11 @@ async def test_every_action_asks_for_a_token_and_every_page_for_a_session(
     async with served(sqlite_ledger, tmp_path) as opened:
         routes = _routes(opened.app)
         assert len(routes) > 30
-        async with ConsoleClient(opened.app) as stranger, signed_in(opened.app, opened.key()) as client:
+        async with ConsoleClient(opened.app) as outsider, signed_in(opened.app, opened.key()) as client:
             for method, path in routes:
                 filled = path.replace("{run_id}", "1").replace("{approval_id}", "1").replace("{skill_id}", "1")
                 if filled != "/sign-in":
-                    answer = await stranger.http.request(method, f"/console{filled}", headers={"Origin": ORIGIN})
+                    answer = await outsider.http.request(method, f"/console{filled}", headers={"Origin": ORIGIN})
                     assert answer.status_code == 303, filled
                     assert answer.headers["location"].startswith("/console/sign-in")
                 if method == "POST":
