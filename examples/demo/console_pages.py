@@ -17,7 +17,7 @@ from ops.cli.console import say
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 #: Width and height of a picture, in pixels.
-_SIZE = "1280,900"
+_SIZE = "1120,800"
 
 #: Longest time for one picture, and for the server to start or end, in seconds.
 _PICTURE_SECONDS, _SERVER_SECONDS = 60.0, 60.0

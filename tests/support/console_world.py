@@ -15,7 +15,7 @@ from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import Caps, NewCall, Spent
 from memcore.ledger.work_items import WorkState
-from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryStoreRequest
 from memcore.skills.publication import promotion
 from support.lessons import lesson
 from support.memories import new_agent
@@ -74,13 +74,22 @@ def console_world(stack: StackAddress) -> Iterator[ConsoleWorld]:
     agent, held = new_agent("reader"), new_agent("held")
     try:
         for number in range(FLEET):
-            ledger.agents.put(AgentSpec(company=company, agent_id=f"fleet-{number:03}", interval="never", role="clerk"))
+            ledger.agents.put(
+                AgentSpec(
+                    company=company, agent_id=f"fleet-{number:03}", interval=ConsolidationInterval.NEVER, role="clerk"
+                )
+            )
         ledger.agents.put(
             AgentSpec(
-                company=company, agent_id=agent, interval="never", retention_overrides={MemoryCategory.WORKING: 1}
+                company=company,
+                agent_id=agent,
+                interval=ConsolidationInterval.NEVER,
+                retention_overrides={MemoryCategory.WORKING: 1},
             )
         )
-        ledger.agents.put(AgentSpec(company=company, agent_id=held, interval="never", max_memories=1))
+        ledger.agents.put(
+            AgentSpec(company=company, agent_id=held, interval=ConsolidationInterval.NEVER, max_memories=1)
+        )
         with MemoryClient.from_settings(stack.settings) as client:
             receipt = client.import_many(_memories(agent, held))
             list(client.wait(receipt.job_ids, timeout_seconds=60))
