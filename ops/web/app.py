@@ -12,9 +12,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.telemetry.events import Event
 from ops.http.access import CONSOLE
 from ops.http.context import ServeContext
-from ops.http.problems import UNAVAILABLE, Problem, log_failure, problem_of, problem_of_validation
+from ops.http.problems import Problem, log_failure, problem_of, problem_of_validation
 from ops.web.pages import error_page
 from ops.web.protection import Protect
 from ops.web.sessions import Sessions
@@ -61,7 +62,7 @@ class _Files(StaticFiles):
 async def _known(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR and problem.status != HTTPStatus.NOT_IMPLEMENTED:
-        log_failure(error, request.scope, event=UNAVAILABLE)
+        log_failure(error, request.scope, event=Event.MEMORY_HTTP_UNAVAILABLE)
     return error_page(request, problem)
 
 

@@ -13,9 +13,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.telemetry.events import Event
 from ops.http.access import CONSOLE
 from ops.http.context import ServeContext
-from ops.http.problems import DEFECT, MemoryForbiddenError, MemoryUnauthorizedError, log_failure, problem_of
+from ops.http.problems import MemoryForbiddenError, MemoryUnauthorizedError, log_failure, problem_of
 from ops.web.forms import FORM, parsed
 from ops.web.pages import error_page
 from ops.web.sessions import COOKIE, NOBODYS_COOKIE, SESSION, Session, Sessions, cookie_of, set_cookie
@@ -75,7 +76,7 @@ class Protect:
             await answer(scope, receive, sending)
         except Exception as error:  # noqa: BLE001  # it is answered, and its place logged
             # The framework would log the traceback, whose last line may quote a memory.
-            log_failure(error, scope, event=DEFECT)
+            log_failure(error, scope, event=Event.MEMORY_HTTP_DEFECT)
             if is_begun:
                 raise RuntimeError("an answer broke off") from None
             await error_page(Request(scope), problem_of(error))(scope, receive, sending)

@@ -241,7 +241,9 @@ class Growth:
         return ratios
 
     def _search(self, agents: int) -> tuple[list[float], list[float]]:
-        texts, here, reference = questions(), [], []
+        texts = questions()
+        here: list[float] = []
+        reference: list[float] = []
         with self._stack.backend(_GROWING) as (grown, runner), self._stack.backend(_REFERENCE) as (small, other):
             for number in range(-10, _SEARCHES):
                 query = texts[number % len(texts)]
@@ -294,7 +296,7 @@ class Growth:
 
         def is_over() -> bool:
             with self._database.connect() as connection:
-                return connection.execute(_DONE).scalar_one() >= done + count
+                return bool(connection.execute(_DONE).scalar_one() >= done + count)
 
         self._await(is_over, f"the runs of {count} agents are done")
         assert count == known

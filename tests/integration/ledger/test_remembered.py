@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Column, MetaData, String, Table, insert, select
 
-from memcore.ledger.database import Database, sqlite_url
+from memcore.config.urls import sqlite_url
+from memcore.ledger.database import Database
 
 PLACES = MetaData()
 PLACE = Table("place", PLACES, Column("name", String, primary_key=True))
