@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import os
 import shutil
 import sys
@@ -48,6 +49,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--pictures", type=Path, help="save pictures of the console here; else in the data folder")
     given = parser.parse_args(argv)
     home: Path | None = given.home
+    # What happens is shown in sentences; without a handler Python would print the names of warnings between them.
+    logging.getLogger().addHandler(logging.NullHandler())
     folder = home or Path(tempfile.mkdtemp(prefix="memtend-demo-"))
     try:
         with demo_model(os.environ, name=given.model) as model:

@@ -10,7 +10,7 @@ from memcore.ledger.tables import history_metadata, journal_metadata, metadata
 PLACES = [(metadata, LEDGER), (journal_metadata, JOURNAL), (history_metadata, HISTORY)]
 
 #: Tables that name an agent and stay, as `docs/how-to/erase.md` says.
-NAMED_AND_KEPT = {"model_spending", "model_calls", "erasures"}
+NAMED_AND_KEPT = {"model_spending", "model_calls", "erasures", "webhook_deliveries"}
 
 
 @pytest.mark.parametrize(("tables", "decisions"), PLACES, ids=["ledger", "journal", "history"])
