@@ -41,7 +41,7 @@ help:  ## Show this list.
 setup: $(VENV)/.core  ## Install memtend[worker] into .venv; then .venv/bin/memtend works.
 
 demo: $(VENV)/.core  ## Start everything in a fresh folder, run a fleet's first maintenance, show it, stop.
-	$(BIN)/python -P -m memcore.programs examples.demo
+	$(BIN)/python -P -m memcore.programs examples.demo --pictures build/demo
 
 demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, deploy it and roll back, with figures (installs torch; ten minutes).
 	$(BIN)/python -P -m memcore.programs examples.demo.finetuning

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Path, Request
 from starlette.datastructures import Headers
@@ -185,18 +186,25 @@ async def _note_use(keys: ApiKeys, key_id: str, at: datetime) -> None:
 class Authenticate:
     """Middleware: refuses a request without a valid key before its body is read, whatever its path.
 
-    What is mounted or added later is behind it too; a route then says which verb it asks for.
+    What is mounted or added later is behind it too; a route then says which verb it asks for. Where no key is asked
+    for, a request must name this machine as its host.
     """
 
-    def __init__(self, app: ASGIApp, *, caller_of: Callable[[str | None], Awaitable[Caller]]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, caller_of: Callable[[str | None], Awaitable[Caller]], requires_key: bool
+    ) -> None:
         self._app = app
         self._caller_of = caller_of
+        self._requires_key = requires_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS and not is_of_console(scope["path"]):
+            headers = Headers(scope=scope)
             try:
-                scope["caller"] = await self._caller_of(_sent_key(Headers(scope=scope)))
+                if not self._requires_key:
+                    require_loopback(headers.get("host", ""))
+                scope["caller"] = await self._caller_of(_sent_key(headers))
             except MemoryError as error:
                 await problem_response(error)(scope, receive, send)
                 return
@@ -205,6 +213,16 @@ class Authenticate:
             await send({"type": "websocket.close", "code": 1008})
             return
         await self._app(scope, receive, send)
+
+
+def require_loopback(host: str) -> None:
+    """Raise MemoryForbiddenError unless the header Host names this machine.
+
+    Without keys everybody who reaches the address comes in: another site must not lead a browser here by a name of its
+    own that points to this machine.
+    """
+    if urlsplit(f"//{host}").hostname not in {"127.0.0.1", "localhost", "::1"}:
+        raise MemoryForbiddenError("without keys serve is for http://127.0.0.1 and http://localhost alone")
 
 
 def is_of_console(path: str) -> bool:

@@ -91,7 +91,7 @@ def create_app(context: ServeContext) -> FastAPI:
     # The last one added is the first to see a request.
     app.add_middleware(TimeRequests, times=context.times)
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)
-    app.add_middleware(Authenticate, caller_of=context.callers.of)
+    app.add_middleware(Authenticate, caller_of=context.callers.of, requires_key=context.options.requires_key)
     app.add_middleware(CatchDefects)
     app.add_middleware(TraceRequests)
     _add_document(app)

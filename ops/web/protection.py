@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.telemetry.events import Event
-from ops.http.access import CONSOLE
+from ops.http.access import CONSOLE, require_loopback
 from ops.http.context import ServeContext
 from ops.http.problems import MemoryForbiddenError, MemoryUnauthorizedError, log_failure, problem_of
 from ops.web.forms import FORM, parsed
@@ -84,7 +84,7 @@ class Protect:
     async def _admit(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
         if not self._context.options.requires_key:
-            _require_loopback(headers.get("host", ""))
+            require_loopback(headers.get("host", ""))
         if scope["path"].startswith(_STATIC):
             return
         if scope["method"] not in _SAFE:
@@ -119,14 +119,6 @@ def _require_same_origin(headers: Headers) -> None:
     origin = headers.get("origin", "")
     if not origin or urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
         raise MemoryForbiddenError("the form was sent from another site; a proxy must pass the header Host on")
-
-
-def _require_loopback(host: str) -> None:
-    # Without keys everybody who reaches the address comes in: another site must not lead a browser here by a name of
-    # its own that points to this machine.
-    name = urlsplit(f"//{host}").hostname
-    if name not in {"127.0.0.1", "localhost", "::1"}:
-        raise MemoryForbiddenError("without keys the console is for http://127.0.0.1 and http://localhost alone")
 
 
 def _filled(query: bytes) -> bytes:

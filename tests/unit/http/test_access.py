@@ -10,7 +10,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.keys import ApiKey, Verb
 from memcore.ledger.ledger import Ledger
-from ops.http.access import CACHE_SECONDS, Authenticate, Caller, Callers
+from ops.http.access import CACHE_SECONDS, Authenticate, Caller, Callers, CurrentCaller
 from ops.http.limits import RateLimiter
 from ops.http.problems import MemoryForbiddenError, MemoryRateLimitError, MemoryUnauthorizedError
 
@@ -106,9 +106,37 @@ async def test_no_path_is_served_without_a_key_but_the_open_ones() -> None:
         await asyncio.sleep(0)
         raise MemoryUnauthorizedError("no key")
 
-    app.add_middleware(Authenticate, caller_of=nobody)
+    app.add_middleware(Authenticate, caller_of=nobody, requires_key=True)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api") as client:
         for path in ("/v1/x", "/admin", "/mcp/a", "/", "/health/", "/Health", "//health", "/health%2f..", "/docs2"):
             assert (await client.get(path)).status_code == 401, path
         assert (await client.get("/health")).status_code == 200
     assert seen == ["health"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8321", 200),
+        ("localhost", 200),
+        ("[::1]:8321", 200),
+        ("memories.example", 403),
+        ("127.0.0.1.example", 403),
+        ("localhost:80@example.org", 403),
+        ("", 403),
+    ],
+)
+async def test_without_keys_another_site_cannot_come_in_by_a_name_that_leads_here(host: str, status: int) -> None:
+    app = FastAPI()
+
+    @app.get("/v1/x")
+    async def anything(caller: CurrentCaller) -> str:
+        return caller.key_id
+
+    async def anyone(_authorization: str | None) -> Caller:
+        await asyncio.sleep(0)
+        return _caller(*Verb)
+
+    app.add_middleware(Authenticate, caller_of=anyone, requires_key=False)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api") as client:
+        assert (await client.get("/v1/x", headers={"Host": host})).status_code == status
