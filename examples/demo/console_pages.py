@@ -59,7 +59,8 @@ def _server_without_keys(home: Path) -> Iterator[str]:
 
 def _picture(chromium: str, address: str, file: Path) -> bool:
     """Take a picture of a page; False where the Chromium does not."""
-    with tempfile.TemporaryDirectory(prefix="memtend-demo-chromium-", dir=file.parent) as profile:
+    # Not in the temporary folder of the environment: the browser's socket lies here, whose path has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="memtend-demo-chromium-", dir="/tmp") as profile:
         argv = [
             chromium,
             "--headless",
