@@ -151,15 +151,15 @@ async def _in_turns(
             async def store_of_mem0(text: str) -> int:
                 return mem0.add(f"{text} {next(stored)}")
 
-            searches = {"over HTTP": over_http, "in process": in_process, _MEM0: of_mem0}
-            stores = {
-                "over HTTP": store_over_http,
-                "with a key": store_named,
-                "in process": store_in_process,
-                _MEM0: store_of_mem0,
-            }
-            figures = await _in_turn("search", searches, rounds=rounds)
-            return figures + await _in_turn("store", stores, rounds=rounds)
+            searches = {"over HTTP": over_http, "in process": in_process}
+            stores = {"over HTTP": store_over_http, "with a key": store_named, "in process": store_in_process}
+            # mem0 by itself: its search takes all of a core, and what comes after it finds no cache warm.
+            return [
+                *await _in_turn("search", searches, rounds=rounds),
+                *await _in_turn("search", {_MEM0: of_mem0}, rounds=rounds),
+                *await _in_turn("store", stores, rounds=rounds),
+                *await _in_turn("store", {_MEM0: store_of_mem0}, rounds=rounds),
+            ]
 
 
 async def _in_turn(group: str, calls: Mapping[str, Callable[[str], Awaitable[int]]], *, rounds: int) -> list[Figure]:
