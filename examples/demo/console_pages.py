@@ -46,7 +46,9 @@ def show_console(home: Path, url: str, run: Run, *, pictures: Path) -> None:
 def _server_without_keys(home: Path) -> Iterator[str]:
     """Serve the folder once more, on loopback and without keys: a Chromium takes pictures, and signs in nowhere."""
     argv = (*program_argv("ops.http.serve", python=sys.executable), "--no-auth", "--port=0")
-    server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "MEMTEND_HOME": str(home)})
+    env = {**os.environ, "MEMTEND_HOME": str(home)}
+    # Its log would stand between the demo's sentences.
+    server = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
     try:
         line = server.stdout.readline() if server.stdout else ""
         yield line.split()[1].removeprefix("url=") if line.startswith("serve.ready ") else ""
