@@ -242,6 +242,6 @@ def test_without_keys_a_page_of_the_web_cannot_call(stack: StackAddress) -> None
         url = f"{process.url}/mcp"
         assert httpx.post(url, json=LIST_TOOLS, headers=ACCEPT, timeout=60).status_code == 200
         rebound = {**ACCEPT, "Host": "evil.example"}
-        assert httpx.post(url, json=LIST_TOOLS, headers=rebound, timeout=60).status_code == 421
+        assert httpx.post(url, json=LIST_TOOLS, headers=rebound, timeout=60).status_code == 403
         foreign = {**ACCEPT, "Origin": "https://evil.example"}
         assert httpx.post(url, json=LIST_TOOLS, headers=foreign, timeout=60).status_code == 403
