@@ -74,7 +74,8 @@ async def test_no_ordinary_call_sees_counts_or_changes_a_copy(backend: WorkerBac
         assert [each.id for each in await backend.retrieve_sparse(agent, QUERY)] == [summary.entry.id]
         lists = await backend.retrieve_rankings(agent, QUERY, include_shared=True)
         assert {hit.entry.id for hit in (*lists.dense, *lists.sparse)} == {summary.entry.id}
-        assert lists.archived_dense == lists.archived_sparse == lists.shared_dense == ()
+        assert lists.archived_dense == lists.archived_sparse == ()
+        assert not {hit.entry.agent_id for hit in (*lists.shared_dense, *lists.shared_sparse)} & {agent}
     assert await backend.set_metadata_many(agent, shown, MemoryMetadata(tags=("defaced",))) == 0
     assert await backend.claim(everything, "token") == 1
     await backend.unclaim(agent)
