@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fastapi import FastAPI, Request
@@ -256,11 +256,13 @@ def log_failure(error: BaseException, scope: Scope, *, event: Event) -> None:
 class CatchDefects:
     """Middleware: answers an error that nobody expected with 500, and logs where it came from without its text.
 
-    The framework's own would log the traceback, whose last line may quote a memory.
+    The framework's own would log the traceback, whose last line may quote a memory. ``page`` makes the answer of an
+    error; by default it is a problem document.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, page: Callable[[Exception, Scope], ASGIApp] | None = None) -> None:
         self._app = app
+        self._page = page or _document_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -281,4 +283,8 @@ class CatchDefects:
             if is_begun:
                 # Half an answer must not look like a whole one: the server closes the connection.
                 raise RuntimeError("an answer broke off") from None
-            await problem_response(error)(scope, receive, send)
+            await self._page(error, scope)(scope, receive, send)
+
+
+def _document_of(error: Exception, _: Scope) -> ASGIApp:
+    return problem_response(error)

@@ -13,10 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
-from memcore.telemetry.events import Event
 from ops.http.access import CONSOLE, require_loopback
 from ops.http.context import ServeContext
-from ops.http.problems import MemoryForbiddenError, MemoryUnauthorizedError, log_failure, problem_of
+from ops.http.problems import CatchDefects, MemoryForbiddenError, MemoryUnauthorizedError, problem_of
 from ops.web.forms import FORM, parsed
 from ops.web.pages import error_page
 from ops.web.sessions import COOKIE, NOBODYS_COOKIE, SESSION, Session, Sessions, cookie_of, set_cookie
@@ -54,11 +53,8 @@ class Protect:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_begun = False
 
         async def sending(message: Message) -> None:
-            nonlocal is_begun
-            is_begun = True
             if message["type"] == "http.response.start":
                 _add_headers(MutableHeaders(scope=message), scope)
             await send(message)
@@ -72,14 +68,7 @@ class Protect:
             answer = _to_sign_in(scope)
         except MemoryError as error:
             answer = error_page(Request(scope), problem_of(error))
-        try:
-            await answer(scope, receive, sending)
-        except Exception as error:  # noqa: BLE001  # it is answered, and its place logged
-            # The framework would log the traceback, whose last line may quote a memory.
-            log_failure(error, scope, event=Event.MEMORY_HTTP_DEFECT)
-            if is_begun:
-                raise RuntimeError("an answer broke off") from None
-            await error_page(Request(scope), problem_of(error))(scope, receive, sending)
+        await CatchDefects(answer, page=_page_of)(scope, receive, sending)
 
     async def _admit(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -131,6 +120,10 @@ def _to_sign_in(scope: Scope) -> Response:
     here = scope["path"] + (f"?{query}" if query else "")
     target = f"?next={quote(here, safe='')}" if scope["method"] in _SAFE else ""
     return RedirectResponse(SIGN_IN + target, HTTPStatus.SEE_OTHER)
+
+
+def _page_of(error: Exception, scope: Scope) -> ASGIApp:
+    return error_page(Request(scope), problem_of(error))
 
 
 def _add_headers(headers: MutableHeaders, scope: Scope) -> None:
