@@ -19,7 +19,7 @@ from ops.http.context import ServeContext
 from ops.http.limits import LimitBody
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 from ops.http.traces import TraceRequests
-from ops.mcp.server import mount
+from ops.mcp.mounting import mount
 from ops.metrics.latency import TimeRequests
 from ops.web import app as console
 

@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
-from fastapi import FastAPI
 from mcp.server.context import ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from memcore.errors import MemoryConnectionError
@@ -79,39 +78,46 @@ class McpEndpoint:
         await self._manager.handle_request(scope, receive, send)
 
 
-def mount(app: FastAPI, context: ServeContext) -> None:
-    """Add ``/mcp`` and ``/mcp/{agent_id}`` to the app of ``serve``; they start and stop with it."""
+@dataclass(frozen=True, slots=True)
+class McpEndpoints:
+    """What is served at ``/mcp/{agent_id}`` and at ``/mcp``."""
 
-    async def of_agent(caller: Caller, agent_id: str | None) -> Toolset:
-        named = require_agent_id(agent_id or "")
-        if not caller.sees(named):
-            raise MemoryForbiddenError("the key is not for this agent")
-        service = await context.service(caller.company)
-        return await agent_tools.AgentToolset.open(
-            service.engine, named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
+    agents: McpEndpoint
+    operators: McpEndpoint
+
+    @classmethod
+    def of(cls, context: ServeContext) -> Self:
+        """Make them for an installation."""
+
+        async def of_agent(caller: Caller, agent_id: str | None) -> Toolset:
+            named = require_agent_id(agent_id or "")
+            if not caller.sees(named):
+                raise MemoryForbiddenError("the key is not for this agent")
+            service = await context.service(caller.company)
+            return await agent_tools.AgentToolset.open(
+                service.engine, named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
+            )
+
+        async def of_operator(caller: Caller, _agent_id: str | None) -> Toolset:
+            if not caller.sees(None):
+                raise MemoryForbiddenError("the key is not for all agents")
+            service = await context.service(caller.company)
+            return operator_tools.OperatorToolset(
+                service=service, actor=caller.name, available=OPERATOR_TOOLS, verbs=caller.verbs
+            )
+
+        return cls(
+            agents=McpEndpoint("memtend", instructions=agent_tools.INSTRUCTIONS, open_toolset=of_agent),
+            operators=McpEndpoint(
+                "memtend-operation", instructions=operator_tools.INSTRUCTIONS, open_toolset=of_operator
+            ),
         )
-
-    async def of_operator(caller: Caller, _agent_id: str | None) -> Toolset:
-        if not caller.sees(None):
-            raise MemoryForbiddenError("the key is not for all agents")
-        service = await context.service(caller.company)
-        return operator_tools.OperatorToolset(
-            service=service, actor=caller.name, available=OPERATOR_TOOLS, verbs=caller.verbs
-        )
-
-    agents = McpEndpoint("memtend", instructions=agent_tools.INSTRUCTIONS, open_toolset=of_agent)
-    operators = McpEndpoint("memtend-operation", instructions=operator_tools.INSTRUCTIONS, open_toolset=of_operator)
-    # An agent's id may have a slash in it.
-    app.router.routes.append(Route("/mcp/{agent_id:path}", endpoint=agents, methods=["POST"]))
-    app.router.routes.append(Route("/mcp", endpoint=operators, methods=["POST"]))
-    outer = app.router.lifespan_context
 
     @asynccontextmanager
-    async def lifespan(served: Any) -> AsyncIterator[Any]:
-        async with outer(served) as state, agents.running(), operators.running():
-            yield state
-
-    app.router.lifespan_context = lifespan
+    async def running(self) -> AsyncIterator[None]:
+        """Serve both while the block is open."""
+        async with self.agents.running(), self.operators.running():
+            yield
 
 
 async def _toolset_of_request(context: ServerRequestContext[Any, Any]) -> Toolset:
