@@ -171,11 +171,16 @@ def is_redelivered(task: Task) -> bool:
 
 
 def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_context: JobContext) -> dict[str, Any]:
-    """Run a redelivered job, unless too many workers died with it; its count is deleted once it is settled."""
+    """Run a redelivered job, unless too many workers died with it; its count is deleted once it is settled.
+
+    That of a job given up for its deaths stays as long as its dead letter: a worker that dies before the message is
+    acknowledged would otherwise begin to count, and to die, anew.
+    """
     job_id, attempts = task.request.id, job_context.ledger.attempts
 
     def run(died: int) -> dict[str, Any]:
-        if died >= job.limits.deaths:
+        is_given_up = died >= job.limits.deaths
+        if is_given_up:
             outcome: Outcome = Dead(reason=f"{died} workers died while they ran it")
         else:
             # Outside the try below: a child that is killed at its hard limit leaves here, and must stay counted.
@@ -183,11 +188,8 @@ def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_con
         try:
             return apply_outcome(task, job, outcome, payload=payload, job_context=job_context)
         finally:
-            try:
-                attempts.end(job_id)
-            except errors.MemoryError as error:
-                # The row that stays costs a place in a table, and counts as a death at this job's next redelivery.
-                log.warning(Event.JOB_COUNT_STAYS, extra={"job_id": job_id, "error": type(error).__name__})
+            if not is_given_up:
+                _forget(job_id, attempts)
 
     try:
         return gate.run(job_id, run, attempts)
@@ -195,6 +197,14 @@ def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_con
         # It must not run uncounted: it might kill this worker too, again and again.
         log.warning(Event.JOB_UNCOUNTED, extra={"job_id": job_id, "error": type(error).__name__})
         _requeue(task, FAILED_DELAY, attempt=task.request.retries)
+
+
+def _forget(job_id: str, attempts: Attempts) -> None:
+    try:
+        attempts.end(job_id)
+    except errors.MemoryError as error:
+        # The row that stays costs a place in a table, and counts as a death at this job's next redelivery.
+        log.warning(Event.JOB_COUNT_STAYS, extra={"job_id": job_id, "error": type(error).__name__})
 
 
 def _attempt(task: Task, job: Job, payload: str, job_context: JobContext) -> Outcome:

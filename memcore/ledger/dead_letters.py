@@ -148,11 +148,17 @@ class DeadLetters(Records[DeadLetter]):
 
     def purge(self, company: str, job_ids: Collection[str]) -> int:
         """Drop these letters of a company for good and return how many there were."""
-        return self._delete(dead_letters.c.company == company, dead_letters.c.job_id.in_(job_ids))
+        return self._dropped((dead_letters.c.company == company) & dead_letters.c.job_id.in_(job_ids))
 
     def purge_older(self, company: str, *, before: datetime) -> int:
         """Drop a company's letters that died before a time, for good, and return how many there were."""
-        return self._delete(_older(company, before))
+        return self._dropped(_older(company, before))
+
+    def _dropped(self, which: ColumnElement[bool]) -> int:
+        ids = select(dead_letters.c.job_id).where(which)
+        with self._database.write() as connection:
+            connection.execute(delete(attempts).where(attempts.c.job_id.in_(ids)))
+            return connection.execute(delete(dead_letters).where(which)).rowcount
 
 
 def _may_be_said(queue: str, kept: bytes) -> bool:
@@ -193,5 +199,5 @@ class Attempts(Repository):
         return starts
 
     def end(self, job_id: str) -> None:
-        """Delete the job's count: its worker survived and reported the outcome."""
+        """Delete the job's count: its worker survived and reported the outcome, or a person sends it again."""
         self._database.change(delete(attempts).where(attempts.c.job_id == job_id))

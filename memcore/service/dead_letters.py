@@ -138,6 +138,8 @@ class DeadLetterOperations:
                 if letter is not None and refusal(letter) is None:
                     # Its outcome says that it died, and an outcome that is final is never written over.
                     sender.forget(job_id)
+                    # Its deaths were those of the first try.
+                    self._resources.ledger.attempts.end(job_id)
                     job = OutgoingJob(
                         job_id=job_id,
                         queue=letter.queue,

@@ -193,7 +193,7 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     "work_items": Erased(agent=_work, person=_talk_work, rank=8),
     "companies": Kept("the company's settings"),
     "dead_letters": Elsewhere("LetterPlace, since a letter may hold memories of several agents"),
-    "attempts": Kept("ids of jobs and counts, gone when each job has ended"),
+    "attempts": Kept("ids of jobs and counts, gone when each job has ended, or with its dead letter"),
     "ticks": _TIMES,
     "measures": Kept("figures of the whole company"),
     "shared_log": Elsewhere("PublicationPlace, since searches follow the log"),

@@ -286,17 +286,16 @@ def test_a_job_whose_child_is_ended_at_the_hard_limit_stays_counted(job_context:
 def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run(job_context: ScriptedContext) -> None:
     for _ in range(LIMITS.deaths - 1):
         job_context.ledger.attempts.begin("job-1")
-    given_up = run_guarded(
-        returned(),
-        job_that(None),
-        SerialGate(yield_time=timedelta(0)),
-        payload=PAYLOAD,
-        job_context=job_context,
-    )
+    gate = SerialGate(yield_time=timedelta(0))
+    given_up = run_guarded(returned(), job_that(None), gate, payload=PAYLOAD, job_context=job_context)
     assert given_up == {"outcome": "dead", "reason": "4 workers died while they ran it"}
     letter = job_context.ledger.dead_letters.get("job-1")
     assert letter is not None
     assert letter.payload == PAYLOAD
+    # a worker that dies before the message is acknowledged
+    again = run_guarded(returned(), job_that(None), gate, payload=PAYLOAD, job_context=job_context)
+    assert again["outcome"] == "dead"
+    assert job_context.ledger.dead_letters.purge(letter.company, ["job-1"]) == 1
     assert job_context.ledger.attempts.count("job-1") == 0
 
 
