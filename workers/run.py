@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from socket import gethostname
+from typing import Any
 
 from celery import Celery
 
@@ -23,19 +25,18 @@ from workers.logs import set_up_logs
 _EVENT_SECONDS = 10
 
 
-def arguments_of(group: WorkerGroup) -> list[str]:
-    """Return the arguments of Celery's worker."""
-    return [
-        "worker",
-        f"--hostname={group.name}@%h",
-        f"--queues={','.join(map(str, group.queues))}",
-        f"--pool={group.pool}",
-        f"--concurrency={group.concurrency}",
-        "--without-gossip",
-        "--without-mingle",
-        f"--heartbeat-interval={_EVENT_SECONDS}",
-        "--loglevel=WARNING",
-    ]
+def options_of(group: WorkerGroup) -> dict[str, Any]:
+    """Return the options of Celery's worker."""
+    return {
+        "hostname": f"{group.name}@{gethostname()}",
+        "queues": [str(queue) for queue in group.queues],
+        "pool": group.pool,
+        "concurrency": group.concurrency,
+        "without_gossip": True,
+        "without_mingle": True,
+        "heartbeat_interval": _EVENT_SECONDS,
+        "loglevel": "WARNING",
+    }
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,7 +59,8 @@ def main(argv: Sequence[str]) -> int:
 def work(app: Celery, group: WorkerGroup, *, stop_seconds: float = STOP_SECONDS) -> None:
     """Run the app's worker until it is told to stop; it then exits in time, even without a broker."""
     end_within(stop_seconds)
-    app.worker_main(arguments_of(group))
+    # Not by Celery's command line, which would import a shell for people.
+    app.Worker(**options_of(group)).start()
 
 
 def _require_ledger(settings: Settings) -> None:

@@ -37,7 +37,6 @@ PRELOADED: tuple[str, ...] = (
     "workers.write_batcher",
     "memcore.backends.mem0.backend",
     "memcore.embedding.static",
-    "celery.bin.celery",
     "celery.concurrency.prefork",
     "celery.concurrency.thread",
     "celery.backends.redis",
@@ -112,6 +111,31 @@ def preload(embedder: str | None = None) -> None:
     with suppress(OSError, AttributeError):
         # What was read and freed would otherwise be copied to nobody's use; glibc alone has this call.
         ctypes.CDLL(None).malloc_trim(0)
+    drop_file_pages()
+
+
+#: Where a line of ``/proc/self/smaps`` names the mapped file, counted behind the addresses.
+_PATH_FIELD = 4
+
+#: How ``madvise`` is told that the pages of a mapping may go.
+_MADV_DONTNEED = 4
+
+
+def drop_file_pages() -> None:
+    """Unmap the pages of libraries that this process has read and not written: a fork maps what it needs itself.
+
+    Mappings that hold a page of our own, as relocated ones do, are left as they are.
+    """
+    with suppress(OSError, AttributeError):
+        advise, mapping = ctypes.CDLL(None).madvise, None
+        for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+            name, *values = line.split()
+            if not name.endswith(":"):
+                is_library = len(values) > _PATH_FIELD and "w" not in values[0] and values[_PATH_FIELD].startswith("/")
+                mapping = name if is_library else None
+            elif name == "Anonymous:" and values[0] == "0" and mapping is not None:
+                start, end = (int(each, 16) for each in mapping.split("-"))
+                advise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
 
 
 @dataclass

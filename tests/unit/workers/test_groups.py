@@ -10,7 +10,7 @@ from tasks.job import all_jobs
 from tasks.learn import finetune
 from tasks.store import write
 from workers.groups import GROUPS
-from workers.run import arguments_of, main
+from workers.run import main, options_of
 
 
 def test_every_queue_is_taken_by_exactly_one_group() -> None:
@@ -53,6 +53,6 @@ def test_a_wrong_name_is_told_with_the_right_ones(capsys: pytest.CaptureFixture[
 
 
 def test_a_worker_is_started_for_its_queues_on_its_pool() -> None:
-    arguments = arguments_of(GROUPS["night"])
-    assert "--queues=memory.maintenance,memory.control,memory.skills,memory.reindex" in arguments
-    assert "--pool=prefork" in arguments
+    options = options_of(GROUPS["night"])
+    assert options["queues"] == ["memory.maintenance", "memory.control", "memory.skills", "memory.reindex"]
+    assert options["pool"] == "prefork"
