@@ -4,9 +4,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
+import click
+from flower.command import flower
 from flower.urls import handlers
 from flower.utils.broker import RedisBase
 from flower.views.monitor import Metrics
@@ -40,7 +43,6 @@ def arguments_of(settings: Settings) -> list[str]:
     if not (url.hostname and url.port and url.username and url.password):
         raise MemoryConfigError("flower_url: must be http://USER:PASSWORD@HOST:PORT")
     return [
-        "flower",
         # Otherwise it runs the flowerconfig.py of the working directory.
         f"--conf={os.devnull}",
         f"--address={url.hostname}",
@@ -88,7 +90,9 @@ def main() -> int:
     # Flower puts its own variables before its command line.
     for name in [name for name in os.environ if name.startswith("FLOWER_")]:
         del os.environ[name]
-    app.start(argv=arguments)
+    # Not by Celery's command line, which would import a shell for people.
+    command = click.Context(flower, obj=SimpleNamespace(app=app, quiet=True))
+    command.invoke(flower, tornado_argv=arguments)
     return 0
 
 

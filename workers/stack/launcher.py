@@ -48,7 +48,13 @@ PRELOADED: tuple[str, ...] = (
     "celery.worker.strategy",
     "celery.utils.static",
     "celery.utils.debug",
+    "argparse",
+    "billiard.heap",
+    "billiard.popen_fork",
+    "billiard.sharedctypes",
+    "cffi.cparser",
     "encodings.utf_8_sig",
+    "memcore.operational",
     "certifi",
     "httpcore",
     "h2.connection",
@@ -68,7 +74,7 @@ PRELOADED: tuple[str, ...] = (
 )
 
 #: Packages of which every module is imported: what is looked for by name when a part starts.
-PRELOADED_PACKAGES: tuple[str, ...] = ("tasks", "scheduler", "ops.http.routes")
+PRELOADED_PACKAGES: tuple[str, ...] = ("tasks", "scheduler", "ops.http.routes", "ops.web.routes")
 
 #: Exit code of a launcher that may not fork: something that it imported runs a thread.
 EXIT_THREADS = 3
