@@ -125,9 +125,10 @@ class ServiceProcess:
                 self._handle = -1
 
 
-def await_any_end(members: Iterable[ServiceProcess], seconds: float) -> None:
-    """Wait until a process ends, or so long."""
+def await_any_end(members: Iterable[ServiceProcess], seconds: float, *, woken: int) -> None:
+    """Wait until a process ends, or the descriptor ``woken`` has something to read, or so long."""
     poll = select.poll()
+    poll.register(woken, select.POLLIN)
     for member in members:
         if member.handle >= 0:
             poll.register(member.handle, select.POLLIN)

@@ -14,6 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -28,8 +29,8 @@ from workers.stack.home import ServiceState, StackState, read_state, same_proces
 from workers.stack.service_process import ServiceProcess, await_any_end, memory_by_session
 from workers.stack.services import ServiceSpec
 
-#: Longest pause between two looks at the parts, in seconds; the end of a part ends it at once.
-POLL_INTERVAL_SECONDS = 0.5
+#: Longest pause between two looks at the parts, in seconds; a part that ends, and whoever asks to stop, ends it.
+POLL_INTERVAL_SECONDS = 2.0
 
 #: The same while a part is down, or is not ready yet.
 _RESTARTING_SECONDS = 0.1
@@ -42,7 +43,7 @@ STATE_SECONDS = 5.0
 
 #: Pause between two measurements of the parts' memory, in seconds, and the same after a change of the parts: one takes
 #: a few milliseconds a process.
-_MEMORY_SECONDS = 60.0
+_MEMORY_SECONDS = 300.0
 _MEMORY_CHANGED_SECONDS = 10.0
 
 #: First wait before a dead part starts again.
@@ -81,6 +82,9 @@ class Supervisor:
         self._outages: dict[str, int] = {}
         self._up_since: dict[str, float] = {}
         self._stopping = False
+        # Not through a lock or an event: a signal handler writes to it.
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
         self._started_at = utc_now()
         #: Most memory that the launcher, all parts and their children held together, as sampled.
         self.peak_resident_bytes = 0
@@ -142,11 +146,14 @@ class Supervisor:
             if time.monotonic() >= self._state_due or self._seen() != self._written:
                 self._write_state()
             is_waiting = any(member.handle < 0 or not member.was_ready for member in self._members)
-            await_any_end(self._members, _RESTARTING_SECONDS if is_waiting else POLL_INTERVAL_SECONDS)
+            seconds = _RESTARTING_SECONDS if is_waiting else POLL_INTERVAL_SECONDS
+            await_any_end(self._members, seconds, woken=self._woken)
 
     def ask_to_stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         """Make ``watch`` return; safe to call from a signal handler."""
         self._stopping = True
+        with suppress(BlockingIOError):
+            os.write(self._waker, b"!")
 
     def stop(self) -> None:
         """Stop every part, those started last first, each with its own grace; kill what stays."""

@@ -33,8 +33,8 @@ from workers.transport.scripts import PIECE, REMOVE, SENT, SET_ASIDE, SIZE, TURN
 SLICE_SECONDS = 0.02
 
 #: Seconds between turns while every waiter waits: waiters watch the ordinary lists only, this finds messages sent with
-#: a priority.
-POLL_SECONDS = 1.0
+#: a priority, which no client of ours sends.
+POLL_SECONDS = 5.0
 
 #: Seconds that closing or cancelling waits for the answer to an open turn; without it the visibility timeout
 #: brings its messages back.
