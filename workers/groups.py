@@ -35,6 +35,11 @@ class WorkerGroup:
     recycle_after: int | None = None
     on_demand: bool = False
 
+    @property
+    def is_scaled(self) -> bool:
+        """Whether it has only as many children as its jobs need, ``concurrency`` at most."""
+        return self.pool == "prefork" and self.concurrency > 1
+
 
 #: Bulk jobs that a store worker holds: a quarter of its threads, so that engines' stores always find one free.
 BULK_IN_HAND = 16

@@ -20,6 +20,7 @@ from workers.app import create_app
 from workers.groups import GROUPS, STOP_SECONDS, WorkerGroup
 from workers.lifecycle import end_within
 from workers.logs import set_up_logs
+from workers.scaling import PatientScaler
 
 #: Seconds between two events by which Flower knows that a worker lives; it waits for two of them.
 _EVENT_SECONDS = 10
@@ -27,6 +28,7 @@ _EVENT_SECONDS = 10
 
 def options_of(group: WorkerGroup) -> dict[str, Any]:
     """Return the options of Celery's worker."""
+    scaling = {"autoscale": (group.concurrency, 1), "autoscaler_cls": PatientScaler} if group.is_scaled else {}
     return {
         "hostname": f"{group.name}@{gethostname()}",
         "queues": [str(queue) for queue in group.queues],
@@ -36,6 +38,7 @@ def options_of(group: WorkerGroup) -> dict[str, Any]:
         "without_mingle": True,
         "heartbeat_interval": _EVENT_SECONDS,
         "loglevel": "WARNING",
+        **scaling,
     }
 
 

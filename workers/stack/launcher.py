@@ -34,6 +34,7 @@ LARGEST_REQUEST = 65_536
 PRELOADED: tuple[str, ...] = (
     "workers.app",
     "workers.logs",
+    "workers.scaling",
     "workers.write_batcher",
     "memcore.backends.mem0.backend",
     "memcore.embedding.static",
@@ -43,7 +44,6 @@ PRELOADED: tuple[str, ...] = (
     "celery.app.control",
     "celery.app.log",
     "celery.worker.components",
-    "celery.worker.autoscale",
     "celery.worker.consumer.delayed_delivery",
     "celery.worker.strategy",
     "celery.utils.static",
