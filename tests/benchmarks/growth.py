@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -444,6 +445,9 @@ def _fifths(values: Sequence[float], quantile: int) -> list[float]:
 def main(argv: Sequence[str]) -> int:
     """Measure and print."""
     sizes = [int(each) for each in argv] or list(SIZES)
+    least = _PAIRS * _PAIR_SIZE + OF_AN_AGENT
+    if any(after - size < least for size, after in pairwise(sizes)):
+        sys.exit(f"each size must be at least {least} above the one before it: the pairs are stored there, too")
     load = os.getloadavg()[0]
     show(*growth(sizes), {"cores": psutil.cpu_count(), "load before": f"{load:.1f}"})
     return 0
