@@ -142,6 +142,7 @@ class Growth:
         self._clients: dict[str, MemoryClient] = {}
         self._stored: dict[str, int] = {}
         self._maintained = 0
+        self._grown = 0
 
     def prepare(self) -> None:
         """Fill the collection that searches are compared with, and store what the fleet of small agents has."""
@@ -154,9 +155,10 @@ class Growth:
 
     def grow(self, size: int) -> Seen:
         """Grow to a size and measure there."""
-        done = self._stored[_GROWING]
-        agents = range(done // OF_AN_AGENT, size // OF_AN_AGENT)
-        written = self._written(size - done, agents=agents)
+        # The pairs of the size before have stored more, in agents that were there.
+        agents = range(self._grown // OF_AN_AGENT, size // OF_AN_AGENT)
+        written = self._written(size - self._stored[_GROWING], agents=agents)
+        self._grown = size
         tenth = max(1, len(written) // 10)
         memory, disk = self._memory(), self._disk()
         paired = self._paired(agents)
