@@ -187,9 +187,9 @@ BULK_BYTES = 65_536
 #: How long an open batch waits for more; far below what anyone notices of a background write.
 LINGER = timedelta(milliseconds=3)
 
-#: Writer threads: while one waits for the store, another embeds. Bulk loads use all but one at most, so that no engine
-#: waits for a bulk write to end.
-WRITERS = 3
+#: Writer threads: while some embed, others wait for the store, which always has a next write to do. Bulk loads use all
+#: but one at most, so that no engine waits for a bulk write to end; more of them would make its write wait too long.
+WRITERS = 5
 
 
 class BatchWriter:
