@@ -35,7 +35,7 @@ def test_the_environment_says_where_things_run(tmp_path: Path) -> None:
     assert settings.result_url == settings.broker_url
     assert settings.history_url == settings.database_url
     assert settings.ledger_urls.ledger == settings.ledger_urls.journal == settings.database_url
-    assert (settings.tick_seconds, settings.sweep_seconds, settings.send_events) == (10.0, 15.0, False)
+    assert (settings.tick_seconds, settings.sweep_seconds, settings.send_events) == (15.0, 15.0, False)
     assert settings.qdrant_url == "http://vectors:6333"
     assert (settings.company, settings.embedder, settings.policy_path) == ("default", "static", None)
     assert (settings.log_format, settings.log_level) == ("json", "INFO")

@@ -27,8 +27,8 @@ class Pool:
 
 
 @dataclass
-class Night:
-    """A worker's children, its jobs and its clock."""
+class Worker:
+    """A worker, its children, its jobs and its clock."""
 
     monkeypatch: pytest.MonkeyPatch
     pool: Pool = field(default_factory=Pool)
@@ -46,36 +46,36 @@ class Night:
 
 
 @pytest.fixture
-def night(monkeypatch: pytest.MonkeyPatch) -> Night:
-    return Night(monkeypatch)
+def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    return Worker(monkeypatch)
 
 
-def test_short_jobs_that_come_together_share_one_child(night: Night) -> None:
+def test_short_jobs_that_come_together_share_one_child(worker: Worker) -> None:
     for _ in range(4):
-        assert night.look(2, after=15.0) == 1
-        assert night.look(0, after=GROW_SECONDS / 2) == 1
+        assert worker.look(2, after=15.0) == 1
+        assert worker.look(0, after=GROW_SECONDS / 2) == 1
 
 
-def test_a_job_that_waits_gets_a_child_and_there_are_never_too_many(night: Night) -> None:
-    night.look(2)
-    assert night.look(3, after=GROW_SECONDS) == 2
-    assert night.look(3, after=GROW_SECONDS) == 2
+def test_a_job_that_waits_gets_a_child_and_there_are_never_too_many(worker: Worker) -> None:
+    worker.look(2)
+    assert worker.look(3, after=GROW_SECONDS) == 2
+    assert worker.look(3, after=GROW_SECONDS) == 2
 
 
-def test_a_child_that_is_not_needed_ends_when_no_job_is_under_way(night: Night) -> None:
-    night.look(2)
-    night.look(2, after=GROW_SECONDS)
-    assert night.look(0, after=SHRINK_SECONDS - 1) == 2
-    assert night.look(1, after=2) == 2
-    assert night.look(0) == 1
-    assert night.look(0, after=SHRINK_SECONDS) == 1
+def test_a_child_that_is_not_needed_ends_when_no_job_is_under_way(worker: Worker) -> None:
+    worker.look(2)
+    worker.look(2, after=GROW_SECONDS)
+    assert worker.look(0, after=SHRINK_SECONDS - 1) == 2
+    assert worker.look(1, after=2) == 2
+    assert worker.look(0) == 1
+    assert worker.look(0, after=SHRINK_SECONDS) == 1
 
 
-def test_one_that_is_needed_stays(night: Night) -> None:
-    night.look(2)
+def test_one_that_is_needed_stays(worker: Worker) -> None:
+    worker.look(2)
     for _ in range(3):
-        assert night.look(2, after=SHRINK_SECONDS) == 2
-    assert night.look(0, after=1) == 2
+        assert worker.look(2, after=SHRINK_SECONDS) == 2
+    assert worker.look(0, after=1) == 2
 
 
 def test_only_a_worker_of_several_children_is_scaled() -> None:
