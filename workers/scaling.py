@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from celery.worker.autoscale import Autoscaler
 
@@ -28,7 +28,7 @@ class PatientScaler(Autoscaler):  # type: ignore[misc]  # celery is untyped
         self._crowded_since: float | None = None
         self._needed_at = monotonic()
 
-    def _maybe_scale(self, req: Any = None) -> bool:
+    def _maybe_scale(self, req: Any = None) -> Literal[True] | None:
         del req
         now = self._monotonic()
         if self.qty <= self.min_concurrency:
@@ -44,4 +44,4 @@ class PatientScaler(Autoscaler):  # type: ignore[misc]  # celery is untyped
         elif not self.qty and self.processes > self.min_concurrency and now - self._needed_at >= SHRINK_SECONDS:
             self._shrink(1)
             return True
-        return False
+        return None
