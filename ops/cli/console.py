@@ -13,20 +13,22 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import monotonic
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
 from pydantic import BaseModel
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
 
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.models.base import escaped, escaped_json
 from memcore.operational import sentence_of
+
+if TYPE_CHECKING:
+    # `memtend up` runs for months, and draws nothing: what draws takes 3 MiB.
+    from rich.table import Table
+    from rich.text import Text
+    from rich.tree import Tree
 
 #: The option that every reading command takes.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -55,13 +57,17 @@ def warn(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def plain(text: str, style: str = "") -> Text:
+def plain(text: str, style: str = "") -> "Text":
     """Return a text for rich, without control characters and markup."""
+    from rich.text import Text  # noqa: PLC0415  # see above
+
     return Text(escaped(text, keep=KEPT), style=style)
 
 
-def draw(*parts: Text | Table | Tree, soft_wrap: bool = False, least_width: int = 0) -> None:
+def draw(*parts: "Text | Table | Tree", soft_wrap: bool = False, least_width: int = 0) -> None:
     """Print what is made of ``plain`` texts; lines of 200 characters where the output is no terminal."""
+    from rich.console import Console  # noqa: PLC0415  # see above
+
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(width=width, markup=False, highlight=False, soft_wrap=soft_wrap)
     # A terminal breaks a longer line, and what a person copies stays whole.
@@ -77,6 +83,8 @@ def show_json(value: Any) -> None:
 
 def show_rows(rows: Iterable[Mapping[str, Any] | BaseModel], *, columns: Sequence[str], as_json: bool) -> None:
     """Print rows: all their fields as JSON, or these columns as a table."""
+    from rich.table import Table  # noqa: PLC0415  # see above
+
     rows = list(rows)
     if as_json:
         show_json(rows)

@@ -1,6 +1,5 @@
 """What every command has: the stack that it is for, its resources, its output, and options that are one object."""
 
-import asyncio
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,8 +19,10 @@ from memcore.errors import MemoryConnectionError, MemoryStoreError
 from ops.cli import console
 from ops.cli.console import AsJson
 
-# Ledger and client are imported where they are used: the supervisor, a command too, keeps what it imports for months.
+# Ledger, client and event loop are imported where they are used: the supervisor keeps what it imports for months.
 if TYPE_CHECKING:
+    import asyncio
+
     from memcore.backends.factory import WorkerBackend
     from memcore.client.client import MemoryClient
     from memcore.client.results import StoreReceipt
@@ -67,9 +68,11 @@ class Command:
         return MemoryClient.from_settings(self.settings)
 
     @contextmanager
-    def backend(self) -> Iterator[tuple["WorkerBackend", asyncio.Runner]]:
+    def backend(self) -> "Iterator[tuple[WorkerBackend, asyncio.Runner]]":
         """Yield the stack's backend, connected, and the runner for its coroutines."""
         # The store's client and the embedder take a second to import, and few commands search.
+        import asyncio  # noqa: PLC0415  # see above
+
         from memcore.backends.factory import create_worker_backend  # noqa: PLC0415  # see above
 
         backend = create_worker_backend(self.settings, self.policy)
@@ -93,6 +96,8 @@ class Command:
     def service(self, *, company: str | None = None) -> "Iterator[tuple[MemoryService, asyncio.Runner]]":
         """Yield the memory service of the company, or of another whose ledger rows alone are used, and its runner."""
         # It takes a tenth of a second to import, and the shell waits for ``--help`` too.
+        import asyncio  # noqa: PLC0415  # see above
+
         from memcore.service import create_memory_service  # noqa: PLC0415  # see above
 
         with self.ledger() as ledger, asyncio.Runner() as runner:

@@ -97,6 +97,10 @@ def main(argv: Sequence[str]) -> int:
 
 def preload(embedder: str | None = None) -> None:
     """Import what the parts share, and keep it out of later collections, which would write to its pages."""
+    # Where it finds this one, httpx imports a command line for people: 3 MiB, and no part has one.
+    sys.modules["rich"] = None  # type: ignore[assignment]  # Python's way to say that it cannot be imported
+    importlib.import_module("httpx")
+    del sys.modules["rich"]
     names = [*PRELOADED]
     for name in PRELOADED_PACKAGES:
         with suppress(ImportError):

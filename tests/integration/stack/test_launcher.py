@@ -202,7 +202,7 @@ def test_what_is_preloaded_runs_no_thread_and_is_nothing_that_a_stack_does_not_n
         "print(len(os.listdir('/proc/self/task')))\n"
         "print(*(name for name in PRELOADED if name not in sys.modules))\n"
         "print(*(name for name in ('celery.apps.worker', 'alembic', 'mem0', 'mcp', 'torch', 'onnxruntime',"
-        " 'prompt_toolkit') if name in sys.modules))\n"
+        " 'prompt_toolkit', 'rich') if name in sys.modules))\n"
         "kib = [int(line.split()[1]) for line in open('/proc/self/status') if line.startswith('RssFile')]\n"
         "print(kib[0] < 20_000)\n"
     )
