@@ -218,11 +218,14 @@ def test_the_doctor_finds_everybody_but_the_worker_that_nobody_started(installat
 
 def test_what_waits_is_counted_while_no_worker_takes_it(installation: Fleet) -> None:
     assert installation.stop("worker-store") == 0
-    with MemoryClient.from_settings(installation.settings) as client:
-        client.store(AGENT, MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="to be kept for later"))
-    queues = json.loads(installation.memtend("status", "--json"))["queues"]
-    assert sum(count for queue, count in queues.items() if queue.startswith("memory.store")) == 1
-    installation.start_all("worker-store")
+    try:
+        with MemoryClient.from_settings(installation.settings) as client:
+            client.store(AGENT, MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="to be kept for later"))
+        queues = json.loads(installation.memtend("status", "--json"))["queues"]
+        # The minute's canary may wait beside it.
+        assert sum(count for queue, count in queues.items() if queue.startswith("memory.store")) in {1, 2}
+    finally:
+        installation.start_all("worker-store")
     wait_until(
         lambda: "kept for later" in installation.memtend("search", AGENT, "kept for later"), what="the waiting memory"
     )
