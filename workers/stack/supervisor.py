@@ -29,7 +29,7 @@ from workers.stack.home import ServiceState, StackState, read_state, same_proces
 from workers.stack.service_process import ServiceProcess, await_any_end, memory_by_session
 from workers.stack.services import ServiceSpec
 
-#: Longest pause between two looks at the parts, in seconds; a part that ends, and whoever asks to stop, ends it.
+#: Longest pause between two looks at the parts, in seconds; the end of a part, or a request to stop, ends it.
 POLL_INTERVAL_SECONDS = 2.0
 
 #: The same while a part is down, or is not ready yet.

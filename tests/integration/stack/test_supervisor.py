@@ -22,6 +22,7 @@ from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.health import STALE_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
 from workers.stack.home import create_folders, read_state, same_process
+from workers.stack.service_process import await_any_end
 from workers.stack.services import START_LIMIT, STOP_LIMIT, ServiceSpec
 from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
 
@@ -347,3 +348,9 @@ def test_what_a_killed_supervisor_left_is_ended_by_the_next(home: Path, make_par
     assert left.is_running()
     os.close(take_over(home))
     assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_request_to_stop_ends_the_wait_for_the_parts(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path, [], {})
+    supervisor.ask_to_stop()
+    await_any_end([], 3_600, woken=supervisor._woken)
