@@ -184,8 +184,7 @@ def _waiting_on(connection: Connection, queue: Queue) -> int:
 def _redis_options(group: WorkerGroup) -> dict[str, Any]:
     return {
         "visibility_timeout": int(group.visibility.total_seconds()),
-        # Long and short jobs must not share these: the shortest timeout among them would win for all.
-        "unacked_key": f"unacked.{group.name}",
+        "unacked_key": group.unacked_key,
         "unacked_index_key": f"unacked_index.{group.name}",
         "unacked_mutex_key": f"unacked_mutex.{group.name}",
         "queue_limits": {str(queue): count for queue, count in group.at_most.items()},

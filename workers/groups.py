@@ -12,6 +12,10 @@ from memcore.jobs import STORE_SHARDS, Queue
 STOP_SECONDS = 35.0
 
 
+#: What kombu puts behind a queue's name for each step of priority; no client of ours sends one, others may.
+_PRIORITY_STEPS = ("", "\x06\x163", "\x06\x166", "\x06\x169")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroup:
     """The configuration of one kind of worker.
@@ -22,6 +26,7 @@ class WorkerGroup:
         visibility: how long a fetched job may go unacknowledged before another worker gets it; above every hard limit.
         opens_early: whether the context opens when the worker starts, not with the first job (threads).
         on_demand: whether it is started only where a person asks for it.
+        needs_model: whether its jobs only wait where no language model is connected.
         recycle_after: jobs after which a child process is replaced (prefork), against slow leaks; None for never.
     """
 
@@ -34,6 +39,20 @@ class WorkerGroup:
     opens_early: bool = True
     recycle_after: int | None = None
     on_demand: bool = False
+    needs_model: bool = False
+
+    @property
+    def unacked_key(self) -> str:
+        """The broker's key of the messages that its workers hold, where the broker is Redis or Valkey.
+
+        Long and short jobs must not share one: the shortest ``visibility`` among them would win for all.
+        """
+        return f"unacked.{self.name}"
+
+    @property
+    def waiting_keys(self) -> tuple[str, ...]:
+        """The broker's lists of the jobs that wait for it: of each queue one, and one for each step of priority."""
+        return tuple(f"{queue}{step}" for step in _PRIORITY_STEPS for queue in self.queues)
 
     @property
     def is_scaled(self) -> bool:
@@ -77,6 +96,7 @@ LLM = WorkerGroup(
     visibility=timedelta(minutes=65),
     # Most installations have no model most of the time, and its context takes 100 MB.
     opens_early=False,
+    needs_model=True,
 )
 
 #: Stages of fine-tune runs, one at a time: each takes the GPU, or every core, for minutes to hours.

@@ -31,6 +31,7 @@ from ops.metrics.latency import ServeTimes
 from workers.broker import answering, broker_app, person_options, read_queues
 from workers.groups import GROUPS
 from workers.health import Heartbeat
+from workers.stack.home import sleeping_parts
 
 #: Seconds between two questions to the workers: each waits a second for the last answer.
 PING_SECONDS = 30.0
@@ -123,8 +124,9 @@ class Collector:
             # Of the two that may wait, a message and a row whose message was lost, the older one counts.
             age = 0.0 if facts.sent_at is None else now - facts.sent_at
             samples.set(families.QUEUE_OLDEST, max(age, samples.value(families.QUEUE_OLDEST, queue=queue)), queue=queue)
+        asleep = sleeping_parts(self._settings.home)
         for name, group in GROUPS.items():
-            if answers[name] or not group.on_demand:
+            if answers[name] or not (group.on_demand or f"worker-{name}" in asleep):
                 samples.set(families.WORKERS, answers[name], group=name)
 
     def _answering(self) -> Counter[str]:

@@ -41,6 +41,10 @@ class Samples:
             raise ValueError(f"{family.name}: has the labels {family.labels}, and was given {tuple(labels)}")
         self._values.setdefault(family.name, {})[tuple(labels[name] for name in family.labels)] = value
 
+    def is_set(self, family: Family, **labels: str) -> bool:
+        """Whether a value was set."""
+        return tuple(labels[name] for name in family.labels) in self._values.get(family.name, {})
+
     def value(self, family: Family, **labels: str) -> float:
         """Return a value that was set, else 0."""
         return self._values.get(family.name, {}).get(tuple(labels[name] for name in family.labels), 0.0)

@@ -7,7 +7,7 @@ It takes the minute after which heartbeats and answers of workers count as missi
 import os
 import signal
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import httpx
 import pytest
@@ -16,11 +16,16 @@ from support.memories import new_agent
 from support.running_stack import StackAddress, running_stack, wait_until
 
 from memcore import MemoryClient
+from memcore.client.envelopes import OutgoingJob
+from memcore.client.publisher import Publisher
 from memcore.config.settings import Settings
+from memcore.ids import new_id
+from memcore.jobs import LessonPayload
 from memcore.ledger.access.keys import Verb
 from memcore.models.memory import CANARY_OWNER, MemoryCategory, MemoryStoreRequest
 from ops.cli.session import ledger_of
 from ops.metrics.exposition import MEDIA_TYPE
+from workers.broker import broker_app
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
 
@@ -96,9 +101,9 @@ def test_a_healthy_stack_gives_no_alert_and_its_canary_is_found(stack: StackAddr
     seen = prometheus.scrape()
     assert 0 < total(seen, "memtend_store_to_findable_seconds") < 30
     assert {labels["part"] for labels, _ in seen["memtend_heartbeat_age_seconds"]} == {
-        *("beat", "worker-store", "worker-night", "worker-llm")
+        *("beat", "worker-store", "worker-night")
     }
-    assert {labels["group"]: value for labels, value in seen["memtend_workers"]} == {"store": 1, "night": 1, "llm": 1}
+    assert {labels["group"]: value for labels, value in seen["memtend_workers"]} == {"store": 1, "night": 1}
     # The one memory that was stored: the canaries are nobody's.
     assert total(seen, "memtend_memories_stored_total") == 1
     with ledger_of(stack.settings) as ledger:
@@ -133,3 +138,21 @@ async def test_a_key_sees_its_own_company_and_no_key_or_an_agents_sees_nothing(s
     assert {labels["company"] for samples in seen.values() for labels, _ in samples if "part" not in labels} == {
         stack.settings.company
     }
+
+
+def test_the_models_worker_sleeps_without_a_model_until_a_job_needs_it(
+    stack: StackAddress, prometheus: Prometheus
+) -> None:
+    assert stack.state.asleep == ("worker-llm",)
+    # Here nothing sends one: a lesson waits in the ledger until there is a model. An engine that has one may.
+    asked = LessonPayload(company=stack.settings.company, agent_id="ada", lesson_id="unheard-of")
+    job = OutgoingJob(job_id=new_id(), queue=asked.queue, payload=asked.model_dump_json(), summary="a lesson")
+    with closing(broker_app(stack.settings)) as app:
+        Publisher(app).publish(asked.task, [job], track=False)
+    wait_until(lambda: stack.state.asleep == () and stack.is_ready("worker-llm"), what="the worker to wake")
+
+    def counted() -> dict[str, float]:
+        return {labels["group"]: value for labels, value in prometheus.scrape()["memtend_workers"]}
+
+    wait_until(lambda: counted() == {"store": 1, "night": 1, "llm": 1}, what="the worker to be counted")
+    assert not prometheus.firing()

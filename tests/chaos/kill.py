@@ -13,14 +13,13 @@ class Target(StrEnum):
     CHILD = "run child"
     STORE_WORKER = "worker-store"
     MAINTENANCE_WORKER = "worker-night"
-    LLM_WORKER = "worker-llm"
     BEAT = "beat"
     BROKER = "broker"
     STORE_SERVER = "store-server"
     SERVE = "serve"
 
 
-#: Shares of fifty kills. Parts that hold work are killed most often; the llm worker has no jobs yet.
+#: Shares of fifty kills. Parts that hold work are killed most often; without a model its worker sleeps.
 _SHARES: dict[Target, int] = {
     Target.CHILD: 12,
     Target.STORE_WORKER: 8,
@@ -28,8 +27,7 @@ _SHARES: dict[Target, int] = {
     Target.STORE_SERVER: 8,
     Target.SERVE: 3,
     Target.BROKER: 7,
-    Target.BEAT: 3,
-    Target.LLM_WORKER: 1,
+    Target.BEAT: 4,
 }
 
 #: Shortest pause after a kill as a share of the mean pause; the longest is as far above the mean.

@@ -162,7 +162,7 @@ class ServiceState(Frozen):
 
 
 class StackState(Frozen):
-    """State of the whole stack, as its supervisor last wrote it."""
+    """State of the whole stack, as its supervisor last wrote it; ``asleep`` names the parts that no job needs yet."""
 
     supervisor_pid: int
     supervisor_born: float
@@ -170,6 +170,7 @@ class StackState(Frozen):
     seen_at: BoundedTime
     peak_resident_bytes: int
     parts: tuple[ServiceState, ...]
+    asleep: tuple[str, ...] = ()
 
     @property
     def is_alive(self) -> bool:
@@ -201,6 +202,12 @@ def read_state(home: Path) -> StackState | None:
             return StackState.model_validate(json.loads(file.read()))
     except (OSError, ValueError, MemoryConfigError):
         return None
+
+
+def sleeping_parts(home: Path) -> frozenset[str]:
+    """Return the parts of the stack that runs on a data folder that no job needs yet; none where no stack runs."""
+    state = read_state(home)
+    return frozenset(state.asleep) if state is not None and state.is_alive else frozenset()
 
 
 def same_process(pid: int, born: float) -> bool:

@@ -41,6 +41,7 @@ class ServiceProcess:
     was_ready: bool = False
     failed: str = ""
     born: float = 0.0
+    _is_called: bool = False
     _handle: int = -1
     _is_cleared: bool = False
 
@@ -71,6 +72,16 @@ class ServiceProcess:
                     self._handle = os.pidfd_open(self.process.pid)
         # Its pid is its own until somebody asks how it ended.
         self.born = psutil.Process(self.process.pid).create_time()
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it waits until somebody needs it, as it was seen last; once it is awake it stays so."""
+        return self.part.is_needed is not None and not self._is_called
+
+    def check_needed(self) -> bool:
+        """Look whether it is needed, and remember it; True for a part that never sleeps."""
+        self._is_called = self._is_called or self.part.is_needed is None or self.part.is_needed()
+        return self._is_called
 
     @property
     def can_start(self) -> bool:

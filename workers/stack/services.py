@@ -17,7 +17,7 @@ from memcore.config.memory import MemoryStorageConfig
 from memcore.config.settings import Settings, write_private
 from memcore.errors import MemoryConfigError
 from memcore.programs import program_argv
-from workers.groups import GROUPS, STOP_SECONDS, STORE
+from workers.groups import GROUPS, STOP_SECONDS, STORE, WorkerGroup
 from workers.health import Heartbeat
 from workers.stack.home import ListenAddresses
 
@@ -43,6 +43,7 @@ class ServiceSpec:
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
         is_forked: whether the launcher may fork it: a program of memtend, named as ``program_argv`` names it.
+        is_needed: checks whether a part that sleeps until it is needed is; must not block for more than a second.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ServiceSpec:
     is_well: Callable[[], bool] | None = None
     is_beside: bool = False
     is_forked: bool = False
+    is_needed: Callable[[], bool] | None = None
     start_limit: timedelta = START_LIMIT
     stop_limit: timedelta = STOP_LIMIT
 
@@ -126,24 +128,41 @@ _OK = 200
 
 def broker_answers(port: int, password: str) -> Callable[[], bool]:
     """Return a check that is True once the broker answers PING to its password."""
+    return lambda: _answer(port, password, "PING") == b"+PONG"
+
+
+def broker_holds(port: int, password: str, keys: Collection[str]) -> Callable[[], bool]:
+    """Return a check that is True while the broker has any of these keys, and says so."""
 
     def health_check() -> bool:
-        question = f"AUTH {password}\r\nPING\r\n".encode()
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=_POLL_INTERVAL_SECONDS) as line:
-                line.sendall(question)
-                answer, ends = b"", time.monotonic() + _POLL_INTERVAL_SECONDS
-                while answer.count(b"\r\n") < 2:  # noqa: PLR2004  # one line for AUTH, one for PING
-                    got = line.recv(256)
-                    answer += got
-                    # Another program on this port may send for ever.
-                    if not got or len(answer) > _LONGEST_ANSWER or time.monotonic() > ends:
-                        return False
-        except OSError:
-            return False
-        return b"+PONG" in answer
+        kind, count = (answer := _answer(port, password, "EXISTS", *keys))[:1], answer[1:]
+        return kind == b":" and count != b"0"
 
     return health_check
+
+
+def _answer(port: int, password: str, *command: str) -> bytes:
+    """Return the first line of the broker's answer to a command, empty where there is none within a second."""
+    question = _as_command("AUTH", password) + _as_command(*command)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=_POLL_INTERVAL_SECONDS) as line:
+            line.sendall(question)
+            answer, ends = b"", time.monotonic() + _POLL_INTERVAL_SECONDS
+            while answer.count(b"\r\n") < 2:  # noqa: PLR2004  # one line for AUTH, one for the command
+                got = line.recv(256)
+                answer += got
+                # Another program on this port may send for ever.
+                if not got or len(answer) > _LONGEST_ANSWER or time.monotonic() > ends:
+                    return b""
+    except OSError:
+        return b""
+    return answer.split(b"\r\n")[1]
+
+
+def _as_command(*words: str) -> bytes:
+    """Return the words as the broker's protocol (RESP) counts them, so that no byte in them means anything."""
+    parts = (f"${len(word.encode())}\r\n{word}\r\n" for word in words)
+    return f"*{len(words)}\r\n{''.join(parts)}".encode()
 
 
 def http_answers(port: int, path: str) -> Callable[[], bool]:
@@ -190,8 +209,18 @@ def infrastructure(home: Path, addresses: ListenAddresses, *, with_store: bool =
     return broker, store
 
 
-def worker_parts(home: Path, *, also: Collection[str] = ()) -> tuple[ServiceSpec, ...]:
-    """Return one worker for each group, and beat; a group that is started on demand only where it is named."""
+def worker_parts(
+    home: Path, addresses: ListenAddresses, *, has_model: bool, also: Collection[str] = ()
+) -> tuple[ServiceSpec, ...]:
+    """Return one worker for each group, and beat; a group that is started on demand only where it is named.
+
+    Without a model the group that needs one sleeps until there is a job for it: some of its jobs end without one.
+    """
+
+    def has_jobs(group: WorkerGroup) -> Callable[[], bool]:
+        keys = (*group.waiting_keys, group.unacked_key)
+        return broker_holds(addresses.broker_port, addresses.broker_password, keys)
+
     workers = tuple(
         ServiceSpec(
             name=f"worker-{name}",
@@ -200,6 +229,7 @@ def worker_parts(home: Path, *, also: Collection[str] = ()) -> tuple[ServiceSpec
             is_well=Heartbeat.of(home, f"worker-{name}").is_fresh,
             is_beside=name != STORE.name,
             is_forked=True,
+            is_needed=has_jobs(group) if group.needs_model and not has_model else None,
             # For children SIGTERM then means: finish running jobs, requeue the rest. Threads cannot be killed: Celery
             # slept its whole soft shutdown and then crashed on the first of them, so they finish what they hold.
             env={"REMAP_SIGTERM": "SIGQUIT"} if group.pool == "prefork" else {},

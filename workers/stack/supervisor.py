@@ -107,11 +107,15 @@ class Supervisor:
         """
         for stage in self._stages():
             for member in stage:
+                if not member.check_needed():
+                    # What the last stack left there would be a heartbeat that stands still.
+                    self._ready_file(member).unlink(missing_ok=True)
+                    continue
                 while not self._stopping and not member.can_start:
                     time.sleep(_WAITING_SECONDS)
                 if not self._stopping:
                     self._launch(member)
-            self._await_ready(stage)
+            self._await_ready([member for member in stage if not member.is_asleep])
 
     def _stages(self) -> list[list[ServiceProcess]]:
         stages: list[list[ServiceProcess]] = []
@@ -145,7 +149,7 @@ class Supervisor:
                 self._launcher.is_ready()
             if time.monotonic() >= self._state_due or self._seen() != self._written:
                 self._write_state()
-            is_waiting = any(member.handle < 0 or not member.was_ready for member in self._members)
+            is_waiting = any(member.handle < 0 or not member.was_ready for member in self._awake())
             seconds = _RESTARTING_SECONDS if is_waiting else POLL_INTERVAL_SECONDS
             await_any_end(self._members, seconds, woken=self._woken)
 
@@ -177,11 +181,13 @@ class Supervisor:
             time.sleep(_WAITING_SECONDS)
         member.clear_away()
 
+    def _ready_file(self, member: ServiceProcess) -> Path:
+        return self._home / "run" / f"{member.part.name}.ready"
+
     def _launch(self, member: ServiceProcess) -> None:
-        ready_file = self._home / "run" / f"{member.part.name}.ready"
         self._up_since[member.part.name] = time.monotonic()
         try:
-            ready_file.unlink(missing_ok=True)
+            self._ready_file(member).unlink(missing_ok=True)
             member.start(self._env)
         except OSError as error:
             member.process, member.failed = None, error.strerror or type(error).__name__
@@ -191,7 +197,15 @@ class Supervisor:
         self._write_state()
         log.info(Event.STACK_PART_STARTED, extra={"part": member.part.name, "pid": member.pid})
 
+    def _awake(self) -> list[ServiceProcess]:
+        return [member for member in self._members if not member.is_asleep]
+
     def _check_parts(self, member: ServiceProcess) -> None:
+        if member.process is None and not member.failed:
+            # It slept, or was called while the launcher was busy.
+            if member.check_needed() and member.can_start:
+                self._launch(member)
+            return
         name, code = member.part.name, member.died()
         if code is None:
             member.check_now()
@@ -234,8 +248,9 @@ class Supervisor:
                     restarts=restarts,
                     resident_bytes=self._resident.get(pid or 0, 0),
                 )
-                for member, (pid, ready, restarts) in zip(self._members, seen, strict=True)
+                for member, (pid, ready, restarts) in zip(self._awake(), seen, strict=True)
             ),
+            asleep=tuple(member.part.name for member in self._members if member.is_asleep),
         )
         self._written = seen
         try:
@@ -252,7 +267,7 @@ class Supervisor:
     def _seen(self) -> tuple[tuple[int | None, bool, int], ...]:
         """Return of each part its pid, whether it works, and its restarts."""
         return tuple(
-            (member.pid if member.died() is None else None, member.is_well, member.restarts) for member in self._members
+            (member.pid if member.died() is None else None, member.is_well, member.restarts) for member in self._awake()
         )
 
     def _leaders(self) -> list[int]:

@@ -127,6 +127,8 @@ def _supervisor(settings: Settings) -> Iterator[CheckResult]:
             seen=f"{'ready' if part.ready else 'not ready'}, {part.restarts} restarts",
             mend=f"read logs/{part.name}.log in {settings.home}",
         )
+    for name in state.asleep:
+        yield CheckResult(check=f"part {name}", ok=True, seen="asleep: no model is set, and no job needs it")
 
 
 def _data_folder(settings: Settings) -> Iterator[CheckResult]:

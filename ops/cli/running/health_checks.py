@@ -35,6 +35,7 @@ from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require
 from ops.cli.session import ledger_of, policy_of
 from workers.broker import answering, broker_app, person_options, read_queue_lengths
 from workers.groups import GROUPS
+from workers.stack.home import sleeping_parts
 
 #: Agents that are named; more are counted.
 _NAMED = 5
@@ -264,14 +265,15 @@ def workers(settings: Settings) -> Iterator[CheckResult]:
     """Ask the workers of each group whether they take jobs."""
     with closing(broker_app(settings)) as app:
         app.conf.broker_transport_options = person_options(settings)
-        wanted = {name for name, group in GROUPS.items() if not group.on_demand}
+        asleep = sleeping_parts(settings.home)
+        wanted = {name for name, group in GROUPS.items() if not group.on_demand and f"worker-{name}" not in asleep}
         # So many answers usually are all; with several workers of a group they may not be.
         present = set(answering(app, limit=len(wanted)))
         if not wanted <= present:
             present |= set(answering(app))
-    for name, group in GROUPS.items():
-        if group.on_demand and name not in present:
-            continue  # `memtend finetune status` says when a run waits for it
+    for name in GROUPS:
+        if name not in wanted | present:
+            continue  # nothing waits for it: `memtend finetune status` says when a run does
         yield CheckResult(
             check=f"worker {name}",
             ok=name in present,

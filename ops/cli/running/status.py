@@ -25,8 +25,10 @@ _RUNS = 5
 @app.command("status")
 def status(command: CompanyCommand) -> None:
     """Show the parts of the stack, what waits on each queue, and the last runs of a company."""
-    state = read_state(home_folder(os.environ, command.home))
-    parts = [part.model_dump(mode="json") for part in state.parts] if state and state.is_alive else []
+    found = read_state(home_folder(os.environ, command.home))
+    state = found if found and found.is_alive else None
+    parts = [part.model_dump(mode="json") for part in state.parts] if state else []
+    asleep = list(state.asleep) if state else []
     queues = waiting(command.settings)
     with command.service() as (service, runner):
         paused = runner.run(service.runs.is_paused())
@@ -36,13 +38,15 @@ def status(command: CompanyCommand) -> None:
         runs = [run.model_dump(mode="json") for run in runner.run(service.runs.list(limit=_RUNS))]
     if command.as_json:
         counts = {"agents": agents, "dead": dead, "held": held}
-        show_json({"parts": parts, "queues": queues, "paused": paused, **counts, "runs": runs})
+        show_json({"parts": parts, "asleep": asleep, "queues": queues, "paused": paused, **counts, "runs": runs})
         return
     say(_headline(state, agents=agents, paused=paused, dead=dead))
     if held:
         say(f"held runs: {held}; `memtend runs list --state held`, then `memtend runs release`, `adopt` or `dismiss`\n")
     in_mib = ({**part, "resident_mib": part["resident_bytes"] // 2**20} for part in parts)
     command.show_rows(in_mib, "name", "pid", "ready", "restarts", "resident_mib")
+    if asleep:
+        say(f"asleep until a job needs it: {', '.join(asleep)}")
     say("")
     command.show_rows(({"queue": queue, "waiting": count} for queue, count in queues.items()), "queue", "waiting")
     say("")
@@ -50,7 +54,7 @@ def status(command: CompanyCommand) -> None:
 
 
 def _headline(state: StackState | None, *, agents: int, paused: bool, dead: int) -> str:
-    where = f"up since {state.started_at:%Y-%m-%d %H:%M:%S} UTC" if state and state.is_alive else "no supervisor here"
+    where = f"up since {state.started_at:%Y-%m-%d %H:%M:%S} UTC" if state else "no supervisor here"
     return f"{where}; {agents} agents; maintenance {'PAUSED' if paused else 'on'}; dead letters: {dead}\n"
 
 

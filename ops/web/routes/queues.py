@@ -56,8 +56,9 @@ async def queues(
         ]
         workers = [
             (name, int(samples.value(families.WORKERS, group=name)))
-            for name, group in GROUPS.items()
-            if samples.value(families.WORKERS, group=name) or not group.on_demand
+            for name in GROUPS
+            # Of a group that nothing needs now nothing is shown.
+            if samples.is_set(families.WORKERS, group=name)
         ]
     letters = await service.dead_letters.list(limit=limit)
     return page(

@@ -10,8 +10,9 @@ import pytest
 from support.hostile_server import babble, hostile_server
 from support.valkey_servers import free_port, valkey_server
 
+from workers.groups import LLM
 from workers.stack.home import ServiceState, StackState, read_state, same_process, state_path, write_state
-from workers.stack.services import broker_answers, http_answers
+from workers.stack.services import broker_answers, broker_holds, http_answers
 
 
 def a_state(*, pid: int, born: float) -> StackState:
@@ -52,6 +53,22 @@ def test_the_broker_is_ready_when_it_answers_to_its_password(tmp_path: Path) -> 
         assert broker_answers(broker.port, broker.password)()
         assert not broker_answers(broker.port, "guess")()
     assert not broker_answers(broker.port, broker.password)()
+
+
+def test_a_group_is_called_by_a_job_that_waits_and_by_one_that_a_dead_worker_held(tmp_path: Path) -> None:
+    keys = (*LLM.waiting_keys, LLM.unacked_key)
+    with valkey_server(tmp_path) as broker, broker.client() as client:
+        is_called = broker_holds(broker.port, broker.password, keys)
+        assert not is_called()
+        client.lpush("memory.store", "another group's")
+        assert not is_called()
+        for key in keys:
+            client.lpush(key, "a message")
+            assert is_called()
+            client.delete(key)
+        client.lpush(keys[0], "a message")
+        assert not broker_holds(broker.port, "guess", keys)()
+    assert not is_called()
 
 
 def test_a_port_that_listens_and_says_nothing_is_not_ready() -> None:

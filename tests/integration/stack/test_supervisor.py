@@ -21,7 +21,7 @@ from support.running_stack import wait_until
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from workers.health import STALE_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
-from workers.stack.home import create_folders, read_state, same_process
+from workers.stack.home import StackState, create_folders, read_state, same_process, sleeping_parts
 from workers.stack.service_process import await_any_end
 from workers.stack.services import START_LIMIT, STOP_LIMIT, ServiceSpec
 from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
@@ -53,6 +53,7 @@ def make_part(home: Path) -> MakePart:
         script: str = WELL,
         *,
         is_beside: bool = False,
+        is_needed: Callable[[], bool] | None = None,
         start_limit: timedelta = START_LIMIT,
         stop_limit: timedelta = STOP_LIMIT,
     ) -> ServiceSpec:
@@ -63,6 +64,7 @@ def make_part(home: Path) -> MakePart:
             is_ready=ready.exists,
             env={"READY": str(ready), "NAME": name, "ORDER": str(home / "order"), "RUNS": str(home / f"{name}.runs")},
             is_beside=is_beside,
+            is_needed=is_needed,
             start_limit=start_limit,
             stop_limit=stop_limit,
         )
@@ -144,6 +146,39 @@ def test_a_part_whose_heartbeat_stopped_is_not_ready_although_it_runs(
     assert restarts(home, "one") == 0
     heartbeat.touch()
     wait_until(is_ready, what="the supervisor to see it again")
+
+
+def test_a_part_that_nobody_needs_sleeps_until_somebody_does_and_then_stays(
+    home: Path, make_part: MakePart, watched: MakeSupervisor
+) -> None:
+    job, left_over = home / "job", home / "run" / "sleeper.ready"
+    left_over.touch()
+    watched(make_part("one"), make_part("sleeper", is_needed=job.exists))
+    state = read_state(home)
+    assert state is not None
+    assert [part.name for part in state.parts] == ["one"]
+    assert state.asleep == ("sleeper",)
+    assert sleeping_parts(home) == {"sleeper"}
+    # A heartbeat of the last stack would look like one that stands still.
+    assert not left_over.exists()
+    job.touch()
+    wait_until(lambda: not sleeping_parts(home), what="the part to be called")
+    first = pid_of(home, "sleeper")
+    assert first is not None
+    job.unlink()
+    os.kill(first, signal.SIGKILL)
+    wait_until(
+        lambda: restarts(home, "sleeper") == 1 and pid_of(home, "sleeper") not in {None, first}, what="a new process"
+    )
+
+
+def test_parts_of_a_stack_that_has_ended_do_not_sleep(
+    home: Path, make_part: MakePart, supervise: MakeSupervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervise(make_part("one"), make_part("sleeper", is_needed=lambda: False)).start()
+    assert sleeping_parts(home) == {"sleeper"}
+    monkeypatch.setattr(StackState, "is_alive", False)
+    assert not sleeping_parts(home)
 
 
 def test_a_part_that_dies_is_started_again(home: Path, make_part: MakePart, watched: MakeSupervisor) -> None:

@@ -1,14 +1,17 @@
 """What a scrape shows of a ledger, whom, and what is left when a part is away."""
 
+from collections import Counter
 from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.ledger_records import StoppedClock
 
+from memcore.clock import utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
@@ -20,10 +23,13 @@ from memcore.ledger.monitoring.measures import MeasureName
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkKey, WorkState, add_items, new_item
 from ops.http.routes.metrics import CACHE_SECONDS, KeptScrapes
+from ops.metrics import collector as collecting
 from ops.metrics.collector import MOST_COMPANIES, Collector
-from ops.metrics.families import FAMILIES
+from ops.metrics.families import FAMILIES, WORKERS
 from ops.metrics.latency import ServeTimes
+from workers.groups import GROUPS
 from workers.health import Heartbeat
+from workers.stack.home import StackState, write_state
 
 MINUTE = timedelta(minutes=1)
 
@@ -158,6 +164,27 @@ def test_a_part_that_is_away_costs_its_own_figures_alone(
     monkeypatch.setattr(ledger._databases[0], "rows", _locked)
     seen = values(collector.gather(None).text(FAMILIES))
     assert {dict(each)["part"]: value for each, value in seen["memtend_part_up"].items()} == {"ledger": 0, "broker": 0}
+
+
+def test_a_group_that_sleeps_is_not_counted_and_one_that_is_gone_is_0(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(collecting, "read_queues", lambda _: ({}, 0))
+    monkeypatch.setattr(collecting, "answering", lambda _: Counter(store=2))
+
+    def counted() -> dict[str, float]:
+        samples = collector.gather(None)
+        return {name: samples.value(WORKERS, group=name) for name in GROUPS if samples.is_set(WORKERS, group=name)}
+
+    assert counted() == {"store": 2, "night": 0, "llm": 0}
+    me, now = psutil.Process(), utc_now()
+    state = StackState(
+        supervisor_pid=me.pid, supervisor_born=me.create_time(), started_at=now, seen_at=now, peak_resident_bytes=0,
+        parts=(), asleep=("worker-llm",),
+    )  # fmt: skip
+    (tmp_path / "run").mkdir()
+    write_state(tmp_path, state)
+    assert counted() == {"store": 2, "night": 0}
 
 
 def _locked(*_args: Any) -> Any:

@@ -87,13 +87,22 @@ def test_this_machine_has_a_broker() -> None:
 
 def test_no_command_line_of_a_part_shows_a_password(home: Path) -> None:
     addresses = reserve_addresses(home)
-    assert [part.name for part in worker_parts(home, also=["finetune"])][-2] == "worker-finetune"
-    parts = (*infrastructure(home, addresses), *worker_parts(home), flower(addresses))
+    workers = worker_parts(home, addresses, has_model=False, also=["finetune"])
+    assert workers[-2].name == "worker-finetune"
+    parts = (*infrastructure(home, addresses), *workers, flower(addresses))
     assert [part.name for part in parts][:3] == ["broker", "store-server", "worker-store"]
     visible = json.dumps([[*part.argv, *part.env.values()] for part in parts])
     for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
         assert secret not in visible
     assert mode(home / "run" / "store.key") == 0o600
+
+
+@pytest.mark.parametrize(("has_model", "sleepers"), [(False, {"worker-llm"}), (True, set())])
+def test_only_the_models_worker_sleeps_and_only_without_a_model(
+    home: Path, has_model: bool, sleepers: set[str]
+) -> None:
+    workers = worker_parts(home, reserve_addresses(home), has_model=has_model)
+    assert {part.name for part in workers if part.is_needed is not None} == sleepers
 
 
 def test_doors_are_closed_to_unknown_fields() -> None:

@@ -9,12 +9,19 @@ from memcore.jobs import Queue, StorePayload
 from tasks.job import all_jobs
 from tasks.learn import finetune
 from tasks.store import write
-from workers.groups import GROUPS
+from workers.groups import GROUPS, LLM
 from workers.run import main, options_of
+from workers.transport.channel import Channel
 
 
 def test_every_queue_is_taken_by_exactly_one_group() -> None:
     assert Counter(queue for each in GROUPS.values() for queue in each.queues) == dict.fromkeys(Queue, 1)
+
+
+def test_the_lists_of_a_groups_jobs_are_those_that_its_transport_reads() -> None:
+    # Nothing of a channel is asked but how it names lists.
+    channel = Channel.__new__(Channel)
+    assert set(channel._lists(tuple(map(str, LLM.queues)))) == set(LLM.waiting_keys)
 
 
 @pytest.mark.parametrize("job", all_jobs(), ids=lambda job: str(job.name))
