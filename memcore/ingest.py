@@ -17,6 +17,8 @@ from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.errors import MemoryStoreError
 from memcore.jobs import StoreItem
+from memcore.ledger.erasure.erasures import WatchedWrite
+from memcore.ledger.erasure.shared_rows import is_of
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import CANARY_OWNER, ConsolidationInterval, MemoryLevel, missing_id
 from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
@@ -115,10 +117,22 @@ class Ingestor:
 
     async def write(self, items: Sequence[StoreItem]) -> WriteResult:
         """Write the items; when this returns, they are durable and can be found. Raises as the insertion does."""
-        skipped, refused = self._unwanted(items)
+        watched = self.ledger.erasures.watch(self.company, {item.agent_id for item in items})
+        skipped, refused = self._unwanted(items, watched)
         wanted = [item for item in items if item.id not in skipped and item.id not in refused]
         if not wanted:
             return WriteResult(skipped=skipped, refused=refused)
+        try:
+            return await self._written(wanted, skipped, refused)
+        finally:
+            # Also behind an error: a part may be written.
+            self.ledger.erasures.end_write(
+                watched, lambda erasure: any(is_of(item.model_dump(), erasure) for item in wanted)
+            )
+
+    async def _written(
+        self, wanted: Sequence[StoreItem], skipped: frozenset[str], refused: Mapping[str, str]
+    ) -> WriteResult:
         if self.guard is not None:
             for item in wanted:
                 self.guard.check_now(item.agent_id, item.request.metadata.tags)
@@ -136,15 +150,16 @@ class Ingestor:
             self.ledger.agents.register(self.company, agent_ids, interval=self.interval)
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
 
-    def _unwanted(self, items: Sequence[StoreItem]) -> tuple[frozenset[str], dict[str, str]]:
+    def _unwanted(self, items: Sequence[StoreItem], watched: WatchedWrite) -> tuple[frozenset[str], dict[str, str]]:
         # Read for each batch: a changed level takes effect at once, in every worker.
         own = self.ledger.agents.levels(self.company, {item.agent_id for item in items})
-        barred = self.ledger.erasures.barred(self.company)
+        barred = watched.barred
         skipped: set[str] = set()
         refused: dict[str, str] = {}
         for item in items:
-            if item.agent_id in barred:
-                # It is being erased: what was sent before must not come back, and what is sent now has no place.
+            if item.agent_id in barred or watched.is_outlived(item.agent_id, item.sent_at):
+                # It is being erased, or was: what was sent before must not come back, and what is sent now waits for
+                # the end of it.
                 skipped.add(item.id)
                 continue
             if item.agent_id == CANARY_OWNER:

@@ -21,6 +21,7 @@ from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.ingest import Ingestor
+from memcore.ledger.erasure.erasures import WatchedWrite
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Move
@@ -114,9 +115,10 @@ class Memories:
         """Write one memory now, in this process, and return it; it can be found when this returns.
 
         A store through the queue outlives a store server that is down; this call raises MemoryConnectionError then.
-        Raises MemoryStoreError where the agent keeps no memories.
+        Raises MemoryStoreError where the agent keeps no memories, or is being erased.
         """
         item = build_payload(agent_id, request, company=self.company, sent_at=self.clock(), scope=scope)
+        _refuse_erased(await self._watched(item.agent_id), item.agent_id)
         written = await self._ingestor.write([item])
         if missing := written.refused.get(item.id):
             raise MemoryInputError(missing, refusal(missing))
@@ -130,14 +132,23 @@ class Memories:
     async def update(self, agent_id: str, memory_id: str, **fields: Unpack[UpdateFields]) -> MemoryEntry:
         """Change a memory, and return its new version; the one before is journaled. The same again changes nothing.
 
-        Raises MemoryNotFoundError when the agent has no such memory.
+        Raises MemoryNotFoundError when the agent has no such memory; MemoryStoreError while it is being erased.
         """
         for name in fields.keys() - UpdateFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a field that can be changed")
+        watched = await self._watched(agent_id)
+        _refuse_erased(watched, agent_id)
+        try:
+            return await self._updated(agent_id, memory_id, fields, watched)
+        finally:
+            await asyncio.to_thread(self.ledger.erasures.end_write, watched)
+
+    async def _updated(self, agent_id: str, memory_id: str, fields: UpdateFields, watched: WatchedWrite) -> MemoryEntry:
         for _ in range(_ATTEMPTS):
             current = await self._current(agent_id, memory_id)
             if current is None:
                 break
+            _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
             changed = await self._changes.replace(
                 self.backend, agent_id, current.entry.id, lambda record: self._version(record, fields)
             )
@@ -181,7 +192,12 @@ class Memories:
         else:
             where = self._where(agent_id, **filters)
             going = [record.entry.id async for page in scanned(self.backend, where) for record in page]
-        run_id, gone = await self._changes.delete_many(self.backend, agent_id, going)
+        # The journal keeps in full what goes.
+        watched = await self._watched(agent_id)
+        try:
+            run_id, gone = await self._changes.delete_many(self.backend, agent_id, going)
+        finally:
+            await asyncio.to_thread(self.ledger.erasures.end_write, watched)
         return ForgetReceipt(run_id=run_id, forgotten=gone)
 
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
@@ -205,6 +221,9 @@ class Memories:
     @cached_property
     def _ingestor(self) -> Ingestor:
         return Ingestor.by_policy(self.backend, self.ledger, company=self.company, policy=self.policy)
+
+    async def _watched(self, agent_id: str) -> WatchedWrite:
+        return await asyncio.to_thread(self.ledger.erasures.watch, self.company, [require_agent_id(agent_id)])
 
     def _where(self, agent_id: str, **filters: Any) -> Where:
         require_agent_id(agent_id)
@@ -351,3 +370,9 @@ _REPLACING = frozenset({"updated", "undone", "consolidated"})
 
 #: Tags that say what memtend knows of a memory: an update of the tags leaves them.
 _OWN_TAGS = frozenset({KEYED_TAG, SUPERSEDED_TAG, SELF_EDITED_TAG})
+
+
+def _refuse_erased(watched: WatchedWrite, agent_id: str, *, namespace: str | None = None) -> None:
+    """Raise MemoryStoreError while an agent, or the person of a namespace, is being erased."""
+    if agent_id in watched.barred or namespace in watched.erased_people:
+        raise MemoryStoreError("the agent, or this person, is being erased: nothing was written; `memtend erase list`")

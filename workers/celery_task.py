@@ -36,6 +36,7 @@ from memcore.jobs import (
     is_newer,
 )
 from memcore.ledger.dead_letters import Attempts, NewDeadLetter, kept_of
+from memcore.ledger.erasure.shared_rows import payload_without
 from memcore.ledger.ledger import Ledger
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
@@ -264,18 +265,36 @@ def perform(job: Job, text: str, job_context: JobContext) -> Outcome:
 
 
 def _run(job: Job, payload: BasePayload, job_context: JobContext) -> Outcome:
-    if job.payload is not ErasePayload and _is_barred(payload, job_context):
+    own, listed = _agents_of(payload)
+    if job.payload is ErasePayload or not own | listed:
+        return _called(job, payload, job_context)
+    erasures = job_context.ledger.erasures
+    watched = erasures.watch(job_context.company, own | listed)
+    if not own.isdisjoint(watched.barred):
         return Skipped(reason="the agent is being erased")
+    try:
+        return _called(job, payload, job_context)
+    finally:
+        # Also behind an error: a part may be written.
+        text = payload.model_dump_json
+        erasures.end_write(watched, lambda each: each.subject is None or payload_without(text(), each) != text())
+
+
+def _called(job: Job, payload: BasePayload, job_context: JobContext) -> Outcome:
     if job.needs is None:
         return job.run(payload, job_context)
     return job.run(payload, job_context.service(job.needs), job_context)
 
 
-def _is_barred(payload: BasePayload, job_context: JobContext) -> bool:
-    """Whether the payload is of an agent that is being erased; store jobs, of several agents, are looked at later."""
-    parts = (payload, *(getattr(payload, name, None) for name in ("experience", "crisis", "feedback")))
-    agents = {agent_id for part in parts if isinstance(agent_id := getattr(part, "agent_id", None), str)}
-    return bool(agents) and not agents.isdisjoint(job_context.ledger.erasures.barred(job_context.company))
+def _agents_of(payload: BasePayload) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the agents whose job it is, and those of which it reports; the batch writer looks at those of memories."""
+    own = (payload, *(getattr(payload, name, None) for name in ("experience", "crisis", "feedback")))
+    listed = (each for name in ("uses", "queries") for each in getattr(payload, name, ()))
+    agents, others = (
+        frozenset(agent_id for part in parts if isinstance(agent_id := getattr(part, "agent_id", None), str))
+        for parts in (own, listed)
+    )
+    return agents, others
 
 
 def _wait_for_space(error: BaseException) -> Snooze:

@@ -3,6 +3,8 @@
 The row of the erasure bars the agent: while it is open, workers drop jobs that name the agent. Once none is left on the
 broker, nobody writes for it any more. Then each place is counted, noted and emptied, in an order in which whatever is
 still needed to find something goes last. All steps may be repeated, and after a crash all are.
+
+A write that began before and ends behind it, in a process that nobody can ask, lets it begin anew (Erasures.late).
 """
 
 import asyncio
@@ -41,6 +43,9 @@ DRAIN_DELAY = timedelta(seconds=5)
 
 #: Looks at a place before an erasure gives up: something writes there all the time.
 _LOOKS = 3
+
+#: Why one begins anew that was at its end.
+_WRITTEN_MEANWHILE = "something was written meanwhile, and goes as well"
 
 #: How often an erasure is attempted: without an end, since half of one is worse than a late one.
 _RETRY = RetryPolicy(attempts=None)
@@ -142,10 +147,23 @@ class ErasureService:
             if (reason := await self._writes_again(scope, erasure)) is not None:
                 return self._waits(attempt, erasure, reason)
             rewritten, remains = await self._rewritten(scope, erasure)
+            # Files take minutes: what was written meanwhile, by a process that began before, goes as well.
+            erasure = self.ledger.erasures.note(self.company, erasure_id, attempt.token, {})
+            if await self._has_more(scope, erasure, retire=retire):
+                return self._waits(attempt, erasure, _WRITTEN_MEANWHILE)
             receipt = await asyncio.to_thread(self._receipt, erasure, left, rewritten, remains, is_named=retire)
             text = signed(receipt, await asyncio.to_thread(signing_key, self.home))
             self._check(attempt)
-            self.ledger.erasures.finish(self.company, erasure_id, attempt.token, receipt=text, at=self.clock())
+            done = self.ledger.erasures.finish(
+                self.company,
+                erasure_id,
+                attempt.token,
+                receipt=text,
+                at=self.clock(),
+                late_writes=erasure.late_writes,
+            )
+            if done is None:
+                return self._waits(attempt, erasure, _WRITTEN_MEANWHILE)
             facts = {"found": sum(erasure.found.values())}
             _log.info(Event.ERASURE_DONE, extra={"company": self.company, "agent_id": erasure.agent_id, **facts})
             attempt.outcome = Done(facts=facts)
@@ -210,6 +228,13 @@ class ErasureService:
             if not any(last.values()):
                 return erasure, last
         raise MemoryConnectionError("something writes for the agent all the time: stop its engine, and it goes on")
+
+    async def _has_more(self, scope: ErasureScope, erasure: Erasure, *, retire: bool) -> bool:
+        """Return whether a last look finds anything."""
+        for place in self._places(scope, await self._leads(scope), erasure, retire=retire):
+            if any((await place.count()).values()):
+                return True
+        return False
 
     def _check(self, attempt: Attempt[Erasure]) -> None:
         attempt.lease.enter()

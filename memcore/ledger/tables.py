@@ -121,6 +121,13 @@ HELD_WORK = work_items.c.state == literal_column("'held'")
 
 _partial_index("work_items_held", work_items.c.company, work_items.c.kind, where=HELD_WORK)
 
+#: An erasure, found by its agent with each write.
+ERASE_WORK = work_items.c.kind == literal_column("'memory.erase.run'")
+
+_partial_index(
+    "erasures_agent", work_items.c.company, work_items.c.agent_id, work_items.c.finished_at, where=ERASE_WORK
+)
+
 companies = _table(
     "companies",
     *_key("company"),
@@ -534,7 +541,17 @@ erasures = _table(
     Column("requested_at", UtcDateTime, nullable=False),
     Column("found", json_document(), nullable=False),
     Column("receipt", Text),
+    # Writes that ended behind its last look, perhaps: a receipt is signed for a count that has not changed since.
+    Column("late_writes", Integer, nullable=False, server_default="0"),
     Index("erasures_newest", "company", "requested_at"),
+)
+
+#: The key that signs receipts, by its name; who has it can make receipts.
+signing_keys = _table(
+    "signing_keys",
+    *_key("name"),
+    Column("secret", String, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
 )
 
 #: Tables of the journal: entries with their memories in full, tombstones, holds, the archive, uses.

@@ -171,7 +171,12 @@ class MemoryOperations:
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Publish a text for all agents, and return its id; searches find it at once. Raises MemoryCapabilityError."""
-        return await (await self._shared()).publish(agent_id, request)
+        run, erasures = self._resources.run, self._ledger.erasures
+        shared, watched = await self._shared(), await run(erasures.watch, self._company, [agent_id])
+        try:
+            return await shared.publish(agent_id, request)
+        finally:
+            await run(erasures.end_write, watched)
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: str | None = None, version: int | None = None

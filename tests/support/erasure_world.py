@@ -118,10 +118,10 @@ class ErasureWorld:
             payload = StorePayload(company=COMPANY, items=(item(self.secret(agent_id), agent_id=agent_id),))
             ledger.dead_letters.put(letter(f"{agent_id}-{n}", payload))
 
-    def ingestor(self) -> Ingestor:
+    def ingestor(self, backend: Any = None) -> Ingestor:
         """Return what writes memories in a worker."""
         daily, level = ConsolidationInterval.DAILY, MemoryLevel.PERSISTENT
-        return Ingestor(self.backend, self.ledger, company=COMPANY, interval=daily, level=level)
+        return Ingestor(backend or self.backend, self.ledger, company=COMPANY, interval=daily, level=level)
 
     async def _lessons(self, agent_id: str) -> None:
         ledger, clock = self.ledger, self.clock

@@ -20,24 +20,32 @@ from memcore.models.base import Frozen
 from memcore.models.conversation import USER
 
 
-class ErasureScope(Frozen):
+class ErasureTarget(Frozen):
     """Whose memory goes: all of an agent, or what it knows of one person.
 
     Attributes:
         subject: the person, as conversations name it; its memories are those of the namespace of that name.
-        tag: the tag of copies of the agent's lessons that other agents have.
     """
 
     company: str
     agent_id: str
     subject: str | None = None
-    tag: str
 
     @property
     def user_id(self) -> str | None:
         """The person's name as mem0's ``user_id``; None for all of an agent, and for a session's."""
         subject = self.subject
         return subject.removeprefix(USER) if subject is not None and subject.startswith(USER) else None
+
+
+class ErasureScope(ErasureTarget):
+    """What goes: the memory of its target, and what leads to it.
+
+    Attributes:
+        tag: the tag of copies of the agent's lessons that other agents have.
+    """
+
+    tag: str
 
 
 Condition = Callable[[ErasureScope], ColumnElement[bool]]
@@ -228,6 +236,7 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     "api_keys": Kept("hashes of secrets and ids of agents; `memtend keys revoke` ends a key"),
     "idempotency_keys": Kept("hashes, and answers of ids and counts; gone after a day"),
     "erasures": Kept("it is the receipt"),
+    "signing_keys": Kept("the installation's own key, which signs receipts"),
     "webhook_endpoints": Kept("addresses of receivers and their secrets; `memtend webhooks remove` ends one"),
     "webhook_deliveries": Kept("the id of an agent, counts and reasons of ours, no text; gone 30 days after its end"),
     "conversation_owners": _talk(talk.owners),

@@ -1,23 +1,69 @@
 """The rows of erasures: each is a work item, with what was found in each place and the receipt."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import or_, select, update
 
 from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.jobs import ErasePayload
-from memcore.ledger.database import Row, checked_key, equals, insert_one
+from memcore.ledger.database import Row, checked_key, equals, insert_one, record_of
+from memcore.ledger.erasure.decisions import ErasureTarget
 from memcore.ledger.organization import audit
 from memcore.ledger.organization.audit import Confirmation
-from memcore.ledger.tables import OPEN_WORK, erasures, work_items
-from memcore.ledger.work_items import Work, WorkRecord, WorkState, add_items, new_item
+from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
+from memcore.ledger.work_items import OPEN_STATES, Work, WorkRecord, WorkState, add_items, is_item, move, new_item
 from memcore.models.memory import BoundedTime, require_agent_id
 
 #: Most erasures of a page.
 MAX_PAGE = 256
+
+#: How long an erasure that has ended is told to writers: longer than clocks of two machines differ.
+_TOLD = timedelta(hours=1)
+
+
+class AgentErasure(ErasureTarget):
+    """What a writer is told of an erasure of its agent that is open, or ended lately."""
+
+    erasure_id: str
+    requested_at: BoundedTime
+    state: WorkState
+    finished_at: BoundedTime | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on."""
+        return self.state in OPEN_STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedWrite:
+    """A write that has begun, and the erasures of its agents that were open, or had ended lately, by their ids."""
+
+    company: str
+    agents: frozenset[str]
+    since: datetime
+    known: Mapping[str, AgentErasure] = field(default_factory=dict)
+
+    @property
+    def barred(self) -> frozenset[str]:
+        """The agents that are being erased as a whole: nothing is written for them meanwhile."""
+        return frozenset(each.agent_id for each in self.known.values() if each.subject is None and each.is_open)
+
+    @property
+    def erased_people(self) -> frozenset[str]:
+        """The people of these agents who are being erased."""
+        return frozenset(each.subject for each in self.known.values() if each.subject is not None and each.is_open)
+
+    def is_outlived(self, agent_id: str, sent_at: datetime) -> bool:
+        """Whether the agent was erased as a whole since something was sent: a late redelivery of it stays away."""
+        return any(
+            each.agent_id == agent_id and each.subject is None and sent_at <= each.requested_at
+            for each in self.known.values()
+        )
 
 
 class Erasure(WorkRecord):
@@ -28,6 +74,7 @@ class Erasure(WorkRecord):
         requested_by: who asked for it.
         found: rows, points, files or messages that were found in each place; what it finds is removed.
         receipt: the signed receipt, as JSON; None until nothing is left.
+        late_writes: writes that have ended since another look was due.
         reason: why it waits, or failed.
     """
 
@@ -39,6 +86,7 @@ class Erasure(WorkRecord):
     requested_at: BoundedTime
     found: dict[str, int] = Field(default_factory=dict)
     receipt: str | None = Field(default=None, repr=False)
+    late_writes: int = 0
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
     finished_at: BoundedTime | None = None
@@ -102,15 +150,85 @@ class Erasures(Work[Erasure]):
             merged = before | {place: max(count, before.get(place, 0)) for place, count in found.items()}
             return self._leased_in(connection, company, erasure_id, token, "renew", own={"found": merged})
 
-    def finish(self, company: str, erasure_id: str, token: str, *, receipt: str, at: datetime) -> Erasure:
-        """End an erasure with its receipt, and add it to the audit. Raises LeaseLostError."""
+    def finish(
+        self, company: str, erasure_id: str, token: str, *, receipt: str, at: datetime, late_writes: int
+    ) -> Erasure | None:
+        """End an erasure with its receipt, and add it to the audit; None where a write has ended since the last look.
+
+        ``late_writes`` is the count of before that look. Raises LeaseLostError.
+        """
+        its = equals(erasures, company=company, erasure_id=erasure_id)
         with self._database.write() as connection:
-            done = self._leased_in(connection, company, erasure_id, token, "finish", own={"receipt": receipt})
+            # First, as a late writer does: of both, the one that comes second sees what the first one did.
+            unchanged = update(erasures).where(its, erasures.c.late_writes == late_writes)
+            if not connection.execute(unchanged.values(receipt=receipt)).rowcount:
+                return None
+            done = self._leased_in(connection, company, erasure_id, token, "finish", own=None)
             note = Confirmation(actor=done.requested_by, confirm=True, reason=f"receipt {erasure_id}").note(
                 "erase.done", done.agent_id
             )
             audit.append(connection, company, note, at=at)
             return done
+
+    def watch(self, company: str, agent_ids: Collection[str]) -> WatchedWrite:
+        """Return what a write for these agents must know when it begins; :meth:`end_write` takes it behind its end."""
+        agents, since = frozenset(agent_ids), self._clock() - _TOLD
+        return WatchedWrite(
+            company=company, agents=agents, since=since, known=self._of_agents(company, agents, since=since)
+        )
+
+    def late(self, write: WatchedWrite) -> tuple[AgentErasure, ...]:
+        """Return the erasures that did not end before a write began, and may have looked before it ended."""
+        found = self._of_agents(write.company, write.agents, since=write.since)
+        return tuple(
+            each
+            for key, each in found.items()
+            # One that waits looks at everything when it goes on.
+            if each.state is WorkState.LEASED or (each.finished_at is not None and each != write.known.get(key))
+        )
+
+    def end_write(self, write: WatchedWrite, concerns: Callable[[AgentErasure], bool] = lambda _: True) -> None:
+        """Let erasures look once more that may not have seen what was written; call it behind an error, too."""
+        late = [each.erasure_id for each in self.late(write) if concerns(each)]
+        if late:
+            self.ask_again(write.company, late)
+
+    def ask_again(self, company: str, erasure_ids: Iterable[str]) -> tuple[str, ...]:
+        """Let erasures look once more, because of a write that ended behind them; return those that had ended.
+
+        Their receipts are void. One that has ended, and whose agent or person is being erased anew, stays as it is.
+        """
+        now, again = self._clock(), list[str]()
+        with self._database.write() as connection:
+            for erasure_id in sorted(erasure_ids):
+                its, name = equals(erasures, company=company, erasure_id=erasure_id), self._name(company, erasure_id)
+                connection.execute(update(erasures).where(its).values(late_writes=erasures.c.late_writes + 1))
+                lock = select(work_items.c.lock).where(is_item(name)).scalar_subquery()
+                is_held = select(work_items.c.key).where(work_items.c.company == company, OPEN_WORK)
+                if connection.execute(is_held.where(work_items.c.lock == lock)).first() is not None:
+                    continue
+                values = {"attempt": 0, "reason": "a write ended behind it", "created_at": now, "dispatch_after": now}
+                if move(connection, "replay", is_item(name), now=now, **values):
+                    connection.execute(update(erasures).where(its).values(receipt=None))
+                    again.append(erasure_id)
+        return tuple(again)
+
+    def _of_agents(self, company: str, agents: frozenset[str], *, since: datetime) -> dict[str, AgentErasure]:
+        def read() -> tuple[AgentErasure, ...]:
+            items = work_items.c
+            shown = [erasures.c[name] for name in ("company", "erasure_id", "agent_id", "subject", "requested_at")]
+            its = (erasures.c.company == items.company) & (erasures.c.erasure_id == items.key)
+            query = (
+                select(*shown, items.state, items.finished_at)
+                .join(erasures, its)
+                .where(ERASE_WORK, items.company == company, items.agent_id.in_(sorted(agents)))
+                .where(or_(items.finished_at.is_(None), items.finished_at >= since))
+            )
+            return tuple(record_of(AgentErasure, row) for row in self._database.rows(query))
+
+        # What is remembered of an earlier write has more of what ended before.
+        found = self._database.remembered(("erasures", company, agents), read)
+        return {each.erasure_id: each for each in found}
 
     def page(self, company: str, *, agent_id: str | None = None, limit: int = MAX_PAGE) -> tuple[Erasure, ...]:
         """Return at most 256 erasures of a company or of one agent, newest first."""
@@ -121,16 +239,3 @@ class Erasures(Work[Erasure]):
         )
         query = self._rows().where(which).order_by(erasures.c.requested_at.desc(), erasures.c.erasure_id)
         return self._all(query.limit(min(limit, MAX_PAGE)))
-
-    def barred(self, company: str) -> frozenset[str]:
-        """Return the agents that are being erased as a whole: nothing is written for them meanwhile."""
-        return self._database.remembered(("barred", company), lambda: self._barred(company))
-
-    def _barred(self, company: str) -> frozenset[str]:
-        its = (erasures.c.company == work_items.c.company) & (erasures.c.erasure_id == work_items.c.key)
-        query = (
-            select(erasures.c.agent_id)
-            .join(work_items, its & (work_items.c.kind == self._kind))
-            .where(erasures.c.company == company, erasures.c.subject.is_(None), OPEN_WORK)
-        )
-        return frozenset(row["agent_id"] for row in self._database.rows(query))

@@ -10,7 +10,7 @@ from sqlalchemy import delete, distinct, func, select, update
 from memcore import ids
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.database import Database, equals, id_chunks
-from memcore.ledger.erasure.decisions import ErasureScope
+from memcore.ledger.erasure.decisions import ErasureScope, ErasureTarget
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.tables import (
     approvals,
@@ -30,7 +30,7 @@ _Object: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _PARTS = ("experience", "crisis", "feedback", "trace")
 
 
-def payload_without(payload: str, scope: ErasureScope) -> str | None:
+def payload_without(payload: str, scope: ErasureTarget) -> str | None:
     """Return a job's payload without what is of the scope, None where nothing is left, itself where nothing was."""
     try:
         given = _Object.validate_json(payload)
@@ -39,12 +39,12 @@ def payload_without(payload: str, scope: ErasureScope) -> str | None:
         return None if scope.subject is None and scope.agent_id in payload else payload
     if given.get("company") != scope.company:
         return payload if "bytes" not in given or scope.agent_id not in payload else None
-    if any(_is_of(part, scope) for part in (given, *(given.get(name) for name in _PARTS))):
+    if any(is_of(part, scope) for part in (given, *(given.get(name) for name in _PARTS))):
         return None
     for name in ("items", "uses", "queries"):
         listed = given.get(name)
         if isinstance(listed, list):
-            kept = [each for each in listed if not _is_of(each, scope)]
+            kept = [each for each in listed if not is_of(each, scope)]
             if not kept:
                 return None
             if len(kept) < len(listed):
@@ -52,7 +52,8 @@ def payload_without(payload: str, scope: ErasureScope) -> str | None:
     return payload
 
 
-def _is_of(part: object, scope: ErasureScope) -> bool:
+def is_of(part: object, scope: ErasureTarget) -> bool:
+    """Return whether a part of a payload, as JSON has it, is of the agent or the person."""
     if not isinstance(part, dict) or part.get("agent_id") != scope.agent_id:
         return False
     if scope.subject is None or part.get("subject") == scope.subject:

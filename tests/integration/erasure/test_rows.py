@@ -136,5 +136,5 @@ def test_an_agent_is_barred_while_its_erasure_is_open_and_asked_for_once(ledger:
     assert again.erasure_id == asked.erasure_id
     person = ledger.erasures.request(COMPANY, "bob", confirmation=WORD, subject="user:p")
     assert person.erasure_id != asked.erasure_id
-    assert ledger.erasures.barred(COMPANY) == {"ada"}
+    assert ledger.erasures.watch(COMPANY, ["ada", "bob"]).barred == {"ada"}
     assert [line.action for line in ledger.audit.page(COMPANY)].count("erase.agent") == 1

@@ -326,7 +326,10 @@ WRITES: dict[str, Call] = {
         lambda: ledger.erasures.note(c, *_held(ledger, "erasures"), {"archive": 1})
     ),
     "erasures.finish": lambda ledger, clock, c: _heard(
-        lambda: ledger.erasures.finish(c, *_held(ledger, "erasures"), receipt="{}", at=clock())
+        lambda: ledger.erasures.finish(c, *_held(ledger, "erasures"), receipt="{}", at=clock(), late_writes=0)
+    ),
+    "erasures.ask_again": lambda ledger, _, c: ledger.erasures.ask_again(
+        c, [each.erasure_id for each in ledger.erasures.page(c)]
     ),
     "agents.remove": lambda ledger, _, c: ledger.agents.remove(c, AGENT),
 }
@@ -451,7 +454,7 @@ VIEWS: dict[str, Call] = {
     "erasures.get": lambda ledger, _, c: _heard(lambda: ledger.erasures.get(c, _held(ledger, "erasures")[0])),
     "erasures.item": lambda ledger, _, c: _heard(lambda: ledger.erasures.item(c, _held(ledger, "erasures")[0])),
     "erasures.page": lambda ledger, _, c: ledger.erasures.page(c),
-    "erasures.barred": lambda ledger, _, c: ledger.erasures.barred(c),
+    "erasures.watch": lambda ledger, _, c: ledger.erasures.watch(c, [AGENT]).known,
     **conversation_calls.VIEWS,
     **webhook_calls.VIEWS,
     **finetuning_calls.VIEWS,
