@@ -169,7 +169,8 @@ def _recorded(scope: ErasureScope) -> ColumnElement[bool]:
     """Return the condition for the agent's entries, and for what others' entries hold of copies of its lessons."""
     records, bookings = of.booking_records.c, of.bookings.c
     others = select(bookings.booking_id).where(bookings.company == scope.company)
-    tag = literal(json.dumps(scope.tag, ensure_ascii=False).encode("utf-8", "surrogatepass"), LargeBinary())
+    # As the rows have it: JSON in ASCII.
+    tag = literal(json.dumps(scope.tag).encode(), LargeBinary())
     copies = records.booking_id.in_(others) & (_Holds(records.body, tag) == true())
     return or_(records.booking_id.in_(_own_entries(scope)), copies)
 

@@ -1,7 +1,8 @@
 """Rows that hold an agent's words among those of others: dead letters, proposals, publications, skills."""
 
 import json
-from collections.abc import Iterable
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -36,9 +37,9 @@ def payload_without(payload: str, scope: ErasureTarget) -> str | None:
         given = _Object.validate_json(payload)
     except ValidationError:
         # A message that could not be read: what it holds, nobody can tell, so it goes where the agent is named.
-        return None if scope.subject is None and scope.agent_id in payload else payload
+        return None if scope.subject is None and _is_named(scope.agent_id, payload) else payload
     if given.get("company") != scope.company:
-        return payload if "bytes" not in given or scope.agent_id not in payload else None
+        return None if "bytes" in given and _is_named(scope.agent_id, _message(given)) else payload
     if any(is_of(part, scope) for part in (given, *(given.get(name) for name in _PARTS))):
         return None
     for name in ("items", "uses", "queries"):
@@ -50,6 +51,19 @@ def payload_without(payload: str, scope: ErasureTarget) -> str | None:
             if len(kept) < len(listed):
                 return json.dumps(given | {name: kept}, ensure_ascii=False)
     return payload
+
+
+def _is_named(agent_id: str, text: str) -> bool:
+    """Return whether an id stands in a text, as it is or as JSON in ASCII has it."""
+    return agent_id in text or json.dumps(agent_id)[1:-1] in text
+
+
+def _message(letter: Mapping[str, Any]) -> str:
+    """Return what is kept of a message that could not be read (NewDeadLetter.unreadable)."""
+    text, encoded = letter.get("text"), letter.get("base64")
+    if isinstance(encoded, str):
+        return b64decode(encoded).decode(errors="replace")
+    return text if isinstance(text, str) else ""
 
 
 def is_of(part: object, scope: ErasureTarget) -> bool:

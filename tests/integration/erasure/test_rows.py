@@ -1,5 +1,6 @@
 """Every table that names an agent loses the agent's rows and no others, on SQLite and on PostgreSQL."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import SHARED_OWNER
+from memcore.procedural.propagation import propagated_tag
 from memcore.records import MemoryRecord
 
 SCOPE = ErasureScope(company=COMPANY, agent_id="ada", tag="propagated:ada")
@@ -88,19 +90,35 @@ def tagged(record: MemoryRecord, tag: str) -> MemoryRecord:
     return replace(record, entry=record.entry.model_copy(update={"metadata": metadata}))
 
 
-def test_copies_of_its_lessons_go_from_others_journals_and_archives(ledger: Ledger) -> None:
-    copy = tagged(make_record("copy", agent_id="bob"), "propagated:ada")
-    other = tagged(make_record("other", agent_id="bob"), "propagated:ada-2")
+@pytest.mark.parametrize("agent_id", ["ada", "köln", "東京", 'a"b\\c', "🦊"])
+def test_copies_of_its_lessons_go_from_others_journals_and_archives(ledger: Ledger, agent_id: str) -> None:
+    scope = SCOPE.model_copy(update={"agent_id": agent_id, "tag": propagated_tag(agent_id)})
+    copy = tagged(make_record("copy", agent_id="bob"), scope.tag)
+    other = tagged(make_record("other", agent_id="bob"), f"{scope.tag}-2")
     written = make_journal_entry("b-1", agent_id="bob")
     ledger.journal.prepare(replace(written, outgoing=(copy, other)))
     for each in (copy, other):
         ledger.archive.put(COMPANY, each, mode=ArchivalMode.EXTRACTIVE, archived_at=DAWN)
-    assert ledger.erasable.memory_ids(SCOPE) == {"copy"}
-    ledger.erasable.delete(SCOPE)
-    assert ledger.erasable.memory_ids(SCOPE) == frozenset()
+    assert ledger.erasable.memory_ids(scope) == {"copy"}
+    ledger.erasable.delete(scope)
+    assert ledger.erasable.memory_ids(scope) == frozenset()
     (left,) = ledger.journal.open_of(COMPANY, "bob")
     assert left.outgoing_ids == {"other"}
     assert ledger.archive.count(COMPANY, "bob") == 1
+
+
+@pytest.mark.parametrize("agent_id", ["ada", "köln", "東京"])
+@pytest.mark.parametrize("is_escaped", [True, False])
+def test_a_message_that_none_can_read_goes_with_the_agent_that_it_names(
+    ledger: Ledger, agent_id: str, is_escaped: bool
+) -> None:
+    message = json.dumps({"agent_id": agent_id}, ensure_ascii=is_escaped)[:-1].encode()
+    letter = NewDeadLetter.unreadable([message], company=COMPANY, queue="memory.store", reason="broken")
+    raw = letter.model_copy(update={"job_id": "raw", "payload": message.decode()})
+    for each in (letter, raw):
+        ledger.dead_letters.put(each)
+    scope = SCOPE.model_copy(update={"agent_id": agent_id})
+    assert ledger.erasable.letters.find(scope) == {letter.job_id: None, "raw": None}
 
 
 def test_a_dead_letter_of_several_agents_keeps_the_others_memories(ledger: Ledger) -> None:
