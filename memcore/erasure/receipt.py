@@ -3,25 +3,18 @@
 import hashlib
 import hmac
 import json
-import os
-import secrets
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from memcore.config.settings import OWNER_ONLY
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 
-#: Where the key lies, under the data folder; who has it can make receipts.
+#: Where earlier releases kept the key, under the data folder.
 KEY_FILE = "erasure.key"
-
-#: Bytes of the key.
-_KEY_BYTES = 32
 
 _Object: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
@@ -65,23 +58,12 @@ class ErasureReceipt(Frozen):
     retired: tuple[str, ...] = ()
 
 
-def signing_key(home: Path) -> bytes:
-    """Return the key of an installation, which is made with the first receipt. Raises OSError."""
-    path = home / KEY_FILE
-    with suppress(FileExistsError):
-        draft = home / f".{KEY_FILE}.{os.getpid()}"
-        draft.unlink(missing_ok=True)
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            # Of two processes, the first one's key stays.
-            os.link(draft, path)
-        finally:
-            draft.unlink()
-    return bytes.fromhex(path.read_text("ascii"))
+def older_key(home: Path) -> bytes | None:
+    """Return the key that an earlier release kept in a file of the data folder; None where there is none."""
+    try:
+        return bytes.fromhex((home / KEY_FILE).read_text("ascii"))
+    except (OSError, ValueError):
+        return None
 
 
 def signed(receipt: ErasureReceipt, key: bytes) -> str:
@@ -90,24 +72,22 @@ def signed(receipt: ErasureReceipt, key: bytes) -> str:
     return json.dumps({**content, "signature": _signature(content, key)}, indent=2, sort_keys=True)
 
 
-def verified(text: str, *, home: Path) -> ErasureReceipt:
-    """Return a receipt that this installation has signed.
+def verified(text: str, keys: Collection[bytes]) -> ErasureReceipt:
+    """Return a receipt that was signed with one of these keys, those of this installation.
 
     Raises MemoryInputError when it was changed or is none; MemoryConfigError when there is no key here.
     """
-    try:
-        key = bytes.fromhex((home / KEY_FILE).read_text("ascii"))
-    except (OSError, ValueError):
-        raise MemoryConfigError(
-            f"{home / KEY_FILE}: cannot be read, and without it no receipt can be verified"
-        ) from None
+    if not keys:
+        raise MemoryConfigError("this ledger has no key yet: no receipt was ever signed here")
     try:
         content = _Object.validate_json(text)
         signature = content.pop("signature", None)
         receipt = ErasureReceipt.model_validate(content)
     except ValidationError:
         raise MemoryInputError("receipt", "is no receipt of an erasure") from None
-    if not isinstance(signature, str) or not hmac.compare_digest(signature, _signature(content, key)):
+    if not isinstance(signature, str) or not any(
+        hmac.compare_digest(signature, _signature(content, key)) for key in keys
+    ):
         raise MemoryInputError("receipt", "was not signed here, or was changed since")
     return receipt
 

@@ -25,7 +25,7 @@ from memcore.erasure.checkpoints import CHECKPOINT_PLACE, TrainedCheckpoints
 from memcore.erasure.files import AgentFiles
 from memcore.erasure.points import AgentPoints
 from memcore.erasure.queues import BrokerMessages
-from memcore.erasure.receipt import ErasureReceipt, PlaceReceipt, signed, signing_key
+from memcore.erasure.receipt import ErasureReceipt, PlaceReceipt, older_key, signed
 from memcore.errors import CheckpointConflictError, MemoryConnectionError
 from memcore.jobs import Done, Outcome
 from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
@@ -152,7 +152,8 @@ class ErasureService:
             if await self._has_more(scope, erasure, retire=retire):
                 return self._waits(attempt, erasure, _WRITTEN_MEANWHILE)
             receipt = await asyncio.to_thread(self._receipt, erasure, left, rewritten, remains, is_named=retire)
-            text = signed(receipt, await asyncio.to_thread(signing_key, self.home))
+            key = await asyncio.to_thread(self.ledger.signing_keys.signing, older=older_key(self.home))
+            text = signed(receipt, key)
             self._check(attempt)
             done = self.ledger.erasures.finish(
                 self.company,

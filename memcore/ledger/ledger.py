@@ -16,7 +16,7 @@ from memcore.ledger.conversation.notes import CrisisLog, SessionFeedback
 from memcore.ledger.conversation.turns import Sessions, Turns
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
-from memcore.ledger.erasure.erasures import Erasures
+from memcore.ledger.erasure.erasures import Erasures, SigningKeys
 from memcore.ledger.erasure.rows import ErasableRows
 from memcore.ledger.erasure.shared_rows import rewrite_file
 from memcore.ledger.finetune_runs import FineTuneRuns
@@ -92,6 +92,7 @@ class Ledger:
         self.api_keys = ApiKeys(ledger, clock=clock)
         self.idempotency = Idempotency(ledger, clock=clock)
         self.erasures = Erasures(ledger, clock=clock)
+        self.signing_keys = SigningKeys(ledger, clock=clock)
         self.webhooks = WebhookEndpoints(ledger, clock=clock)
         self.deliveries = Deliveries(ledger, clock=clock)
         self.erasable = ErasableRows(ledger=ledger, journal=journal)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.probe import ProbeHit, search_files
-from memcore.erasure.receipt import ErasureReceipt, verified
+from memcore.erasure.receipt import ErasureReceipt, older_key, verified
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.erasure.erasures import MAX_PAGE, Erasure
 from memcore.ledger.organization.audit import Confirmation
@@ -63,7 +63,9 @@ class ErasureOperations:
 
     async def verify(self, receipt: str) -> ErasureReceipt:
         """Return a receipt that this installation has signed. Raises MemoryInputError, MemoryConfigError."""
-        return await self._resources.run(verified, receipt, home=self._resources.settings.home)
+        keys = await self._resources.run(self._resources.ledger.signing_keys.all)
+        older = older_key(self._resources.settings.home)
+        return verified(receipt, keys if older is None else (*keys, older))
 
     async def check(self, probes: Sequence[str]) -> list[ProbeHit]:
         """Return which files of the data folder hold which of the texts. Raises MemoryInputError, OSError."""

@@ -1,5 +1,7 @@
-"""The rows of erasures: each is a work item, with what was found in each place and the receipt."""
+"""The rows of erasures, each a work item with what was found and the receipt, and the key that signs receipts."""
 
+import hashlib
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,16 +12,19 @@ from sqlalchemy import or_, select, update
 from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.jobs import ErasePayload
-from memcore.ledger.database import Row, checked_key, equals, insert_one, record_of
+from memcore.ledger.database import Repository, Row, checked_key, equals, insert_one, record_of
 from memcore.ledger.erasure.decisions import ErasureTarget
 from memcore.ledger.organization import audit
 from memcore.ledger.organization.audit import Confirmation
-from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
+from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, signing_keys, work_items
 from memcore.ledger.work_items import OPEN_STATES, Work, WorkRecord, WorkState, add_items, is_item, move, new_item
 from memcore.models.memory import BoundedTime, require_agent_id
 
 #: Most erasures of a page.
 MAX_PAGE = 256
+
+#: The name of the key that signs, and its length in bytes.
+_SIGNING, _KEY_BYTES = "erasure", 32
 
 #: How long an erasure that has ended is told to writers: longer than clocks of two machines differ.
 _TOLD = timedelta(hours=1)
@@ -239,3 +244,27 @@ class Erasures(Work[Erasure]):
         )
         query = self._rows().where(which).order_by(erasures.c.requested_at.desc(), erasures.c.erasure_id)
         return self._all(query.limit(min(limit, MAX_PAGE)))
+
+
+class SigningKeys(Repository):
+    """The signing_keys table: one key signs receipts; those that earlier releases kept in files verify theirs."""
+
+    def signing(self, *, older: bytes | None = None) -> bytes:
+        """Return the key that signs, made when first needed; ``older``, of an earlier release's file, is taken over."""
+        with self._database.write() as connection:
+            for name, secret in ((_SIGNING, older or secrets.token_bytes(_KEY_BYTES)), (_older(older), older)):
+                if name is not None and secret is not None:
+                    row: Row = {"name": name, "secret": secret.hex(), "created_at": self._clock()}
+                    insert_one(connection, signing_keys, row)
+            query = select(signing_keys.c.secret).where(signing_keys.c.name == _SIGNING)
+            return bytes.fromhex(connection.execute(query).scalar_one())
+
+    def all(self) -> tuple[bytes, ...]:
+        """Return all keys with which receipts were signed."""
+        rows = self._database.rows(select(signing_keys.c.secret).distinct())
+        return tuple(bytes.fromhex(row["secret"]) for row in rows)
+
+
+def _older(key: bytes | None) -> str | None:
+    # Of several machines, each may have had a file of its own.
+    return None if key is None else f"{_SIGNING}-{hashlib.sha256(key).hexdigest()[:16]}"

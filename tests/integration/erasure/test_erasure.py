@@ -1,13 +1,16 @@
 """An agent that has used every feature leaves no byte behind, and a crash at any call is gone on from."""
 
+from pathlib import Path
 from typing import Any
 
 from redis import Redis
-from support.erasure_world import ErasureWorld
+from support.erasure_world import POLICY, ErasureWorld
 from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY
 from support.store_items import item
 
+from memcore.erasure.checkpoints import TrainedCheckpoints
+from memcore.erasure.files import AgentFiles
 from memcore.erasure.probe import search_files
 from memcore.erasure.receipt import verified
 from memcore.erasure.service import ErasureService
@@ -56,7 +59,7 @@ async def test_no_byte_of_the_agent_is_left_and_others_have_all_of_theirs(world:
     done = world.ledger.erasures.get(COMPANY, erasure_id)
     assert done is not None
     assert done.receipt is not None
-    receipt = verified(done.receipt, home=world.settings.home)
+    receipt = verified(done.receipt, world.ledger.signing_keys.all())
     assert receipt.rewritten == ("ledger and journal", "broker", "history", "store")
     assert all(place.left == 0 for place in receipt.places.values())
     found = {name for name, place in receipt.places.items() if place.found}
@@ -126,7 +129,7 @@ async def test_a_crash_at_any_call_is_gone_on_from(world: ErasureWorld) -> None:
     done = world.ledger.erasures.get(COMPANY, erasure_id)
     assert done is not None
     assert done.receipt is not None
-    receipt = verified(done.receipt, home=world.settings.home)
+    receipt = verified(done.receipt, world.ledger.signing_keys.all())
     # What was found before a crash is in the receipt, although later attempts did not find it any more.
     assert receipt.places["experiences"].found == EXPERIENCES
     assert all(place.left == 0 for place in receipt.places.values())
@@ -154,3 +157,15 @@ async def test_a_store_job_of_the_agent_is_dropped_while_it_is_erased(world: Era
     assert written.skipped == {hers.id}
     assert written.stored == {his.id}
     assert await world.memories("ada") == []
+
+
+async def test_no_data_folder_is_needed(world: ErasureWorld, tmp_path: Path) -> None:
+    # As in a container whose own folder cannot be written.
+    await world.ingestor().write([item(world.secret("ada"), sent_at=world.clock())])
+    home = tmp_path / "nowhere"
+    settings = world.settings.model_copy(update={"home": home})
+    files = AgentFiles(settings, POLICY, world.ledger, world.backend)
+    trained = TrainedCheckpoints(world.ledger, company=COMPANY, home=home)
+    outcome = await world.service(home=home, files=files, trained=trained).run(world.asked())
+    assert isinstance(outcome, Done), outcome
+    assert not home.exists()

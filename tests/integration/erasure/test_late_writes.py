@@ -159,7 +159,7 @@ async def erased_during_a_write(
     world.clock.now += LEASE
     yield asked[0]
     assert isinstance(await service.run(asked[0]), Done)
-    receipt = verified(str(of(world.ledger, asked[0]).receipt), home=world.settings.home)
+    receipt = verified(str(of(world.ledger, asked[0]).receipt), world.ledger.signing_keys.all())
     assert receipt.places["store"].found > 0
 
 

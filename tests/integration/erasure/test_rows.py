@@ -156,3 +156,20 @@ def test_an_agent_is_barred_while_its_erasure_is_open_and_asked_for_once(ledger:
     assert person.erasure_id != asked.erasure_id
     assert ledger.erasures.watch(COMPANY, ["ada", "bob"]).barred == {"ada"}
     assert [line.action for line in ledger.audit.page(COMPANY)].count("erase.agent") == 1
+
+
+def test_a_key_is_made_once_and_those_of_files_are_taken_over(ledger: Ledger) -> None:
+    assert ledger.signing_keys.all() == ()
+    key = ledger.signing_keys.signing()
+    assert len(key) == 32
+    assert ledger.signing_keys.signing() == key
+    older = b"o" * 32
+    assert ledger.signing_keys.signing(older=older) == key
+    assert sorted(ledger.signing_keys.all()) == sorted((key, older))
+
+
+def test_the_key_of_a_file_goes_on_signing(ledger: Ledger) -> None:
+    first, second = b"1" * 32, b"2" * 32
+    assert ledger.signing_keys.signing(older=first) == first
+    assert ledger.signing_keys.signing(older=second) == ledger.signing_keys.signing() == first
+    assert sorted(ledger.signing_keys.all()) == [first, second]

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from stat import S_IMODE
 
 import pytest
 from support.memories import NOW
 
-from memcore.erasure.receipt import KEY_FILE, ErasureReceipt, PlaceReceipt, signed, signing_key, verified
+from memcore.erasure.receipt import KEY_FILE, ErasureReceipt, PlaceReceipt, older_key, signed, verified
 from memcore.errors import MemoryConfigError, MemoryInputError
+
+KEY, OTHER = b"k" * 32, b"o" * 32
 
 
 def receipt() -> ErasureReceipt:
@@ -27,38 +28,40 @@ def receipt() -> ErasureReceipt:
     )
 
 
-def test_what_was_signed_is_verified(tmp_path: Path) -> None:
-    text = signed(receipt(), signing_key(tmp_path))
-    assert verified(text, home=tmp_path) == receipt()
-    assert S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
+def test_what_was_signed_is_verified() -> None:
+    text = signed(receipt(), KEY)
+    assert verified(text, [OTHER, KEY]) == receipt()
+    with pytest.raises(MemoryInputError, match="was not signed here"):
+        verified(text, [OTHER])
 
 
-def test_the_key_is_made_once(tmp_path: Path) -> None:
-    assert signing_key(tmp_path) == signing_key(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]
+@pytest.mark.parametrize(("content", "key"), [(KEY.hex(), KEY), ("no key", None), (None, None)])
+def test_the_key_of_an_earlier_release_is_read(tmp_path: Path, content: str | None, key: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / KEY_FILE).write_text(content)
+    assert older_key(tmp_path) == key
 
 
 @pytest.mark.parametrize("field", ["agent_id", "requested_by", "signature"])
-def test_a_changed_receipt_is_refused(tmp_path: Path, field: str) -> None:
-    content = json.loads(signed(receipt(), signing_key(tmp_path)))
+def test_a_changed_receipt_is_refused(field: str) -> None:
+    content = json.loads(signed(receipt(), KEY))
     with pytest.raises(MemoryInputError, match="was not signed here"):
-        verified(json.dumps({**content, field: "bob"}), home=tmp_path)
+        verified(json.dumps({**content, field: "bob"}), [OTHER, KEY])
 
 
-def test_a_changed_count_is_refused(tmp_path: Path) -> None:
-    content = json.loads(signed(receipt(), signing_key(tmp_path)))
+def test_a_changed_count_is_refused() -> None:
+    content = json.loads(signed(receipt(), KEY))
     content["places"]["store"]["found"] = 8
     with pytest.raises(MemoryInputError, match="was not signed here"):
-        verified(json.dumps(content), home=tmp_path)
+        verified(json.dumps(content), [OTHER, KEY])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no receipt"])
-def test_what_is_no_receipt_is_refused(tmp_path: Path, text: str) -> None:
-    signing_key(tmp_path)
+def test_what_is_no_receipt_is_refused(text: str) -> None:
     with pytest.raises(MemoryInputError, match="is no receipt"):
-        verified(text, home=tmp_path)
+        verified(text, [KEY])
 
 
-def test_without_a_key_nothing_is_verified(tmp_path: Path) -> None:
-    with pytest.raises(MemoryConfigError, match=r"erasure\.key"):
-        verified("{}", home=tmp_path)
+def test_without_a_key_nothing_is_verified() -> None:
+    with pytest.raises(MemoryConfigError, match="no key"):
+        verified("{}", [])
