@@ -175,6 +175,15 @@ class Erasures(Work[Erasure]):
             audit.append(connection, company, note, at=at)
             return done
 
+    def overdue(self, *, before: datetime) -> tuple[Erasure, ...]:
+        """Return the erasures of all companies that are open since before a time, or have failed, oldest first.
+
+        One that looks again because of a late write is open since then.
+        """
+        is_overdue = (OPEN_WORK & (work_items.c.created_at < before)) | (work_items.c.state == WorkState.FAILED.value)
+        query = self._rows().where(ERASE_WORK, is_overdue).order_by(erasures.c.requested_at, erasures.c.erasure_id)
+        return self._all(query.limit(MAX_PAGE))
+
     def watch(self, company: str, agent_ids: Collection[str]) -> WatchedWrite:
         """Return what a write for these agents must know when it begins; :meth:`end_write` takes it behind its end."""
         agents, since = frozenset(agent_ids), self._clock() - _TOLD

@@ -317,6 +317,7 @@ CHECKS = (
     HealthCheck(name="companies", group="maintenance", take=_companies, needs=("ledger", "policy")),
     HealthCheck(name="runs", group="maintenance", take=_runs, needs=("ledger",)),
     HealthCheck(name="webhooks", group="maintenance", take=checks.webhooks, needs=("ledger",)),
+    HealthCheck(name="erasures", group="maintenance", take=checks.erasures, needs=("ledger",)),
     HealthCheck(name="last tick", group="maintenance", take=_scheduler, needs=("ledger",)),
     HealthCheck(name="skill evolver", group="maintenance", take=skill_evolver, needs=("ledger", "policy")),
     HealthCheck(name="fine-tune", group="maintenance", take=checks.finetune, needs=("ledger",)),

@@ -43,6 +43,9 @@ _NAMED = 5
 #: How long a run may wait for a language model before somebody should know; a busy model takes minutes.
 MODEL_SILENCE = timedelta(minutes=15)
 
+#: How long an erasure may take: that of an agent with a million memories takes minutes.
+ERASURE_LASTS = timedelta(hours=1)
+
 
 def language_model(settings: Settings) -> Iterator[CheckResult]:
     """Check that every step that asks a model names one, and that its server answers; the request is free."""
@@ -339,6 +342,23 @@ def webhooks(settings: Settings) -> Iterator[CheckResult]:
         )
     if has_any and not trouble:
         yield CheckResult(check="webhooks", ok=True, seen=f"{has_any} in all, none fails")
+
+
+def erasures(settings: Settings) -> Iterator[CheckResult]:
+    """Check that every erasure has ended within an hour; nothing is said of those that have not taken as long."""
+    with ledger_of(settings) as ledger:
+        overdue = ledger.erasures.overdue(before=datetime.now(UTC) - ERASURE_LASTS)
+    first = overdue[0] if overdue else None
+    of = "" if first is None or first.company == settings.company else f" of {first.company}"
+    yield CheckResult(
+        check="erasures",
+        ok=first is None,
+        seen="none waits"
+        if first is None
+        else f"{len(overdue)} have not ended, first {first.erasure_id} of agent {first.agent_id}{of}: {first.state},"
+        f" {first.reason or 'a worker has it'}",
+        mend="`memtend erase list` says why each waits; one that failed is asked for again",
+    )
 
 
 def collections(settings: Settings) -> Iterator[CheckResult]:

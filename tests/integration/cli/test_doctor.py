@@ -22,6 +22,7 @@ from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.migrate import migrate_history
+from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
@@ -201,6 +202,36 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     assert found["waiting runs"].seen == f"1 wait, since {then:%Y-%m-%d %H:%M} UTC: no model is there"
     assert found["dead letters"].seen == "2 jobs were given up"
     ledger.close()
+
+
+def test_an_erasure_that_does_not_end_is_named_with_the_reason(settings: Settings, urls: LedgerUrls) -> None:
+    check = next(health_check for health_check in CHECKS if health_check.name == "erasures")
+    word = Confirmation(actor="grace", confirm=True, reason="she has left")
+    for age, seen in ((timedelta(minutes=50), None), (timedelta(minutes=70), "waiting, 1 jobs of the agent")):
+        then = datetime.now(UTC) - age
+        with closing(Ledger.open(urls, clock=lambda at=then: at)) as ledger:
+            asked = ledger.erasures.request(COMPANY, f"ada {age}", confirmation=word)
+            taken = ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1))
+            assert taken is not None
+            assert taken.token is not None
+            reason = "1 jobs of the agent are still on the broker"
+            ledger.erasures.wait(COMPANY, asked.erasure_id, taken.token, until=timedelta(0), reason=reason)
+        (found,) = check.take(settings)
+        assert found.ok == (seen is None)
+        assert seen is None or (asked.erasure_id in found.seen and seen in found.seen), found
+
+
+def test_one_that_failed_is_named_too(settings: Settings, urls: LedgerUrls) -> None:
+    check = next(health_check for health_check in CHECKS if health_check.name == "erasures")
+    with closing(Ledger.open(urls)) as ledger:
+        word = Confirmation(actor="grace", confirm=True, reason="she has left")
+        asked = ledger.erasures.request(COMPANY, "ada", confirmation=word)
+        taken = ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1))
+        assert taken is not None
+        ledger.erasures.fail(COMPANY, asked.erasure_id, str(taken.token), "a defect")
+    (found,) = check.take(settings)
+    assert not found.ok
+    assert "failed, a defect" in found.seen
 
 
 def test_runs_that_wait_for_a_model_that_is_away_are_told_with_the_time(memtend: CommandLine, urls: LedgerUrls) -> None:

@@ -98,7 +98,7 @@ def test_nothing_is_held_before_the_claim(ledger: Ledger, key: str) -> None:
         (BudgetExceededError("spent", until=UNTIL), Deferred(reason="spent"), "waiting", 0, UNTIL, "spent"),
         (
             MemoryStoreError("text"), Deferred(reason="MemoryStoreError"), "available", 1,
-            NOW + RETRIES.first_delay, None,
+            NOW + RETRIES.first_delay, "text",
         ),
         (MemoryInputError("a", "b"), Dead(reason="a: b"), "failed", 1, None, "a: b"),
         (ProviderError("refused"), Dead(reason="refused"), "failed", 1, None, "refused"),
