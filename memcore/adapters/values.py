@@ -62,6 +62,8 @@ def kept(value: object, *, text: str, attributes: Mapping[str, Any]) -> Kept:
     A small and plain value becomes an attribute, by which searches filter; any other JSON stands in the content, behind
     the text. Raises MemoryInputError for a value above 56 KiB.
     """
+    # Of the text alone: in the value it is escaped, and comes back.
+    text = text.replace("\0", " ")
     written = as_json(value)
     read = json.loads(written)
     if is_plain(read) and _size({**attributes, VALUE: read}) <= MAX_ATTRIBUTE_BYTES:

@@ -20,6 +20,9 @@ from memcore.models.base import ReadOnlyMap
 #: Most bytes of a memory's attributes, as JSON (8 KiB).
 MAX_ATTRIBUTE_BYTES = 8_192
 
+#: The integers that stores keep: those of 64 bits, with or without a sign.
+LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1
+
 #: Most parts of the path to an attribute, as in ``origin.channel``.
 MAX_PATH_PARTS = 8
 
@@ -45,11 +48,25 @@ def _attributes(given: Mapping[str, Any]) -> AttributeMap:
         size = len(text.encode())
     except (UnicodeEncodeError, RecursionError):
         raise ValueError("must be valid Unicode text, and at most some hundred levels deep") from None
-    if "\\u0000" in text:
-        raise ValueError("must not contain the character NUL")
+    _check_values(given)
     if size > MAX_ATTRIBUTE_BYTES:
         raise ValueError(f"take {size} bytes as JSON; the limit is {MAX_ATTRIBUTE_BYTES}")
     return AttributeMap(given)
+
+
+def _check_values(given: Mapping[str, Any]) -> None:
+    """Raise ValueError for what a store takes and cannot give back: the memory could not be read, nor be forgotten."""
+    waiting: list[Any] = [given]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and "\0" in value:
+            raise ValueError("must not contain the character NUL")
+        elif isinstance(value, int) and not LEAST_INTEGER <= value <= MOST_INTEGER:
+            raise ValueError("must have no integers of more than 64 bits: write them as text")
 
 
 def _attribute_filter(given: Mapping[str, str | int | float | bool]) -> AttributeMap:
@@ -57,6 +74,7 @@ def _attribute_filter(given: Mapping[str, str | int | float | bool]) -> Attribut
         parts = path.split(".")
         if len(parts) > MAX_PATH_PARTS or any(_ATTRIBUTE_NAME.fullmatch(part) is None for part in parts):
             raise ValueError(f"must name attributes by paths such as origin.channel, of at most {MAX_PATH_PARTS} parts")
+    _check_values(given)
     return AttributeMap(given)
 
 

@@ -277,7 +277,7 @@ class MemoryStoreRequest(Grown):
 
     Attributes:
         namespace: routing key inside an agent.
-        content: the text, kept exactly as given.
+        content: the text, kept exactly as given; the character NUL is refused.
         expires_at: when retention may remove it whatever its age; None for never.
         valid_from: from when on it holds; None for the time it was made.
         valid_until: from when on it holds no more, which is after ``valid_from``; it stays, and says so.
@@ -285,14 +285,15 @@ class MemoryStoreRequest(Grown):
             so; one that is not stored is left out.
         key: the caller's own name for it, one in its namespace: stored again under its key, a memory is a new version,
             and the version before is journaled. A keyed memory is never merged with others.
-        attributes: the caller's own fields, any JSON of at most 8 KiB; searches filter by them.
+        attributes: the caller's own fields, any JSON of at most 8 KiB, integers of at most 64 bits; searches filter by
+            them.
     """
 
     added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes", "key", "attributes"})
 
     category: MemoryCategory
     namespace: Key = "default"
-    content: Content
+    content: Annotated[Content, NoNul]
     metadata: NewMetadata = MemoryMetadata()
     expires_at: BoundedTime | None = None
     valid_from: BoundedTime | None = None

@@ -200,7 +200,7 @@ def forms(text: str) -> set[str]:
 
 
 #: Unusual texts: any character, also those that terminals, JSON and URLs write in another way.
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=80)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=8, max_size=80)
 
 
 @settings(
