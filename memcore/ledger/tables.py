@@ -124,9 +124,8 @@ _partial_index("work_items_held", work_items.c.company, work_items.c.kind, where
 #: An erasure, found by its agent with each write.
 ERASE_WORK = work_items.c.kind == literal_column("'memory.erase.run'")
 
-_partial_index(
-    "erasures_agent", work_items.c.company, work_items.c.agent_id, work_items.c.finished_at, where=ERASE_WORK
-)
+_of_agent = (work_items.c.company, work_items.c.agent_id, work_items.c.finished_at)
+_partial_index("erasures_agent", *_of_agent, where=ERASE_WORK)
 
 companies = _table(
     "companies",
@@ -541,18 +540,13 @@ erasures = _table(
     Column("requested_at", UtcDateTime, nullable=False),
     Column("found", json_document(), nullable=False),
     Column("receipt", Text),
-    # Writes that ended behind its last look, perhaps: a receipt is signed for a count that has not changed since.
+    # A receipt is signed for a count that has not changed since its last look.
     Column("late_writes", Integer, nullable=False, server_default="0"),
     Index("erasures_newest", "company", "requested_at"),
 )
 
 #: The key that signs receipts, by its name; who has it can make receipts.
-signing_keys = _table(
-    "signing_keys",
-    *_key("name"),
-    Column("secret", String, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False),
-)
+signing_keys = _table("signing_keys", *_key("name"), *_required(String, "secret"), *_required(UtcDateTime, "made_at"))
 
 #: Tables of the journal: entries with their memories in full, tombstones, holds, the archive, uses.
 journal_metadata = MetaData()

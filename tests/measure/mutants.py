@@ -303,7 +303,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if most is not None and record.attempt >= most:",
         ),
         (
-            "self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt))",
+            "self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt), reason=reason)",
             "self._work.release(self._company, self._key, self.token)",
         ),
         (

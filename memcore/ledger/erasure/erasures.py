@@ -26,8 +26,8 @@ MAX_PAGE = 256
 #: The name of the key that signs, and its length in bytes.
 _SIGNING, _KEY_BYTES = "erasure", 32
 
-#: How long an erasure that has ended is told to writers: longer than clocks of two machines differ.
-_TOLD = timedelta(hours=1)
+#: How long writers are told of an erasure that has ended: longer than clocks of two machines differ.
+_LATELY = timedelta(hours=1)
 
 
 class AgentErasure(ErasureTarget):
@@ -186,7 +186,7 @@ class Erasures(Work[Erasure]):
 
     def watch(self, company: str, agent_ids: Collection[str]) -> WatchedWrite:
         """Return what a write for these agents must know when it begins; :meth:`end_write` takes it behind its end."""
-        agents, since = frozenset(agent_ids), self._clock() - _TOLD
+        agents, since = frozenset(agent_ids), self._clock() - _LATELY
         return WatchedWrite(
             company=company, agents=agents, since=since, known=self._of_agents(company, agents, since=since)
         )
@@ -263,7 +263,7 @@ class SigningKeys(Repository):
         with self._database.write() as connection:
             for name, secret in ((_SIGNING, older or secrets.token_bytes(_KEY_BYTES)), (_older(older), older)):
                 if name is not None and secret is not None:
-                    row: Row = {"name": name, "secret": secret.hex(), "created_at": self._clock()}
+                    row: Row = {"name": name, "secret": secret.hex(), "made_at": self._clock()}
                     insert_one(connection, signing_keys, row)
             query = select(signing_keys.c.secret).where(signing_keys.c.name == _SIGNING)
             return bytes.fromhex(connection.execute(query).scalar_one())

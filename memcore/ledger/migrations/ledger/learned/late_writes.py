@@ -22,5 +22,5 @@ def upgrade() -> None:
         "signing_keys",
         sa.Column("name", sa.String, primary_key=True),
         sa.Column("secret", sa.String, nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
     )
