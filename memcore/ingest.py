@@ -119,6 +119,7 @@ class Ingestor:
         """Write the items; when this returns, they are durable and can be found. Raises as the insertion does."""
         watched = self.ledger.erasures.watch(self.company, {item.agent_id for item in items})
         skipped, refused = self._unwanted(items, watched)
+        await self._ask_again([item for item in items if watched.is_outlived(item.agent_id, item.sent_at)], watched)
         wanted = [item for item in items if item.id not in skipped and item.id not in refused]
         if not wanted:
             return WriteResult(skipped=skipped, refused=refused)
@@ -149,6 +150,15 @@ class Ingestor:
         if agent_ids:
             self.ledger.agents.register(self.company, agent_ids, interval=self.interval)
         return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
+
+    async def _ask_again(self, redelivered: Sequence[StoreItem], watched: WatchedWrite) -> None:
+        """Let an erasure look once more for a worker that died behind its write, and so could not do it itself."""
+        for agent_id in sorted({item.agent_id for item in redelivered}):
+            made = {item.id: item.created_at for item in redelivered if item.agent_id == agent_id}
+            found = await self.backend.get_many(agent_id, sorted(made))
+            # What was stored anew since has the same id, and stays.
+            if any(each.entry.created_at == made[each.entry.id] for each in found):
+                self.ledger.erasures.ask_again(self.company, watched.whole(agent_id))
 
     def _unwanted(self, items: Sequence[StoreItem], watched: WatchedWrite) -> tuple[frozenset[str], dict[str, str]]:
         # Read for each batch: a changed level takes effect at once, in every worker.

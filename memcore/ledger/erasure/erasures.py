@@ -63,12 +63,13 @@ class WatchedWrite:
         """The people of these agents who are being erased."""
         return frozenset(each.subject for each in self.known.values() if each.subject is not None and each.is_open)
 
+    def whole(self, agent_id: str) -> frozenset[str]:
+        """Return the erasures of all of an agent."""
+        return frozenset(key for key, each in self.known.items() if each.agent_id == agent_id and each.subject is None)
+
     def is_outlived(self, agent_id: str, sent_at: datetime) -> bool:
         """Whether the agent was erased as a whole since something was sent: a late redelivery of it stays away."""
-        return any(
-            each.agent_id == agent_id and each.subject is None and sent_at <= each.requested_at
-            for each in self.known.values()
-        )
+        return any(sent_at <= self.known[key].requested_at for key in self.whole(agent_id))
 
 
 class Erasure(WorkRecord):

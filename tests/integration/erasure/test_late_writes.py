@@ -180,6 +180,23 @@ async def test_a_store_that_ends_behind_it_leaves_nothing(world: ErasureWorld) -
     assert (written.skipped, written.stored) == ({late.id}, {new.id})
 
 
+async def test_what_a_worker_wrote_that_died_is_found_when_its_message_comes_again(world: ErasureWorld) -> None:
+    sent = item(world.secret("ada"), sent_at=world.clock())
+    erasure_id = world.asked()
+    assert isinstance(await world.service().run(erasure_id), Done)
+    # The worker dies between its write and all that follows.
+    await world.backend.store_many([MemoryRecord.of(sent.id, "ada", sent.request, created_at=sent.created_at)])
+    written = await world.ingestor().write([sent])
+    assert written.skipped == {sent.id}
+    assert of(world.ledger, erasure_id).state is WorkState.AVAILABLE
+    world.clock.now += LEASE
+    assert isinstance(await world.service().run(erasure_id), Done)
+    assert await world.memories("ada") == []
+    # It comes once more, and there is nothing to look for.
+    await world.ingestor().write([sent])
+    assert of(world.ledger, erasure_id).state is WorkState.DONE
+
+
 async def test_an_update_that_ends_behind_it_leaves_nothing(world: ErasureWorld) -> None:
     first = item(world.secret("ada"), sent_at=world.clock())
     await world.ingestor().write([first])
