@@ -28,6 +28,7 @@ _READS = frozenset(
         "answers.get", "archive.find", "archive.replaced_by", "backend.indexed_archived", "lineage.archived",
         "consolidation_groups.gate_counts", "runs.is_settled", "runs.last_done", "syntheses.get",
         "webhooks.signing", "deliveries.load", "deliveries.get", "deliveries.page", "deliveries.item",
+        "erasures.watch", "erasures.late",
     )
 )  # fmt: skip
 
