@@ -486,16 +486,15 @@ class MemoryKeys(Repository):
     ) -> str | None:
         """Let a key lead to this version unless it leads to one that was sent later; return where it led before."""
         name = {"company": company, "agent_id": agent_id, "namespace": namespace, "memory_key": key}
+        version = {"memory_id": memory_id, "sent_at": sent_at}
         with self._database.write() as connection:
-            known = select(memory_keys.c.memory_id).where(equals(memory_keys, **name)).with_for_update()
+            # First: of two first versions at once the second waits here, and then finds the other.
+            if insert_one(connection, memory_keys, {**name, **version}):
+                return None
+            mine = equals(memory_keys, **name)
+            known = select(memory_keys.c.memory_id).where(mine).with_for_update()
             before: str | None = connection.execute(known).scalar_one_or_none()
-            insert = insert_for(connection, memory_keys)
-            newer = insert.on_conflict_do_update(
-                index_elements=list(memory_keys.primary_key),
-                set_={"memory_id": insert.excluded.memory_id, "sent_at": insert.excluded.sent_at},
-                where=insert.excluded.sent_at >= memory_keys.c.sent_at,
-            )
-            connection.execute(newer, [{**name, "memory_id": memory_id, "sent_at": sent_at}])
+            connection.execute(update(memory_keys).where(mine, memory_keys.c.sent_at <= sent_at).values(version))
         return before
 
     def of(self, company: str, agent_id: str, *, namespace: str, key: str) -> str | None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -152,3 +154,20 @@ async def test_writers_at_the_same_moment_leave_one_version(world: World, seed: 
     await asyncio.gather(*(world.deliver(each) for each in versions))
     assert (await world.texts()).count("city 3") == 1
     assert not {"city 0", "city 1", "city 2"} & set(await world.texts())
+
+
+def test_of_many_first_writers_of_a_key_one_finds_it_free(world: World) -> None:
+    at_once = threading.Barrier(4)
+
+    def point(key: str, version: StoreItem) -> str | None:
+        at_once.wait(timeout=60)
+        name = {"namespace": "default", "key": key}
+        return world.ledger.keys.point(COMPANY, AGENT, memory_id=version.id, sent_at=version.sent_at, **name)
+
+    with ThreadPoolExecutor(4) as writers:
+        for turn in range(20):
+            key = f"k{turn}"
+            versions = [world.sent(f"city {number}", key=key) for number in range(4)]
+            pointing = [writers.submit(point, key, each) for each in versions]
+            assert [each.result(timeout=120) for each in pointing].count(None) == 1
+            assert world.ledger.keys.of(COMPANY, AGENT, namespace="default", key=key) == versions[-1].id
