@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
-from sqlalchemy import Connection, and_, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, func, select, update
 
 from memcore import ids
 from memcore.jobs import EndSessionPayload, ExtractPayload, TurnPayload
@@ -187,7 +187,7 @@ class Turns(Work[Turn]):
             "body": pack("a turn", texts),
             "control": control,
         }
-        if control is not None or self.is_private(company, session_key, at=row["at"]):
+        if control is not None:
             row["body"] = None
         with suppress(_RecordedMeanwhileError), self._database.write() as connection:
             if connection.execute(select(turns.c.turn_id).where(self._is(company, payload.turn_id))).first():
@@ -210,10 +210,15 @@ class Turns(Work[Turn]):
             closed_at = _touch(
                 connection, company, owner, payload, session_key, at=row["at"], now=now, is_private=control is not None
             )
+            # Behind the session's row, at which another turn of it waits: of two at once the second sees the first.
+            if connection.execute(select(turns.c.turn_id).where(_kept_from(company, session_key, row["at"]))).first():
+                row["body"] = None
             if control is Control.FORGET:
                 dropped = _drop_held(connection, company, session_key, reason="the person asked to forget it")
-                before = equals(turns, company=company, session_key=session_key) & (turns.c.at <= row["at"])
-                connection.execute(update(turns).where(before).values(body=None))
+            if control in _FROM_NOW_OR_BEFORE:
+                is_meant = turns.c.at <= row["at"] if control is Control.FORGET else turns.c.at >= row["at"]
+                its = equals(turns, company=company, session_key=session_key)
+                connection.execute(update(turns).where(its, is_meant).values(body=None))
             if not (add_items(connection, [item]) and insert_one(connection, turns, row)):
                 # Another worker has recorded it since: all of this is undone.
                 raise _RecordedMeanwhileError
@@ -275,10 +280,7 @@ class Turns(Work[Turn]):
 
         It is so from a request to keep nothing on, and up to a request to forget what was said.
         """
-        control, its = turns.c.control, equals(turns, company=company, session_key=session_key)
-        from_now = (control == Control.INCOGNITO) & (turns.c.at <= at)
-        before = (control == Control.FORGET) & (turns.c.at >= at)
-        return self._database.count(turns, its, from_now | before) > 0
+        return self._database.count(turns, _kept_from(company, session_key, at)) > 0
 
     def waiting(self, company: str, session_key: str) -> int:
         """Return how many turns of a session no model was asked about yet."""
@@ -414,6 +416,14 @@ class Sessions(Work[Session]):
             values: Row = {"reason": "a turn came while it ended", "dispatch_after": at}
             self._leased_in(connection, company, key, token, "wait", own=own, **values)
             return False
+
+
+def _kept_from(company: str, session_key: str, at: datetime) -> ColumnElement[bool]:
+    """Return the condition for turns that ask to keep nothing of what was said in their session at a time."""
+    control, its = turns.c.control, equals(turns, company=company, session_key=session_key)
+    from_now = (control == Control.INCOGNITO) & (turns.c.at <= at)
+    before = (control == Control.FORGET) & (turns.c.at >= at)
+    return its & (from_now | before)
 
 
 def _lock_end(connection: Connection, company: str, session_key: str) -> None:

@@ -1,5 +1,6 @@
 """Conversation memory in the ledger: one transaction for what a step decides, fenced; nobody reads another's."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -255,6 +256,28 @@ def test_what_a_person_asks_to_forget_goes_at_once_and_can_come_back(ledger: Led
     assert back == 1
     assert [each.fact_id for each in ledger.conversation.facts(COMPANY, ADA)] == ["f-1"]
     assert ledger.conversation.state(COMPANY, ADA).version == version + 1
+
+
+@pytest.mark.parametrize(("control", "said_after"), [(Control.FORGET, -1), (Control.INCOGNITO, 1)])
+def test_no_text_stays_beside_a_request_to_keep_none_whichever_worker_is_first(
+    ledger: Ledger, control: Control, said_after: int
+) -> None:
+    at_once = threading.Barrier(2)
+
+    def record(turn_id: str, session_id: str, minute: int, control: Control | None) -> None:
+        at_once.wait(timeout=60)
+        at = DAWN + timedelta(minutes=minute)
+        record_turn(ledger, turn_id, session_id=session_id, at=at, control=control)
+
+    with ThreadPoolExecutor(2) as workers:
+        for number in range(15):
+            session_id = f"s-{number}"
+            asked = workers.submit(record, f"asked-{number}", session_id, 10, control)
+            said = workers.submit(record, f"said-{number}", session_id, 10 + said_after, None)
+            asked.result(timeout=120)
+            said.result(timeout=120)
+            turns = ledger.turns.of_session(COMPANY, session_key(session_id))
+            assert [(each.user_text, each.assistant_text) for each in turns] == [(None, None)] * 2
 
 
 def test_where_a_person_names_what_to_forget_the_rest_of_the_session_stays(ledger: Ledger) -> None:
