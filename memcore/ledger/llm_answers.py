@@ -97,7 +97,7 @@ class Answers(Work[Answer]):
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete a company's answers to questions asked before a time and return how many."""
-        return self._drop(answers.c.company == company, answers.c.asked_at < before)
+        return self._drop(company, answers.c.asked_at < before)
 
     def touch(self, company: str, question_id: str) -> None:
         """Note that an answer was used now: ``trim`` keeps the last used ones."""
@@ -107,11 +107,12 @@ class Answers(Work[Answer]):
         """Delete the answers to one purpose used before a time, and all but the last used; return how many."""
         mine = equals(answers, company=company, purpose=purpose)
         newest = select(answers.c.question_id).where(mine).order_by(answers.c.asked_at.desc(), answers.c.question_id)
-        return self._drop(mine, or_(answers.c.asked_at < before, answers.c.question_id.in_(newest.offset(keep))))
+        is_old = or_(answers.c.asked_at < before, answers.c.question_id.in_(newest.offset(keep)))
+        return self._drop(company, answers.c.purpose == purpose, is_old)
 
     def forget(self, company: str, run_id: str) -> None:
         """Delete the answers that a company's run asked for."""
-        self._drop(equals(answers, company=company, run_id=run_id))
+        self._drop(company, answers.c.run_id == run_id)
 
     def _record(self, row: Mapping[Any, Any]) -> Answer:
         kept: bytes | None = row["text"]
@@ -239,7 +240,7 @@ class Syntheses(Work[Synthesis]):
         its = work_items.alias("its")
         is_run = equals(its, company=company, kind=MaintenancePayload.task) & its.c.state.in_(OPEN_STATES)
         is_open = exists().where(is_run, its.c.key == syntheses.c.run_id)
-        return self._drop(syntheses.c.company == company, ~is_open)
+        return self._drop(company, ~is_open)
 
     def _new_item(self, part: Synthesis, *, now: datetime) -> Row:
         payload = SynthesisPayload(company=part.company, agent_id=part.agent_id, run_id=part.run_id, place=part.place)

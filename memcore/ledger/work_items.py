@@ -649,13 +649,19 @@ class Work(Records[_Record]):
         with self._changing() as connection:
             return self._changed(connection, event, company, key, *which, own=own, given={}, **values)
 
-    def _drop(self, *which: ColumnElement[bool]) -> int:
-        """Delete rows of this kind with their items, and return how many there were."""
-        gone = select(self._table.c.company, self._key).where(*which).subquery()
+    def _drop(self, company: str, *which: ColumnElement[bool]) -> int:
+        """Delete a company's rows of this kind with their items, and return how many there were."""
+        mine, items = self._table.c.company == company, equals(work_items, company=company, kind=self._kind)
+        gone: list[str] = []
         with self._database.write() as connection:
-            its = select(gone).where(gone.c.company == work_items.c.company, gone.c[self._key.name] == work_items.c.key)
-            connection.execute(delete(work_items).where(equals(work_items, kind=self._kind), its.exists()))
-            return connection.execute(delete(self._table).where(*which)).rowcount
+            for part in id_chunks(connection.execute(select(self._key).where(mine, *which)).scalars()):
+                # The item first, as a claim locks them; then the row, unless it was changed meanwhile.
+                found = items & work_items.c.key.in_(part)
+                connection.execute(select(work_items.c.key).where(found).order_by(work_items.c.key).with_for_update())
+                rows = delete(self._table).where(mine, self._key.in_(part), *which).returning(self._key)
+                gone += (keys := connection.execute(rows).scalars().all())
+                connection.execute(delete(work_items).where(found, work_items.c.key.in_(keys)))
+        return len(gone)
 
 
 class PlainWork(Work[WorkItem]):

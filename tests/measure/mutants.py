@@ -472,7 +472,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "due = and_(work_items.c.dispatch_after <= now, is_wanted)",
         ),
         ("add_new(connection, self._table, [rows[key] for key in sorted(added)])", "pass"),
-        ("connection.execute(delete(work_items).where(equals(work_items, kind=self._kind), its.exists()))", "pass"),
+        ("connection.execute(delete(work_items).where(found, work_items.c.key.in_(keys)))", "pass"),
     ),
     *_of(
         "transport",

@@ -225,7 +225,7 @@ class Lessons(Work[Lesson]):
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete the lessons that were opened before then, and return how many; their memories stay."""
-        return self._drop(lessons.c.company == company, lessons.c.created_at < before)
+        return self._drop(company, lessons.c.created_at < before)
 
     def of_pattern(
         self, company: str, kind: PatternKind, key: str, *, since: datetime, until: datetime, limit: int

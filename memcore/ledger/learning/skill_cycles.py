@@ -110,4 +110,4 @@ class SkillCycles(Work[Cycle]):
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Forget the cycles that were planned for earlier, finished or not, and return how many there were."""
-        return self._drop(skill_cycles.c.company == company, skill_cycles.c.planned_at < before)
+        return self._drop(company, skill_cycles.c.planned_at < before)

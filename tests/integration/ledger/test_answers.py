@@ -4,8 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Engine, event
 from support.ledger_records import COMPANY, StoppedClock
 
+from memcore.config.urls import LedgerUrls
 from memcore.errors import LeaseLostError, MemoryInputError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Answer
@@ -91,6 +93,29 @@ def test_old_answers_go_company_by_company(ledger: Ledger, clock: StoppedClock) 
     assert ledger.answers.expire(COMPANY, before=clock()) == 1
     kept = [ledger.answers.get(*each) for each in ((COMPANY, "ours"), ("other", "theirs"), (COMPANY, "new"))]
     assert [each and each.question_id for each in kept] == [None, "theirs", "new"]
+
+
+@pytest.mark.service
+def test_an_answer_used_while_old_ones_go_stays_and_its_question_can_be_asked_again(
+    postgres_ledger: LedgerUrls, clock: StoppedClock
+) -> None:
+    ledger = Ledger.open(postgres_ledger, clock=clock)
+    ledger.answers.finish(COMPANY, "q", token(take(ledger)), "an answer")
+    clock.advance(timedelta(days=31))
+
+    def use(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        if statement.startswith("DELETE FROM answers"):
+            ledger.answers.touch(COMPANY, "q")
+
+    event.listen(Engine, "before_cursor_execute", use)
+    try:
+        assert ledger.answers.expire(COMPANY, before=clock() - timedelta(days=30)) == 0
+    finally:
+        event.remove(Engine, "before_cursor_execute", use)
+    again = take(ledger, run_id="other")
+    ledger.close()
+    assert again is not None
+    assert again.text == "an answer"
 
 
 def test_a_question_of_another_company_is_refused(ledger: Ledger) -> None:

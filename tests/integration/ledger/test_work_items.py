@@ -304,8 +304,8 @@ class WorkItemsMachine(RuleBasedStateMachine):
                     item.dispatch_after, item.dispatches = self.clock(), 0
 
     def drop(self, name: Name, crash: int | None) -> None:
-        its = (skill_cycles.c.company == name[0], skill_cycles.c.cycle_id == name[1])
-        if self.tried(lambda: self.work._drop(*its), crash) is None:
+        company, cycle_id = name
+        if self.tried(lambda: self.work._drop(company, skill_cycles.c.cycle_id == cycle_id), crash) is None:
             self.model.pop(name, None)
 
     # What must hold
