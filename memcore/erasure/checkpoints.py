@@ -5,7 +5,7 @@ from pathlib import Path
 
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryConnectionError
 from memcore.finetune.checkpoint import CHECKPOINT, delete_files, delete_folder
-from memcore.finetune.run_folder import RUNS
+from memcore.finetune.run_folder import run_folders
 from memcore.ledger.collections import MAX_PAGE, Checkpoint
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
@@ -21,7 +21,7 @@ class TrainedCheckpoints:
     def __init__(self, ledger: Ledger, *, company: str, home: Path) -> None:
         self._ledger = ledger
         self._company = company
-        self._runs = home / RUNS
+        self._home = home
 
     def find(self) -> tuple[Checkpoint, ...]:
         """Return the checkpoints whose training took memories, and those of which nobody knows."""
@@ -55,7 +55,7 @@ class TrainedCheckpoints:
             delete_files(each)
         for folder in self._left():
             if not delete_folder(folder):
-                raise MemoryConnectionError(f"the weights of run {folder.relative_to(self._runs).parts[0]} stay")
+                raise MemoryConnectionError(f"the weights {folder.relative_to(self._home)} stay")
 
     def retired(self, found: Mapping[str, int]) -> tuple[str, ...]:
         """Return the ids among the places in which an erasure has found something."""
@@ -65,13 +65,13 @@ class TrainedCheckpoints:
         run = self._ledger.finetune_runs.get(self._company, run_id)
         return run is None or run.plan.get("uses_memories") is not False
 
+    def _is_known(self, run_id: str) -> bool:
+        return self._ledger.finetune_runs.get(self._company, run_id) is not None
+
     def _left(self) -> list[Path]:
         """Return folders of weights of this company's runs that no checkpoint names."""
-        runs = [
-            each
-            for each in sorted(self._runs.glob("*"))
-            if self._ledger.finetune_runs.get(self._company, each.name) is not None and self._took_memories(each.name)
-        ]
+        folders = run_folders(self._home, self._company, is_known=self._is_known)
+        runs = [each for each in folders if self._is_known(each.name) and self._took_memories(each.name)]
         known = {Path(each.model_path).resolve() for each in self.find()}
         stage = FineTuneStage.TRAINING
         patterns = (f"{stage}-*/{CHECKPOINT}", f"{stage}-*/*/{CHECKPOINT}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from memcore.backends.protocol import BatchBackend
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.finetune.run_folder import RUNS
+from memcore.finetune.run_folder import run_folders
 from memcore.ledger.erasure.shared_rows import DerivedSkill
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTuneStage
@@ -28,7 +28,7 @@ class AgentFiles:
         self._exporter = WikiExporter(backend, ledger, wiki, home=settings.home, company=settings.company)
         skills = policy.memory.procedural.skill_md_directory
         self._skills = None if skills is None else (settings.home / skills).resolve()
-        self._runs = settings.home / RUNS
+        self._home = settings.home
         self._ledger = ledger
         self._company = settings.company
 
@@ -59,10 +59,12 @@ class AgentFiles:
                 shutil.rmtree(folder)
 
     def training(self) -> list[Path]:
-        """Return the folders with texts that embedders were trained on: those of all agents, mixed."""
-        return [
-            each for run in sorted(self._runs.glob("*")) for stage in _WITH_TEXTS for each in run.glob(f"{stage}-*")
-        ]
+        """Return the folders with texts that embedders were trained on: those of all the company's agents, mixed."""
+        rows = self._ledger.finetune_runs
+        runs = run_folders(
+            self._home, self._company, is_known=lambda run_id: rows.get(self._company, run_id) is not None
+        )
+        return [each for run in runs for stage in _WITH_TEXTS for each in run.glob(f"{stage}-*")]
 
     def remove_training(self) -> None:
         """Remove those folders; a run that is resumed gathers its texts anew. Raises OSError."""

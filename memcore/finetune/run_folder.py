@@ -1,7 +1,7 @@
 """A run's folder: the files of each attempt at a stage, and the configuration made of what earlier stages left."""
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -21,9 +21,26 @@ from memcore.finetune.sizing import SIZES_FILE, Sizes
 from memcore.ledger.finetune_runs import Files, FineTuneRun
 from memcore.models.finetune import FineTunePlan, FineTuneStage, Kind
 
-#: Where a machine's runs lie, under its data folder, and where their runners find their configurations.
-RUNS = Path("fine-tune") / "runs"
-SCRATCH = Path("fine-tune") / "scratch"
+#: The company where nobody named one; older releases kept the runs of all companies at its place.
+_FIRST_COMPANY = "default"
+
+
+def folder_of(home: Path, company: str) -> Path:
+    """Return where a company's fine-tuning lies in a data folder: no other company reads or removes it."""
+    shared = home / "fine-tune"
+    return shared if company == _FIRST_COMPANY else shared / "companies" / company
+
+
+def runs_of(home: Path, company: str) -> Path:
+    """Return where the folders of a company's runs lie."""
+    return folder_of(home, company) / "runs"
+
+
+def run_folders(home: Path, company: str, *, is_known: Callable[[str], bool]) -> list[Path]:
+    """Return the folders of a company's runs; those at the place of older releases where it knows the run's id."""
+    own, older = runs_of(home, company), runs_of(home, _FIRST_COMPANY)
+    moved = [] if own == older else [each for each in sorted(older.glob("*")) if is_known(each.name)]
+    return [*sorted(own.glob("*")), *moved]
 
 
 class RunFolder:

@@ -34,14 +34,14 @@ from memcore.finetune.questions import QuestionWriter
 from memcore.finetune.run_folder import (
     PASSAGES_FILE,
     PER_KIND,
-    RUNS,
-    SCRATCH,
     RunFolder,
     checkpoint_of,
     config_of,
+    folder_of,
     handed_over,
     missing_of,
     report_of,
+    runs_of,
 )
 from memcore.finetune.runner_config import RunnerConfig
 from memcore.jobs import Dead, Done, ProgressCallback, Step, no_progress
@@ -208,11 +208,11 @@ class FineTuneService:
         settings, execution = context.settings, execution_of(context.settings, context.policy)
         return cls(
             context.ledger,
-            create_executor(execution, settings.home / SCRATCH),
+            create_executor(execution, folder_of(settings.home, context.company) / "scratch"),
             gather=partial(_gather, context),
             reap=end_by_name,
             company=context.company,
-            folder=settings.home / RUNS,
+            folder=runs_of(settings.home, context.company),
             host=hostname(),
             timeout_seconds=execution.timeout_seconds,
             clock=context.clock,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from memcore import errors
 from memcore.backends.protocol import BatchBackend
 from memcore.config.learning import CaptureConfig, ProceduralMemoryConfig
-from memcore.errors import MalformedAnswerError, ProviderError
+from memcore.errors import MalformedAnswerError, MemoryConfigError, ProviderError
 from memcore.ingest import Tombstones, insert_unless_tombstoned
 from memcore.ledger.learning.lessons import REPEATED, Lesson
 from memcore.ledger.learning.trajectories import Trajectory
@@ -248,7 +248,7 @@ class ProceduralCapture:
             name = await asyncio.to_thread(
                 self.skills.write, proposal, memory_id=record.entry.id, source=record.entry.metadata.source or ""
             )
-        except OSError as error:
+        except (OSError, MemoryConfigError) as error:
             _log.warning(Event.PROCEDURAL_MEMORY_SKILL_MD_FAILED, extra={**facts, "error": type(error).__name__})
             return None
         _log.info(Event.PROCEDURAL_MEMORY_SKILL_MD_WRITTEN, extra={**facts, "skill": name})

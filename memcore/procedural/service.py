@@ -77,7 +77,9 @@ class LearningService:
             company=context.company,
             level=memory.level,
             model=context.model,
-            skills=None if skills is None else SkillFolders((context.settings.home / skills).resolve()),
+            skills=None
+            if skills is None
+            else SkillFolders((context.settings.home / skills).resolve(), company=context.company),
             clock=context.clock,
         )
 

@@ -1,6 +1,7 @@
 """Skill folders: a lesson as a SKILL.md (agentskills.io, Specification), its name, and the writer of its folder."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from memcore.errors import MemoryConfigError
 from memcore.procedural.records import LessonText, numbered
 
 #: Longest description, in characters (Agent Skills).
@@ -98,29 +100,37 @@ def skill_name(discovery: str, *, memory_id: str) -> str:
 #: The file's name (Agent Skills).
 SKILL_FILE = "SKILL.md"
 
+#: The file in the directory of all skills that names the company whose skills these are.
+OWNER_FILE = ".memtend-company"
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWNER = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class SkillFolders:
-    """Writes lessons as skill folders that agents and people can read without memtend.
+    """Writes a company's lessons as skill folders that agents and people can read without memtend.
 
-    The directory of all skills is made when it is not there. It may be a link; nothing in it is followed.
+    The directory of all skills is made when it is not there. It may be a link; nothing in it is followed. It belongs to
+    the company that writes there first: its agents must not be shown the skills of another one.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, company: str) -> None:
         self._root = root
+        self._company = company
 
     def write(self, lesson: LessonText, *, memory_id: str, source: str) -> str:
         """Write or rewrite the skill, and return its name; readers see the old file, the new one, or none.
 
-        Raises OSError: it could not be written, or something else stands where its folder belongs.
+        Raises OSError: it could not be written, or something else stands where its folder belongs; MemoryConfigError:
+        the directory is another company's.
         """
         name = skill_name(lesson.discovery, memory_id=memory_id)
         content = skill_file(lesson, name=name, source=source)
         self._root.mkdir(parents=True, exist_ok=True)
         # From here on every name is relative to an open folder, which no link can move.
         with _opened(self._root, _FOLDER & ~os.O_NOFOLLOW) as root:
+            self._require_own(root)
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=root)
             with _opened(name, _FOLDER, within=root) as folder:
@@ -140,10 +150,23 @@ class SkillFolders:
         except FileNotFoundError:
             return False
 
+    def _require_own(self, root: int) -> None:
+        with _opened(OWNER_FILE, _OWNER, within=root) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            owner = os.read(file, 1_024).decode("utf-8", "replace")
+            if not owner:
+                os.write(file, self._company.encode())
+                os.fsync(file)
+            elif owner != self._company:
+                raise MemoryConfigError(
+                    f"memory.procedural.skill_md_directory: {self._root} has the skills of the company {owner!r}; "
+                    "give each company a directory of its own"
+                )
+
 
 @contextmanager
 def _opened(path: str | Path, flags: int, *, within: int | None = None) -> Iterator[int]:
-    descriptor = os.open(path, flags, dir_fd=within)
+    descriptor = os.open(path, flags, 0o666, dir_fd=within)
     try:
         yield descriptor
     finally:

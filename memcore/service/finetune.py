@@ -17,7 +17,7 @@ from memcore.finetune.dataset import Gathering
 from memcore.finetune.deployment import ActiveEmbedderSnapshot, active_embedder, create_deployment
 from memcore.finetune.execution.factory import execution_of
 from memcore.finetune.preflight import PreflightResult, preflight
-from memcore.finetune.run_folder import RUNS
+from memcore.finetune.run_folder import runs_of
 from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.collections import Checkpoint, CollectionPointer
 from memcore.ledger.finetune_runs import FineTuneRun
@@ -112,7 +112,12 @@ class FineTuneOperations:
         settings = self._resources.settings
         execution = execution_of(settings, self._resources.policy)
         return await asyncio.to_thread(
-            preflight, plan, runs=settings.home / RUNS, memories=memories, execution=execution, sample=sample
+            preflight,
+            plan,
+            runs=runs_of(settings.home, self._company),
+            memories=memories,
+            execution=execution,
+            sample=sample,
         )
 
     async def get_run(self, run_id: str) -> FineTuneRun:

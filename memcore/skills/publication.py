@@ -29,7 +29,7 @@ from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConfigError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.learning.skills import Skill, Skills, SkillState, require_skill_capacity
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import CapacityLimit
@@ -125,7 +125,7 @@ class SkillStore:
         while found is not None:
             try:
                 await asyncio.to_thread(self._put, found)
-            except OSError as error:
+            except (OSError, MemoryConfigError) as error:
                 # Its class alone: the message names a path.
                 _log.warning(
                     Event.PROCEDURAL_MEMORY_SKILL_MD_FAILED,
@@ -269,7 +269,7 @@ def _publications(
     if procedural.skill_md_directory is not None:
         # One that begins with a slash stands for itself.
         skill_store = SkillStore(
-            SkillFolders(settings.home / procedural.skill_md_directory), ledger.skills, company=company
+            SkillFolders(settings.home / procedural.skill_md_directory, company=company), ledger.skills, company=company
         )
     notes = SkillRows(
         ledger.skills,

@@ -42,7 +42,7 @@ from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryDiskFullError
-from memcore.finetune.run_folder import RUNS
+from memcore.finetune.run_folder import runs_of
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
 from memcore.ledger.work_items import WorkState
@@ -517,7 +517,7 @@ def test_a_checkpoint_serves_is_gone_back_from_and_deleted(
     def uses() -> dict[str, str | None]:
         return {each["checkpoint_id"]: each["use"] for each in memtend.ok("finetune", "checkpoints", "--json").value}
 
-    checkpoint = registered(ledger, stack.settings.company, stack.home / RUNS)
+    checkpoint = registered(ledger, stack.settings.company, runs_of(stack.home, stack.settings.company))
     wanted = checkpoint.checkpoint_id
     memtend.ok("store", "checkpoint-keeper", "a tidy garden with tea")
     assert uses()[wanted] is None

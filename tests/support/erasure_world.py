@@ -23,6 +23,7 @@ from memcore.erasure.files import AgentFiles
 from memcore.erasure.points import AgentPoints
 from memcore.erasure.queues import BrokerMessages
 from memcore.erasure.service import DRAIN_DELAY, ErasureService
+from memcore.finetune.run_folder import runs_of
 from memcore.ingest import Ingestor
 from memcore.jobs import RecordedQuery, StorePayload
 from memcore.ledger.dead_letters import NewDeadLetter
@@ -165,7 +166,7 @@ class ErasureWorld:
             changed_at=clock(),
         )
         ledger.skills.put(COMPANY, skill)
-        skill_folders = SkillFolders(self.settings.home / "skills")
+        skill_folders = SkillFolders(self.settings.home / "skills", company=COMPANY)
         skill_folders.write(text, memory_id=skill_id, source="test")
         ledger.agents.register(COMPANY, ["carol"], interval=ConsolidationInterval.DAILY)
         copies = [record("carol", self.secret(agent_id), tags=(propagated_tag(agent_id),)) for _ in range(5)]
@@ -185,7 +186,7 @@ class ErasureWorld:
         await WikiExporter(self.backend, self.ledger, wiki, home=home, company=COMPANY, clock=self.clock).export(
             [agent_id]
         )
-        passages = home / "fine-tune" / "runs" / f"run-{agent_id}" / "generating_data-1"
+        passages = runs_of(home, COMPANY) / f"run-{agent_id}" / "generating_data-1"
         passages.mkdir(parents=True, exist_ok=True)
         (passages / "passages.jsonl").write_text(self.secret(agent_id))
 

@@ -59,7 +59,7 @@ class LearningFixture:
             company=COMPANY,
             level=level,
             model=model,
-            skills=None if skills is None else SkillFolders(skills),
+            skills=None if skills is None else SkillFolders(skills, company=COMPANY),
             clock=self.clock,
         )
 

@@ -35,7 +35,7 @@ class SkillWorld:
         """A process's effect; with faults, every call to store and rows is counted."""
         watched = (lambda thing, _: thing) if faults is None else faults.watched
         rows: Any = watched(self.ledger.skills, "skills")
-        skill_store = SkillStore(watched(SkillFolders(self.root), "folders"), rows, company=COMPANY)
+        skill_store = SkillStore(watched(SkillFolders(self.root, company=COMPANY), "folders"), rows, company=COMPANY)
         notes = SkillRows(rows, self.log, company=COMPANY, limit=limit, clock=self.clock, skill_store=skill_store)
         return SharedPublication(
             watched(self.store, "store"),
@@ -80,7 +80,9 @@ class SkillWorld:
         assert len(set(texts)) == len(texts), "a skill is found twice"
         names = {text.removeprefix("The lift: ").removesuffix(".") for text in texts}
         assert {name for name, state in self.states().items() if state == SkillState.ACTIVE} == names
-        assert {each.name.removeprefix("the-lift-").rsplit("-", 1)[0] for each in self.root.glob("*")} == names
+        assert {
+            each.name.removeprefix("the-lift-").rsplit("-", 1)[0] for each in self.root.glob("*") if each.is_dir()
+        } == names
         return names
 
 

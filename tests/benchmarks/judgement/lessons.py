@@ -170,7 +170,7 @@ class _World:
             company=self.company,
             level=MemoryLevel.PERSISTENT,
             model=FakeTeacher(always=json.dumps(answer)),
-            skills=SkillFolders(self.skills),
+            skills=SkillFolders(self.skills, company=self.company),
             clock=self.clock,
         )
         self.runner.run(service.extract_lesson(lesson_id))
@@ -206,7 +206,7 @@ class _World:
         return self.runner.run(self.backend.scan(Where(agent_id=_AGENT, lessons=True), limit=256)).records
 
     def folders(self) -> int:
-        return len(list(self.skills.iterdir())) if self.skills.is_dir() else 0
+        return sum(each.is_dir() for each in self.skills.glob("*"))
 
     def repeated_in_prompts(self) -> int:
         """Return how many lessons stand in a prompt beside another wording of themselves."""

@@ -21,7 +21,7 @@ from support.running_stack import StackAddress
 from memcore import ids
 from memcore.clock import utc_now
 from memcore.config.learning import ApprovalsConfig
-from memcore.finetune.run_folder import RUNS
+from memcore.finetune.run_folder import runs_of
 from memcore.jobs import Queue, UsePayload
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.dead_letters import NewDeadLetter
@@ -312,6 +312,6 @@ def fine_tuning(keys: Keys, stack: StackAddress, ledger: Ledger, folder: Path) -
     keys("finetune", "status", run_id, name="finetune status")
     keys("finetune", "runs", name="finetune runs")
     keys("finetune", "cancel", "--by", "Grace", name="finetune cancel")
-    checkpoint = registered(ledger, stack.settings.company, stack.home / RUNS).checkpoint_id
+    checkpoint = registered(ledger, stack.settings.company, runs_of(stack.home, stack.settings.company)).checkpoint_id
     keys("finetune", "checkpoints", name="finetune checkpoints")
     keys("finetune", "delete", checkpoint, "--by", "Ada", "--yes", name="finetune delete")

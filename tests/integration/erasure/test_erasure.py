@@ -14,10 +14,12 @@ from memcore.erasure.files import AgentFiles
 from memcore.erasure.probe import search_files
 from memcore.erasure.receipt import verified
 from memcore.erasure.service import ErasureService
+from memcore.finetune.run_folder import RunFolder, runs_of
 from memcore.jobs import Deferred, Done, Skipped, store_queue
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.rows import ErasableRows
+from memcore.models.finetune import FineTuneStage
 
 #: The least number of texts that the drill looks for.
 SECRETS = 200
@@ -169,3 +171,19 @@ async def test_no_data_folder_is_needed(world: ErasureWorld, tmp_path: Path) -> 
     outcome = await world.service(home=home, files=files, trained=trained).run(world.asked())
     assert isinstance(outcome, Done), outcome
     assert not home.exists()
+
+
+def test_texts_that_other_companies_train_on_are_not_the_companys(world: ErasureWorld) -> None:
+    ledger, home = world.ledger, world.settings.home
+    companies = ("default", COMPANY, "zoo")
+    for company in companies:
+        (runs_of(home, company) / "a-run" / "generating_data-1").mkdir(parents=True)
+    before_each_had_a_folder = ledger.finetune_runs.start(COMPANY, {}).run_id
+    (runs_of(home, "default") / before_each_had_a_folder / "mining_negatives-1").mkdir(parents=True)
+
+    world.service().files.remove_training()
+    RunFolder(runs_of(home, "zoo"), "another").drop_others([FineTuneStage.GENERATING_DATA])
+
+    left = {company: [*runs_of(home, company).glob("*/*-1")] for company in companies}
+    assert [each.parent.name for each in left["default"]] == ["a-run"]
+    assert left[COMPANY] == left["zoo"] == []

@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 
 
 def folders(place: Path) -> list[Path]:
-    return list(place.iterdir())
+    return [path for path in place.iterdir() if path.is_dir()]
 
 
 def teacher(**changed: Any) -> FakeTeacher:

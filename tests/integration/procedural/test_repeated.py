@@ -37,7 +37,7 @@ def taught(school: LearningFixture, memory_id: str | None) -> int:
 
 
 def number_of_folders(root: Path) -> int:
-    return len(list(root.iterdir()))
+    return sum(path.is_dir() for path in root.iterdir())
 
 
 async def test_a_lesson_that_is_drawn_again_is_counted_and_its_wording_kept(

@@ -252,7 +252,7 @@ async def test_trouble_of_the_store_is_raised_so_that_the_job_comes_back(caplog:
 
 
 async def test_a_skill_is_written_beside_the_memory(backend: InMemoryBackend, tmp_path: Path) -> None:
-    captured = await capture(backend, FakeTeacher(always=answer()), skills=SkillFolders(tmp_path)).run(
+    captured = await capture(backend, FakeTeacher(always=answer()), skills=SkillFolders(tmp_path, company="acme")).run(
         "ada", FAILURE, learned_at=NOW
     )
     assert captured.skill is not None
@@ -264,10 +264,17 @@ async def test_a_disk_that_refuses_a_skill_is_counted_and_costs_no_memory(
     backend: InMemoryBackend, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    skills = SkillFolders(tmp_path / "file")
+    skills = SkillFolders(tmp_path / "file", company="acme")
     captured = await capture(backend, FakeTeacher(always=answer()), skills=skills).run("ada", FAILURE, learned_at=NOW)
     assert (captured.outcome, captured.skill, captured.skill_failures) == ("stored", None, 1)
     assert len(await kept(backend)) == 1
+
+
+async def test_a_directory_of_another_company_costs_no_memory(backend: InMemoryBackend, tmp_path: Path) -> None:
+    SkillFolders(tmp_path, company="globex").write(lesson(), memory_id="m", source="s")
+    skills = SkillFolders(tmp_path, company="acme")
+    captured = await capture(backend, FakeTeacher(always=answer()), skills=skills).run("ada", FAILURE, learned_at=NOW)
+    assert (captured.outcome, captured.skill, captured.skill_failures) == ("stored", None, 1)
 
 
 async def test_no_text_of_an_execution_or_an_answer_is_logged(
@@ -275,6 +282,6 @@ async def test_no_text_of_an_execution_or_an_answer_is_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     model = FakeTeacher(script=[f"{CANARY}: no JSON", answer(action=f"Ask {CANARY}.", supersedes=[CANARY])])
-    await capture(backend, model, skills=SkillFolders(tmp_path)).run("ada", FAILURE, learned_at=NOW)
+    await capture(backend, model, skills=SkillFolders(tmp_path, company="acme")).run("ada", FAILURE, learned_at=NOW)
     assert {Event.PROCEDURAL_MEMORY_ENTRY_STORED, Event.PROCEDURAL_MEMORY_SKILL_MD_WRITTEN} <= set(caplog.messages)
     assert CANARY not in "".join(str(vars(each)) for each in caplog.records)

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from support.lessons import LESSONS, lesson
 from support.skill_format import front_matter_of, problems_of
 
+from memcore.errors import MemoryConfigError
 from memcore.procedural.records import LessonText
 from memcore.procedural.skill_files import MAX_NAME_CHARS, SkillFolders, skill_file, skill_name
 
@@ -42,7 +43,7 @@ def test_any_lesson_keeps_the_published_rules(
     tmp_path_factory: pytest.TempPathFactory, text: LessonText, source: str
 ) -> None:
     root = tmp_path_factory.mktemp("skills")
-    name = SkillFolders(root).write(text, memory_id=text.discovery, source=source)
+    name = SkillFolders(root, company="acme").write(text, memory_id=text.discovery, source=source)
     assert problems_of(root / name) == []
     assert [path.name for path in (root / name).iterdir()] == ["SKILL.md"]
 
@@ -109,7 +110,7 @@ def test_the_checker_sees_each_broken_rule(tmp_path: Path) -> None:
 
 
 def test_a_skill_written_again_replaces_its_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    folders = SkillFolders(tmp_path / "not" / "there")
+    folders = SkillFolders(tmp_path / "not" / "there", company="acme")
     first = folders.write(lesson(), memory_id="m", source="failure:t")
     assert folders.write(lesson(action="Wait."), memory_id="m", source="failure:t") == first
     (path,) = (tmp_path / "not" / "there").rglob("*.md")
@@ -124,20 +125,20 @@ def test_nothing_is_written_outside_of_the_directory(tmp_path: Path) -> None:
     name = skill_name(lesson().discovery, memory_id="m")
     (root / name).symlink_to(outside)
     with pytest.raises(OSError, match=name):
-        SkillFolders(root).write(lesson(), memory_id="m", source="s")
+        SkillFolders(root, company="acme").write(lesson(), memory_id="m", source="s")
     assert list(outside.iterdir()) == []
 
     (root / name).unlink()
     (root / name).mkdir()
     (outside / "notes.md").write_text("mine")
     (root / name / "SKILL.md").symlink_to(outside / "notes.md")
-    SkillFolders(root).write(lesson(), memory_id="m", source="s")
+    SkillFolders(root, company="acme").write(lesson(), memory_id="m", source="s")
     assert (outside / "notes.md").read_text() == "mine"
     assert not (root / name / "SKILL.md").is_symlink()
 
 
 def test_a_write_that_fails_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = SkillFolders(tmp_path)
+    folders = SkillFolders(tmp_path, company="acme")
     name = folders.write(lesson(), memory_id="m", source="s")
     before = (tmp_path / name / "SKILL.md").read_bytes()
 
@@ -149,3 +150,11 @@ def test_a_write_that_fails_leaves_the_old_file_whole(tmp_path: Path, monkeypatc
         folders.write(lesson(action="Wait."), memory_id="m", source="s")
     assert (tmp_path / name / "SKILL.md").read_bytes() == before
     assert [path.name for path in (tmp_path / name).iterdir()] == ["SKILL.md"]
+
+
+def test_a_directory_is_one_companys_and_another_writes_nothing_there(tmp_path: Path) -> None:
+    name = SkillFolders(tmp_path, company="acme").write(lesson(), memory_id="m", source="s")
+    with pytest.raises(MemoryConfigError, match=r"memory\.procedural\.skill_md_directory.*'acme'"):
+        SkillFolders(tmp_path, company="globex").write(lesson(), memory_id="n", source="s")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [name]
+    assert SkillFolders(tmp_path, company="acme").write(lesson(), memory_id="m", source="s") == name
