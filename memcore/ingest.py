@@ -63,12 +63,14 @@ class WriteResult:
     """What became of a batch: ids that are in the store now, and those that stay removed, as after a late redelivery.
 
     Skipped are those of agents whose level is none; ``refused`` names the id that an agent's level asks for.
+    ``unknown_supersedes`` says of a memory how many of those that it supersedes are not in the store.
     """
 
     stored: frozenset[str] = frozenset()
     tombstoned: frozenset[str] = frozenset()
     skipped: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
+    unknown_supersedes: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, items: Iterable[StoreItem]) -> "WriteResult":
         """Return what became of these items alone."""
@@ -78,6 +80,7 @@ class WriteResult:
             tombstoned=self.tombstoned & ids,
             skipped=self.skipped & ids,
             refused={key: missing for key, missing in self.refused.items() if key in ids},
+            unknown_supersedes={key: count for key, count in self.unknown_supersedes.items() if key in ids},
         )
 
 
@@ -144,12 +147,20 @@ class Ingestor:
         for item in wanted:
             if item.id in before:
                 await self._leave_one_version(item, before[item.id])
-        await self._supersede([each for each in records if each.supersedes and each.entry.id not in tombstoned])
+        unknown = await self._supersede(
+            [each for each in records if each.supersedes and each.entry.id not in tombstoned]
+        )
         # Read for each batch: an agent that was removed is registered anew with its next memory.
         agent_ids = sorted({item.agent_id for item in wanted} - {CANARY_OWNER})
         if agent_ids:
             self.ledger.agents.register(self.company, agent_ids, interval=self.interval)
-        return WriteResult(stored=frozenset(sent) - tombstoned, tombstoned=tombstoned, skipped=skipped, refused=refused)
+        return WriteResult(
+            stored=frozenset(sent) - tombstoned,
+            tombstoned=tombstoned,
+            skipped=skipped,
+            refused=refused,
+            unknown_supersedes=unknown,
+        )
 
     async def _ask_again(self, redelivered: Sequence[StoreItem], watched: WatchedWrite) -> None:
         """Let an erasure look once more for a worker that died behind its write, and so could not do it itself."""
@@ -248,12 +259,18 @@ class Ingestor:
                 following[session] += 1
         return [numbered.get(each.entry.id, each) for each in records]
 
-    async def _supersede(self, successors: Sequence[MemoryRecord]) -> None:
-        """Mark what these memories replace; to mark it again, after a redelivery, changes nothing."""
+    async def _supersede(self, successors: Sequence[MemoryRecord]) -> dict[str, int]:
+        """Mark what these memories replace, and return by id how many of those are not there, where any is not.
+
+        To mark it again, after a redelivery, changes nothing.
+        """
+        unknown: dict[str, int] = {}
         for successor in successors:
             # As it is stored: what was taken back since is not marked again by a late redelivery.
             for stored in await self.backend.get_many(successor.entry.agent_id, [successor.entry.id]):
-                await mark_superseded(self.backend, stored)
+                if missing := len(stored.supersedes) - await mark_superseded(self.backend, stored):
+                    unknown[stored.entry.id] = missing
+        return unknown
 
 
 def _record(item: StoreItem) -> MemoryRecord:

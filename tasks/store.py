@@ -35,7 +35,9 @@ def _outcome(items: Sequence[StoreItem], written: WriteResult) -> Outcome:
     }
     if counts["skipped"] == len(items):
         return Skipped(reason="level none: no memories are kept for this agent")
-    return Done(facts={name: count for name, count in counts.items() if count or name != "skipped"})
+    counts["unknown_supersedes"] = sum(written.of(items).unknown_supersedes.values())
+    always = {"stored", "buried"}
+    return Done(facts={name: count for name, count in counts.items() if count or name in always})
 
 
 @job(UsePayload, COUNT_LIMITS, retry_after=COUNT_RETRY_DELAY)

@@ -7,17 +7,17 @@ from memcore.records import SUCCESSION_KEY, SUPERSEDES_KEY, MemoryRecord
 
 
 async def mark_superseded(backend: BatchBackend, successor: MemoryRecord) -> int:
-    """Mark the memories that a stored memory replaces, and return how many it replaces now.
+    """Mark the memories that a stored memory replaces, and return how many of those that it names there are.
 
     Of two that replace one memory the newer is its successor, in whatever order they come. To do it again changes
     nothing. Raises MemoryRetrievalError, MemoryStoreError, MemoryConnectionError.
     """
-    new, marked = successor.entry, 0
-    for record in await backend.get_many(new.agent_id, successor.supersedes):
+    new = successor.entry
+    known = await backend.get_many(new.agent_id, successor.supersedes)
+    for record in known:
         old = record.entry
         if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.created_at):
             continue
-        marked += 1
         if old.superseded_by != new.id:
             tags = old.metadata.tags if len(old.metadata.tags) == MAX_TAGS else (*old.metadata.tags, SUPERSEDED_TAG)
             await backend.set_metadata_many(
@@ -26,7 +26,7 @@ async def mark_superseded(backend: BatchBackend, successor: MemoryRecord) -> int
                 old.metadata.model_copy(update={"tags": tuple(dict.fromkeys(tags))}),
                 extra={SUCCESSION_KEY: {"by": new.id, "at": new.created_at.timestamp()}},
             )
-    return marked
+    return len(known)
 
 
 async def supersede(backend: BatchBackend, old: MemoryRecord, new: MemoryRecord) -> None:

@@ -89,8 +89,13 @@ class Scope(Frozen):
 
 
 class ImportRecord(MemoryStoreRequest):
-    """A memory with its owner and its own creation time: one line of an import file."""
+    """A memory with its owner and its own creation time: one line of an import file.
 
+    Attributes:
+        id: the id that it had where it comes from, by which others of the file may name it in ``supersedes``.
+    """
+
+    id: Key | None = None
     agent_id: AgentId
     created_at: BoundedTime | None = None
     session_id: Key | None = None

@@ -95,6 +95,8 @@ class Import:
         now: the creation time of a memory that has none.
         agent: the agent that gets all memories; None leaves them to the agents that the source names.
         on_refused: called with the number of each refused record, and a sentence that names its field and limit.
+        on_repeated: called with the id of a duplicate, and with that of the record that said the same, where both
+            have one.
     """
 
     source: str
@@ -102,6 +104,7 @@ class Import:
     now: datetime
     agent: str | None = None
     on_refused: Callable[[int, str], None] = lambda _number, _sentence: None
+    on_repeated: Callable[[str, str], None] = lambda _repeated, _first: None
     _counts: Counter[str] = field(default_factory=Counter)
     _refused: Counter[str] = field(default_factory=Counter)
     _oldest: datetime | None = None
@@ -110,7 +113,7 @@ class Import:
     def __post_init__(self) -> None:
         # On disk, where it is large: the digests and agents of a hundred million records are.
         self._seen = sqlite3.connect("")
-        self._seen.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._seen.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY, id TEXT) WITHOUT ROWID")
         self._seen.execute("CREATE TABLE agents (agent TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID")
 
     def records(self) -> Iterator[ImportRecord]:
@@ -186,8 +189,11 @@ class Import:
             *record.holding,
         )
         digest = hashlib.blake2b("\0".join(f"{len(part)}:{part}" for part in parts).encode(), digest_size=16).digest()
-        if not self._seen.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,)).rowcount:
+        if not self._seen.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, record.id)).rowcount:
             self._counts["duplicates"] += 1
+            (first,) = self._seen.execute("SELECT id FROM seen WHERE digest = ?", (digest,)).fetchone()
+            if record.id is not None and first is not None:
+                self.on_repeated(record.id, first)
             return False
         self._counts["accepted"] += 1
         self._seen.execute(

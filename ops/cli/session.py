@@ -2,6 +2,7 @@
 
 import inspect
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -211,9 +212,12 @@ STORE_SECONDS = 60.0
 RUN_SECONDS = 3_600.0
 
 
-def await_stored(client: "MemoryClient", receipt: "StoreReceipt") -> None:
-    """Wait until every job of the receipt has written its memories; MemoryStoreError when one did not in time."""
-    _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
+def await_stored(client: "MemoryClient", receipt: "StoreReceipt") -> Counter[str]:
+    """Wait until every job of the receipt has written its memories, and return what the jobs counted, together.
+
+    Raises MemoryStoreError when one did not in time.
+    """
+    return _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
 
 
 def await_run(client: "MemoryClient", run_id: str) -> None:
@@ -221,14 +225,17 @@ def await_run(client: "MemoryClient", run_id: str) -> None:
     _await(client, (run_id,), RUN_SECONDS, skips=True)
 
 
-def _await(client: "MemoryClient", job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool) -> None:
+def _await(client: "MemoryClient", job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool) -> Counter[str]:
     from memcore.client.results import JobState  # noqa: PLC0415  # see above
 
+    facts = Counter[str]()
     try:
         for status in client.wait(job_ids, timeout_seconds=timeout_seconds):
             if status.state is JobState.DEAD:
                 raise MemoryStoreError(f"job {status.job_id} was given up: {status.reason}")
             if status.state is JobState.SKIPPED and not skips:
                 raise MemoryStoreError(f"nothing was stored: {status.reason}")
+            facts.update(status.facts)
     except TimeoutError as error:
         raise MemoryStoreError(f"{error}; they are still in the queue: see `memtend status`") from None
+    return facts

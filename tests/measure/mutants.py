@@ -197,7 +197,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("return _behind_successors(dict(scores), of_then)", "return dict(scores)"),
         ("best[key] = min(best[key], _BEHIND * best[chains[key][0]])", "best[key] = best[key]"),
         ("found.put_beside({str(row.id): row.payload or {} for row in rows})", "return"),
-        ("await mark_superseded(self.backend, stored)", "del stored"),
+        ("if missing := len(stored.supersedes) - await mark_superseded(self.backend, stored):", "if missing := 0:"),
         (
             "if set.intersection(*(having.get(word, set()) for word in common)) == {old, new}:",
             "if set.intersection(*(having.get(word, set()) for word in common)):",

@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
@@ -14,10 +16,11 @@ from rich.progress import Progress
 
 from memcore.client.client import MemoryClient
 from memcore.client.envelopes import ImportRecord, portions
-from memcore.client.results import JobState
+from memcore.client.results import JobState, StoreReceipt
 from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.importers.importing import Import
+from memcore.importers.references import References
 from memcore.models.base import escaped_json
 from memcore.records import MemoryRecord, Where
 from ops.cli.console import warn
@@ -33,6 +36,9 @@ _VALIDITY = ("valid_from", "valid_until")
 
 #: What a line says of where a memory was made, if anything.
 _SCOPE = ("session_id", "project_id", "task_id")
+
+#: What a job counts as ids of memories to be superseded that name none, and an import adds up.
+_UNKNOWN = "unknown_supersedes"
 
 #: Lines sent before their jobs are awaited; bounds what an import keeps in memory.
 LINES_PER_ROUND = 2_048
@@ -68,18 +74,36 @@ def import_memories(
 
 def _import_lines(command: JsonCommand, file: Path) -> None:
     records = list(parse(_lines(file), now=utc_now()))
-    sent, ids = 0, set[str]()
+    sent, ids, facts = 0, set[str](), Counter[str]()
     is_silent = command.as_json or not sys.stderr.isatty()
-    with command.client() as client, Progress(disable=is_silent) as progress:
+    with (
+        closing(References()) as references,
+        command.client() as client,
+        Progress(disable=is_silent) as progress,
+    ):
         bar = progress.add_task("importing", total=len(records))
-        for start in range(0, len(records), LINES_PER_ROUND):
-            part = records[start : start + LINES_PER_ROUND]
+        for part in _rounds(records, references):
             receipt = client.import_many(part)
-            await_stored(client, receipt)
+            facts += await_stored(client, receipt)
+            references.note(part, receipt.memory_ids)
             ids.update(receipt.memory_ids)
             sent += len(part)
             progress.update(bar, completed=sent)
-    command.show_facts({"lines": sent, "memories": len(ids)})
+    command.show_facts({"lines": sent, "memories": len(ids), _UNKNOWN: facts[_UNKNOWN]})
+
+
+def _rounds(records: Iterable[ImportRecord], references: References) -> Iterator[list[ImportRecord]]:
+    """Yield what is sent and stored together: first what replaces nothing, then what replaces any of that, and so on.
+
+    Each round has to be noted before the next is taken.
+    """
+    yield from _portions(references.sendable(records))
+    while (first := next(released := references.released(), None)) is not None:
+        yield from _portions(chain([first], released))
+
+
+def _portions(records: Iterable[ImportRecord]) -> Iterator[list[ImportRecord]]:
+    return portions(records, size=_bytes, most=LINES_PER_ROUND, most_size=BYTES_PER_ROUND)
 
 
 def _import_from(
@@ -90,27 +114,40 @@ def _import_from(
         raise MemoryInputError("file", "must be a file or a folder; standard input is read without --from")
     listed = refused or file.with_name(f"{file.absolute().name}.refused")
     is_silent = command.as_json or not sys.stderr.isatty()
-    sent, given_up = 0, dict[str, int]()
+    sent, unknown, given_up = 0, 0, dict[str, int]()
     with (
         closing(_Listing(listed)) as listing,
-        closing(Import(source=source, path=file, now=utc_now(), agent=agent, on_refused=listing)) as work,
+        closing(References()) as references,
+        closing(
+            Import(
+                source=source,
+                path=file,
+                now=utc_now(),
+                agent=agent,
+                on_refused=listing,
+                on_repeated=references.repeat,
+            )
+        ) as work,
         Progress(disable=is_silent) as progress,
     ):
         bar = progress.add_task("reading" if dry_run else "importing", total=None)
-        rounds = portions(work.records(), size=_bytes, most=LINES_PER_ROUND, most_size=BYTES_PER_ROUND)
         if dry_run:
-            for part in rounds:
-                progress.update(bar, advance=len(part))
+            for _ in work.records():
+                progress.update(bar, advance=1)
         else:
             with command.client() as client:
-                for part in rounds:
-                    sent += _send(client, part, given_up)
+                for part in _rounds(work.records(), references):
+                    receipt = client.import_many(part)
+                    references.note(part, receipt.memory_ids)
+                    unknown += _stored(client, receipt, given_up)
+                    sent += len(part)
                     progress.update(bar, completed=sent)
         report = work.report
     refusals = sum(report.refused.values())
     facts = report.model_dump() | {
         "sent": sent,
         "given_up": given_up,
+        _UNKNOWN: unknown,
         "refused_list": str(listed) if refusals else None,
     }
     command.show_facts(facts if command.as_json else {name: value for name, value in facts.items() if value})
@@ -126,17 +163,21 @@ def _bytes(record: ImportRecord) -> int:
     return len(record.content.encode())
 
 
-def _send(client: MemoryClient, part: list[ImportRecord], given_up: dict[str, int]) -> int:
-    """Send memories, and wait for them; count jobs that were given up, by their reason. Return how many were sent."""
-    receipt = client.import_many(part)
+def _stored(client: MemoryClient, receipt: StoreReceipt, given_up: dict[str, int]) -> int:
+    """Wait for memories that were sent; count jobs that were given up, by their reason.
+
+    Return how many ids of memories to be superseded named none.
+    """
+    unknown = 0
     try:
         for status in client.wait(receipt.job_ids, timeout_seconds=STORE_SECONDS):
+            unknown += status.facts.get(_UNKNOWN, 0)
             if status.state in {JobState.DEAD, JobState.SKIPPED}:
                 reason = status.reason or str(status.state)
                 given_up[reason] = given_up.get(reason, 0) + 1
     except TimeoutError as error:
         raise MemoryStoreError(f"{error}; import the file again when they are: nothing is stored twice") from None
-    return len(part)
+    return unknown
 
 
 class _Listing:
@@ -205,6 +246,7 @@ def line(record: MemoryRecord) -> str:
     """Return a memory as one line of an import file."""
     entry = record.entry
     fields = {
+        "id": entry.id,
         "agent_id": entry.agent_id,
         "category": str(entry.category),
         "namespace": entry.namespace,

@@ -34,9 +34,11 @@ def test_what_goes_in_comes_out_the_same(memtend: CommandLine, tmp_path: Path) -
     lines = lines_of(agent)
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("\n".join(json.dumps(each, ensure_ascii=False) for each in lines) + "\n", encoding="utf-8")
-    assert memtend.ok("import", str(source), "--json").value == {"lines": 7, "memories": 7}
+    assert memtend.ok("import", str(source), "--json").value == {"lines": 7, "memories": 7, "unknown_supersedes": 0}
     memtend.ok("export", str(target), "--agent", agent)
-    assert [json.loads(each) for each in target.read_bytes().split(b"\n")[:-1]] == lines
+    found = [json.loads(each) for each in target.read_bytes().split(b"\n")[:-1]]
+    assert len({each.pop("id") for each in found}) == len(lines)
+    assert found == lines
     assert list(tmp_path.glob(".*")) == []
 
 
@@ -56,6 +58,22 @@ def test_an_export_can_be_brought_in_again_and_changes_nothing(memtend: CommandL
     assert memtend.ok("export", "--agent", agent).out == out
 
 
+def test_what_replaced_a_memory_replaces_it_where_they_are_brought_in(memtend: CommandLine, tmp_path: Path) -> None:
+    old_id, new_id, none = (f"00000000-0000-0000-0000-00000000000{number}" for number in range(3))
+    for words in ((), ("--from", "jsonl")):
+        agent = new_agent()
+        old, new = ({**each, "id": name} for each, name in zip(lines_of(agent), (old_id, new_id), strict=False))
+        file = tmp_path / "moved.jsonl"
+        file.write_text("\n".join(map(json.dumps, [{**new, "supersedes": [old_id, none]}, old])))
+        assert memtend.ok("import", str(file), "--json", *words).value["unknown_supersedes"] == 1
+        brought = {
+            each["content"]: each for each in map(json.loads, memtend.ok("export", "--agent", agent).out.splitlines())
+        }
+        before, after = brought[old["content"]], brought[new["content"]]
+        assert after["supersedes"] == [before["id"], none]
+        assert "superseded" in before["metadata"]["tags"]
+
+
 def test_an_export_of_all_holds_every_agent(memtend: CommandLine) -> None:
     ours = {new_agent(), new_agent()}
     for agent in ours:
@@ -65,4 +83,8 @@ def test_an_export_of_all_holds_every_agent(memtend: CommandLine) -> None:
 
 
 def test_an_empty_import_is_no_mistake(memtend: CommandLine) -> None:
-    assert memtend.ok("import", "-", "--json", stdin=b"\n\n").value == {"lines": 0, "memories": 0}
+    assert memtend.ok("import", "-", "--json", stdin=b"\n\n").value == {
+        "lines": 0,
+        "memories": 0,
+        "unknown_supersedes": 0,
+    }

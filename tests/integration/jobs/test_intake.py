@@ -104,7 +104,8 @@ async def test_what_a_memory_replaces_is_marked_once_it_is_stored_even_in_one_ba
 ) -> None:
     old, other = item("in Oslo"), item("likes tea")
     new = replacing("in Bergen", old.id, str(uuid.uuid4()))
-    await ingestor.write([new, old, other])
+    written = await ingestor.write([new, old, other])
+    assert (written.of([new]).unknown_supersedes, written.of([old]).unknown_supersedes) == ({new.id: 1}, {})
     assert await superseded(backend, old, other, new) == [new.id, None, None]
     # Of two the newer replaces it, in whatever order they come.
     newest, late = replacing("in Rome", old.id, minute=9), replacing("in Nice", old.id, minute=5)
