@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from .errors import MemoryBackendUnsupportedError as MemoryBackendUnsupportedError
     from .errors import MemoryCapabilityError as MemoryCapabilityError
     from .errors import MemoryConfigError as MemoryConfigError
+    from .errors import MemoryConflictError as MemoryConflictError
     from .errors import MemoryConnectionError as MemoryConnectionError
     from .errors import MemoryDiskFullError as MemoryDiskFullError
     from .errors import MemoryEmbeddingError as MemoryEmbeddingError

@@ -5,7 +5,7 @@
     MemoryError                      (shadows the builtin: import it as ``from memcore import errors``)
     ├── MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError, MemoryQueueFullError
     ├── MemoryStoreError
-    │   └── MemoryDiskFullError
+    │   └── MemoryDiskFullError, MemoryConflictError
     ├── MemoryNotFoundError
     │   └── FineTuneRunNotFoundError, CheckpointNotFoundError
     ├── MemoryConfigError
@@ -58,6 +58,12 @@ class MemoryStoreError(MemoryError):
 
 class MemoryDiskFullError(MemoryStoreError):
     """The disk has no room: nothing was sent or written; make room, and try again."""
+
+
+class MemoryConflictError(MemoryStoreError):
+    """Somebody else changes or removes the memory at the same moment: nothing is lost, try again."""
+
+    domain_code = "conflict"
 
 
 class MemoryRetrievalError(MemoryError):

@@ -15,7 +15,7 @@ from memcore.backends.protocol import BatchBackend, scanned
 from memcore.backends.succession import mark_superseded
 from memcore.company import CompanyContext
 from memcore.config.policy import Policy
-from memcore.errors import MemoryStoreError
+from memcore.errors import MemoryConflictError
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
 from memcore.ledger.erasure.shared_rows import is_of
@@ -214,7 +214,7 @@ class Ingestor:
         """Journal and remove what is in the store under the item's key beside the newest version.
 
         Each writer does so behind its own write. So the last writer finds all, and a version that comes late, or
-        whose newer one came first, goes as well. Raises MemoryStoreError where other writers are always in between.
+        whose newer one came first, goes as well. Raises MemoryConflictError where other writers are always in between.
         """
         key, namespace = item.request.key or "", item.request.namespace
         changes = Deletion.over(self.ledger, company=self.company)
@@ -236,7 +236,7 @@ class Ingestor:
                 return
             for memory_id in sorted(there - {newest}):
                 await changes.succeed(self.backend, item.agent_id, memory_id, newest)
-        raise MemoryStoreError("other writers changed this key at the same moment; try again")
+        raise MemoryConflictError("other writers changed this key at the same moment; try again")
 
     async def _numbered(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return the records with their places in their sessions, from the number that each has stored on.

@@ -19,7 +19,7 @@ from memcore.backends.protocol import MAX_PAGE, scanned
 from memcore.client.envelopes import Scope, build_payload
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
-from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.ingest import Ingestor
 from memcore.ledger.erasure.erasures import WatchedWrite
 from memcore.ledger.journal import EntryReason
@@ -41,7 +41,7 @@ from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage,
 from memcore.records import ATTRIBUTES_KEY, MemoryRecord, Where
 
 #: Changes of one memory at the same moment before the caller gets an error.
-_ATTEMPTS = 3
+_ATTEMPTS = 20
 
 #: Most versions that are followed: a memory that was changed more often is found by its newest id alone.
 _MAX_VERSIONS = 10_000
@@ -132,7 +132,9 @@ class Memories:
     async def update(self, agent_id: str, memory_id: str, **fields: Unpack[UpdateFields]) -> MemoryEntry:
         """Change a memory, and return its new version; the one before is journaled. The same again changes nothing.
 
-        Raises MemoryNotFoundError when the agent has no such memory; MemoryStoreError while it is being erased.
+        Of several at the same moment each is applied to what the one before it left. Raises MemoryNotFoundError when
+        the agent has no such memory, MemoryConflictError where others are always in between, MemoryStoreError while it
+        is being erased.
         """
         for name in fields.keys() - UpdateFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a field that can be changed")
@@ -144,14 +146,19 @@ class Memories:
             await asyncio.to_thread(self.ledger.erasures.end_write, watched)
 
     async def _updated(self, agent_id: str, memory_id: str, fields: UpdateFields, watched: WatchedWrite) -> MemoryEntry:
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             current = await self._current(agent_id, memory_id)
             if current is None:
-                break
+                raise MemoryNotFoundError("memory_id: names no memory of this agent")
             _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
-            changed = await self._changes.replace(
-                self.backend, agent_id, current.entry.id, lambda record: self._version(record, fields)
-            )
+            try:
+                changed = await self._changes.replace(
+                    self.backend, agent_id, current.entry.id, lambda record: self._version(record, fields)
+                )
+            except MemoryConflictError:
+                if attempt == _ATTEMPTS:
+                    raise
+                continue
             if changed is None:
                 if self._version(current, fields) is None:
                     return current.entry
@@ -168,7 +175,7 @@ class Memories:
                     sent_at=entry.updated_at or entry.created_at,
                 )
             return entry
-        raise MemoryNotFoundError("memory_id: names no memory of this agent")
+        raise MemoryConflictError("memory_id: others change this memory at the same moment; try again")
 
     async def forget(
         self,

@@ -7,6 +7,7 @@ does the agent's next run.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -15,7 +16,7 @@ from memcore import ids
 from memcore.backends.protocol import MAX_PAGE, archive_index_of, scanned
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryStoreError
+from memcore.errors import MemoryConflictError
 from memcore.ledger.journal import EntryReason, JournalEntry, Removal
 from memcore.ledger.runs import NewRun
 from memcore.models.memory import EARLIEST
@@ -30,6 +31,9 @@ _CHECKS = 3
 
 #: Times that a memory is marked before the caller gets an error: each of several callers marks it for itself.
 _MARKS = 10
+
+#: Longest pause after the first time that somebody else was in between, in seconds; it grows with each further time.
+_PAUSE_SECONDS = 0.02
 
 #: Makes the next version of a stored memory; None leaves it as it is.
 Change = Callable[[MemoryRecord], MemoryRecord | None]
@@ -93,7 +97,7 @@ class Deletion:
     async def delete(self, backend: "BatchBackend", agent_id: str, memory_id: str) -> bool:
         """Delete the memory; False when this agent has none with that id.
 
-        Raises MemoryStoreError while a run of the agent is removing it, and MemoryConnectionError: try again.
+        Raises MemoryConflictError while a run of the agent is removing it, and MemoryConnectionError: try again.
         """
         _, gone = await self.delete_many(backend, agent_id, [memory_id])
         return bool(gone)
@@ -201,9 +205,10 @@ class Deletion:
                     run_id=run_id,
                     has_successor=successor_id is not None,
                 )
-            except MemoryStoreError:
+            except MemoryConflictError:
                 if attempt == _CHECKS:
                     raise
+                await _pause(attempt)
         raise AssertionError("unreachable")  # pragma: no cover  # the last look returns or raises
 
     def _removals(self, memory_ids: Collection[str]) -> tuple[Removal, ...]:
@@ -276,7 +281,7 @@ class Deletion:
         return run.run_id
 
     def _left_open(self, marked: Mapping[str, MemoryRecord], known: Iterable[Removal]) -> list[_Decided]:
-        """Return the entries of dead engines on these memories; MemoryStoreError where a run is at one of them."""
+        """Return the entries of dead engines on these memories; MemoryConflictError where a run is at one of them."""
         found: dict[str, _Decided] = {}
         for removal in known:
             if not removal.is_open or removal.memory_id not in marked or removal.booking_id in found:
@@ -286,7 +291,7 @@ class Deletion:
             if journaled is None or journaled.entry.created_at != marked[removal.memory_id].entry.created_at:
                 continue
             if removal.reason not in {"deleted", "updated"}:
-                raise MemoryStoreError(f"run {removal.run_id} is removing memory {removal.memory_id} now; try again")
+                raise MemoryConflictError(f"run {removal.run_id} is removing memory {removal.memory_id} now; try again")
             for left in self._opened().journal.open_entries(removal.run_id):
                 if left.booking_id == removal.booking_id:
                     found[left.booking_id] = _Decided(
@@ -305,7 +310,7 @@ class Deletion:
             # A resumed entry may be an old one: its version was removed since.
             await backend.store_many([record for record in decided.incoming if record.entry.id not in gone])
         left = dict(decided.outgoing)
-        for _ in range(_MARKS):
+        for attempt in range(1, _MARKS + 1):
             token = ids.new_id()
             where = Where(agent_id=agent_id, ids=frozenset(left))
             await backend.claim(where, token)
@@ -324,8 +329,9 @@ class Deletion:
             await self._unindex(backend, agent_id, [left[memory_id] for memory_id in sorted(going)])
             if await backend.delete_where(where.model_copy(update={"ids": going, "token": token})) == len(going):
                 break
+            await _pause(attempt)
         else:
-            raise MemoryStoreError(f"{len(left)} memories were deleted, and some are still there; try again")
+            raise MemoryConflictError(f"{len(left)} memories were deleted, and some are still there; try again")
         if open_ids:
             await asyncio.to_thread(self._opened().journal.settle, decided.booking_id)
 
@@ -343,6 +349,11 @@ class Deletion:
         return frozenset(
             each.memory_id for each in self._removals(memory_ids) if each.booking_id == booking_id and each.is_open
         )
+
+
+async def _pause(attempt: int) -> None:
+    # By chance: two that always mark at the same moments take each other's mark for ever.
+    await asyncio.sleep(random.uniform(0, attempt * _PAUSE_SECONDS))  # noqa: S311  # no secret
 
 
 def _always(record: MemoryRecord) -> Change:

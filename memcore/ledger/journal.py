@@ -13,7 +13,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
-from memcore.errors import MemoryInputError, MemoryNotFoundError, MemoryStoreError
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.jobs import Use
 from memcore.ledger.archive import ArchiveTarget, drop_replaced, follow_moves, rows_to_archive, write_archive_rows
 from memcore.ledger.database import (
@@ -144,7 +144,7 @@ class Journal(Repository):
         ``known`` are the entries that removed these memories before they were read for this decision (None does not
         ask), ``watched`` further ids whose removal would make the decision wrong.
 
-        Raises MemoryStoreError when one of the memories was removed by an entry that is not known: read them again.
+        Raises MemoryConflictError when one of the memories was removed by an entry that is not known: read them again.
         Raises MemoryInputError when an entry exists with other memories (what is not journaled must not be deleted),
         the run has another entry with its seq, or a record cannot be written without loss.
         """
@@ -165,7 +165,7 @@ class Journal(Repository):
                 planned_removal = frozenset(watched).union(*(journal_entry.outgoing_ids for journal_entry in decided))
                 mine = {journal_entry.booking_id for journal_entry in decided}
                 if {each.booking_id for each in removals_of(connection, planned_removal)} - mine - set(known):
-                    raise MemoryStoreError("a memory was removed while its removal was decided; try again")
+                    raise MemoryConflictError("a memory was removed while its removal was decided; try again")
 
     def settle(
         self, *entry_ids: str, missing_in: Collection[str] = frozenset(), missing_out: Collection[str] = frozenset()

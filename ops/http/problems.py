@@ -19,6 +19,7 @@ from memcore.errors import (
     BudgetExceededError,
     LeaseLostError,
     MaintenancePausedError,
+    MemoryConflictError,
     MemoryConnectionError,
     MemoryEmbeddingError,
     MemoryError,  # noqa: A004  # the reference fixes the name
@@ -136,6 +137,7 @@ _BY_CLASS: tuple[tuple[type[BaseException], int, str], ...] = (
     (LeaseLostError, 409, "conflict"),
     (MaintenancePausedError, 409, "conflict"),
     (MemoryConnectionError, 503, "unavailable"),
+    (MemoryConflictError, 409, "conflict"),
     (MemoryStoreError, 503, "unavailable"),
     (MemoryRetrievalError, 503, "unavailable"),
     (MemoryEmbeddingError, 503, "unavailable"),

@@ -1,5 +1,6 @@
 """What is changed or forgotten one by one: journaled, explained, undone, and never lost by a crash."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +65,22 @@ async def test_an_update_is_a_new_version_that_the_old_id_leads_to(
         new.id, backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7, agent_id=AGENT
     )
     assert uid(1) in explained.memory.made_of
+    await world.check_balance()
+
+
+async def test_updates_of_one_memory_at_once_are_all_applied(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1)])
+    memories = memories_of(world)
+
+    made = await asyncio.gather(*(memories.update(AGENT, uid(1), content=f"text {number}") for number in range(5)))
+
+    assert [each.content for each in made] == [f"text {number}" for number in range(5)]
+    events = await memories.history(AGENT, uid(1))
+    assert sorted(str(each.content) for each in events[1:]) == [f"text {number}" for number in range(5)]
+    last = await memories.get(AGENT, uid(1))
+    assert last is not None
+    assert set(await world.live()) == {last.id}
     await world.check_balance()
 
 
