@@ -18,7 +18,7 @@ from memcore.records import MemoryRecord
 
 
 class MemoryState(StrEnum):
-    """The state of a memory: in the store, replaced by a summary, removed by a run, or missing.
+    """The state of a memory: in the store, replaced by a summary or its next version, removed by a run, or missing.
 
     A missing memory is not in the store although no run removed it: something outside of memtend deleted it.
     """
@@ -65,7 +65,7 @@ class MemoryTrace(Frozen):
         covers_since: of a summary in the store, the time of the oldest memory that it stands for.
         covers_until: the same of the newest.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
-        made_into: ids of the summaries that replaced it, the first one first; also those that were undone.
+        made_into: ids of the summaries and the version that replaced it, the first one first; also undone ones.
     """
 
     memory_id: str
@@ -109,7 +109,7 @@ class MemoryHistory(Frozen):
         return tuple(each.memory_id for each in below if not each.made_of)
 
     def summaries(self) -> tuple[str, ...]:
-        """Return the ids of all summaries that this memory went into, also those that are gone."""
+        """Return the ids of all summaries and versions that this memory went into, also those that are gone."""
         return tuple(each.memory_id for each in self._follow("made_into"))
 
     def _follow(self, edge: str) -> Iterator[MemoryTrace]:
@@ -196,8 +196,8 @@ class _Lineage:
         return made if made or live is None else live.lineage.summary_of
 
     def made_into(self, memory_id: str) -> tuple[str, ...]:
-        """Return the summaries that replaced a memory, the first one first."""
-        return self._ids_of(memory_id, _was_merged, lambda each: each.incoming)
+        """Return the summaries and the version that replaced a memory, the first one first."""
+        return self._ids_of(memory_id, _was_replaced, lambda each: each.incoming)
 
     def describe(self, memory_id: str, *, with_text: bool) -> MemoryTrace:
         """Return the trace of one memory."""
@@ -256,7 +256,7 @@ class _Lineage:
         # The undo of an undo removes it again for the summary that comes back.
         came = tuple(each for each in self._exchanges[moves[-1].booking_id].incoming if each in into)
         # A memory that was stored anew and merged anew makes no second summary of the same originals.
-        return came or (into if _was_merged(moves[-1]) else ())
+        return came or (into if _was_replaced(moves[-1]) else ())
 
     def _state(self, memory_id: str, replaced_by: tuple[str, ...]) -> MemoryState:
         moves = self._moves_of(memory_id)
@@ -315,9 +315,9 @@ class _Lineage:
             run = self._run(run.undo_of)
 
 
-def _was_merged(move: Move) -> bool:
-    return move.kind == "removed" and move.reason == "consolidated"
+def _was_replaced(move: Move) -> bool:
+    return move.kind == "removed" and move.reason in {"consolidated", "updated"}
 
 
 def _concerns_others(move: Move) -> bool:
-    return move.kind == "created" or _was_merged(move) or (move.kind == "removed" and move.reason == "undone")
+    return move.kind == "created" or _was_replaced(move) or (move.kind == "removed" and move.reason == "undone")

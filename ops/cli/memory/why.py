@@ -113,7 +113,8 @@ def _now(memory: MemoryTrace) -> str:
     if last is None:
         return str(memory.state)
     if memory.state is MemoryState.REPLACED:
-        return f"replaced by summary {', '.join(memory.replaced_by)}, {_by(last)}"
+        other = "version" if last.reason == "updated" else "summary"
+        return f"replaced by {other} {', '.join(memory.replaced_by)}, {_by(last)}"
     return f"removed {_by(last)}: {_reason(last)}"
 
 

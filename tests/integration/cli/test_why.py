@@ -63,6 +63,16 @@ def test_a_summary_is_followed_to_its_originals_and_back(
     assert f"{summary_id}  live" in memtend.ok("why", originals[0]).out
 
 
+def test_an_old_version_names_the_one_that_is_there_now(memtend: CommandLine) -> None:
+    agent = new_agent()
+    old = memtend.ok("store", agent, "the desk is in hall 1", "--json").value["id"]
+    new = memtend.ok("update", agent, old, "--content", "the desk is in hall 2", "--json").value["id"]
+    tree = memtend.ok("why", old).out
+    assert f"{old}  replaced by version {new}, by run" in tree
+    assert f"{new}  live: made by run" in tree
+    assert f"{old}  replaced by version {new}" in memtend.ok("why", new).out
+
+
 def unwrapped(tree: str) -> str:
     return " ".join(tree.replace("│", " ").split())
 

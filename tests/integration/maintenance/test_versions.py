@@ -19,7 +19,7 @@ from support.maintenance_fixture import (
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryInputError, MemoryNotFoundError
-from memcore.maintenance.provenance import trace_memory
+from memcore.maintenance.provenance import MemoryState, trace_memory
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
@@ -65,6 +65,11 @@ async def test_an_update_is_a_new_version_that_the_old_id_leads_to(
         new.id, backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7, agent_id=AGENT
     )
     assert uid(1) in explained.memory.made_of
+    explained = await trace_memory(uid(1), backend=world.backend, ledger=world.ledger, company=COMPANY, journal_days=7)
+    successor = explained.memory.made_into[0]
+    assert (explained.memory.state, explained.memory.replaced_by) == (MemoryState.REPLACED, (successor,))
+    assert explained.find(successor) is not None
+    assert explained.summaries() == (successor, kept.id)
     await world.check_balance()
 
 
