@@ -1,7 +1,7 @@
 """A memory with everything a backend keeps of it, so that writing it back gives the same memory again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
@@ -43,6 +43,9 @@ SUPERSEDES_KEY = "supersedes"
 
 #: Of a memory that was replaced: ``by`` which, and ``at`` what time that was made, in epoch seconds.
 SUCCESSION_KEY = "succession"
+
+#: When a memory was stored again last, word for word, in epoch seconds.
+STATED_KEY = "stated_at"
 
 #: The key that a caller gave a memory, and its free fields.
 CALLER_KEY, ATTRIBUTES_KEY = "key", "attributes"
@@ -101,6 +104,8 @@ class MemoryRecord:
         if isinstance(succession := self.extra.get(SUCCESSION_KEY), Mapping):
             by, at = succession.get("by"), _moment(succession.get("at"))
             known |= {"superseded_by": by, "superseded_at": at} if isinstance(by, str) and at is not None else {}
+        if (stated_at := _moment(self.extra.get(STATED_KEY))) is not None:
+            known["stated_at"] = stated_at
         if isinstance(key := self.extra.get(CALLER_KEY), str):
             known["key"] = key
         if isinstance(attributes := self.extra.get(ATTRIBUTES_KEY), Mapping):
@@ -141,6 +146,20 @@ class MemoryRecord:
         """The ids of the memories that it replaces."""
         given = self.extra.get(SUPERSEDES_KEY)
         return tuple(each for each in given if isinstance(each, str)) if isinstance(given, list) else ()
+
+    def stated_again(self, given: "MemoryRecord") -> "MemoryRecord | None":
+        """Return a stored memory as it is once it was stored again: with that time, and the tags of both.
+
+        None where nothing changes: a redelivery has the time of the first delivery, and an undo an older one. Lessons
+        and summaries are no statements of an agent's.
+        """
+        entry, at = self.entry, given.entry.last_stated_at
+        is_said = entry.agent_id == given.entry.agent_id and not (self.is_lesson or self.lineage.summary_of)
+        if not is_said or at <= entry.last_stated_at:
+            return None
+        tags = tuple(dict.fromkeys((*entry.metadata.tags, *given.entry.metadata.tags)))[:MAX_TAGS]
+        united = entry.model_copy(update={"metadata": entry.metadata.model_copy(update={"tags": tags})})
+        return replace(self, entry=united, extra={**self.extra, STATED_KEY: at.timestamp()})
 
     @property
     def is_lesson(self) -> bool:

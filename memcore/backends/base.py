@@ -97,7 +97,7 @@ class RecordBackend(BatchBackend):
         """Return what keeps the shared knowledge; raises MemoryConnectionError, MemoryCapabilityError."""
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
-        """Store one memory and return its id; the same memory again is the same id and changes nothing."""
+        """Store one memory and return its id; the same memory again is the same id, stated again."""
         record = fresh_record(agent_id, request, company=self._company, now=self._clock())
         await self.store_many([record])
         if record.supersedes:

@@ -52,7 +52,7 @@ def _compared(question: str, scores: Mapping[str, float], memories: Mapping[str,
     for group in alike.values():
         for place, (older, words) in enumerate(group):
             for newer, others in group[place + 1 :]:
-                is_newer = memories[newer].created_at > memories[older].created_at
+                is_newer = memories[newer].last_stated_at > memories[older].last_stated_at
                 is_newer = is_newer and scores[newer] >= _NEAR * scores[older]
                 if is_newer and 2 * len(words & others) >= ALIKE * (len(words) + len(others)):
                     found[newer] = max(found[newer], found[older])

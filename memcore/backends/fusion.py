@@ -146,7 +146,9 @@ def weighted(dense: Mapping[Id, float], sparse: Mapping[Id, float], *, dense_wei
 
 def best_first(entries: Iterable[MemoryEntry], limit: int) -> tuple[MemoryEntry, ...]:
     """Return so many of the entries by relevance, those without one last and newest first, ties by id."""
-    ranked = sorted(entries, key=lambda each: (-(each.relevance_score or 0.0), -each.created_at.timestamp(), each.id))
+    ranked = sorted(
+        entries, key=lambda each: (-(each.relevance_score or 0.0), -each.last_stated_at.timestamp(), each.id)
+    )
     return tuple(ranked[:limit])
 
 

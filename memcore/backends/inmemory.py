@@ -243,7 +243,7 @@ class InMemoryBackend(RecordBackend):
             self._archived.pop(agent_id, None)
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
-        """Keep every record whose id is new. Raises MemoryStoreError at the cap, and then keeps none of them."""
+        """Keep every record whose id is new, as the protocol says. MemoryStoreError at the cap: then none is kept."""
         unique: dict[str, MemoryRecord] = {}
         for each in records:
             unique.setdefault(require_ids(each.entry), each)
@@ -251,6 +251,9 @@ class InMemoryBackend(RecordBackend):
             self._require_connected()
             fresh = {key: each for key, each in unique.items() if key not in self._owners}
             self._evict_for(fresh.values())
+            for memory_id in unique.keys() - fresh.keys():
+                own = self._agents[self._owners[memory_id]]
+                own[memory_id] = own[memory_id].stated_again(unique[memory_id]) or own[memory_id]
             for memory_id, record in fresh.items():
                 agent_id = record.entry.agent_id
                 # Relevance belongs to the answer in which an entry was found, not to the entry.

@@ -131,8 +131,9 @@ class BatchBackend(Protocol):
         ...
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
-        """Write every record whose id is not there yet; leave the others untouched (insert-only).
+        """Write every record whose id is not there yet (insert-only).
 
+        One that is there, and was said before, is stated again: it gets that time and the tags (``stated_again``).
         Readers find the new ones when this returns. Records of several agents may be mixed. A record without
         vectors is embedded; one with vectors is written with exactly those. Raises MemoryStoreError.
         """

@@ -359,6 +359,7 @@ class MemoryEntry(Frozen):
             the backend, and left out when the entry is serialised: older releases refuse a field that they do not know.
         valid_from, valid_until: when what it says holds; None where nobody said. Left out too, as what follows.
         superseded_by, superseded_at: the memory that replaced it, and when that was made.
+        stated_at: when it was stored last, word for word, where that was not only once.
         key, attributes: what its caller gave.
         session_id: the session that it was stored in.
     """
@@ -379,15 +380,26 @@ class MemoryEntry(Frozen):
     valid_until: BoundedTime | None = Field(default=None, exclude=True)
     superseded_by: str | None = Field(default=None, exclude=True)
     superseded_at: BoundedTime | None = Field(default=None, exclude=True)
+    stated_at: BoundedTime | None = Field(default=None, exclude=True)
     key: str | None = Field(default=None, exclude=True)
     attributes: Mapping[str, Any] = Field(default_factory=no_attributes, exclude=True)
     session_id: str | None = Field(default=None, exclude=True)
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
-        """Return the entry as it was at a time: what replaced it later had not yet. As it is for None."""
-        if at is None or self.superseded_at is None or self.superseded_at <= at:
+        """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""
+        if at is None:
             return self
-        return self.model_copy(update={"superseded_by": None, "superseded_at": None})
+        later: dict[str, None] = {}
+        if self.superseded_at is not None and self.superseded_at > at:
+            later |= {"superseded_by": None, "superseded_at": None}
+        if self.stated_at is not None and self.stated_at > at:
+            later["stated_at"] = None
+        return self.model_copy(update=later) if later else self
+
+    @property
+    def last_stated_at(self) -> datetime:
+        """When it was said last: of two that contradict one another, the later holds."""
+        return self.created_at if self.stated_at is None else max(self.created_at, self.stated_at)
 
     def holds_at(self, at: datetime) -> bool:
         """Return whether it was there at a time, held, and nothing had replaced it."""
@@ -400,9 +412,12 @@ class MemoryEntry(Frozen):
 
     @property
     def days(self) -> str:
-        """Its day in UTC, as ``2026-05-01``; of a summary the range, as ``2026-05-01 to 2026-06-03``."""
+        """Its day in UTC, as ``2026-05-01``.
+
+        Of a summary, and of what was stated again, it is the range, as ``2026-05-01 to 2026-06-03``.
+        """
         first = day_of(self.created_at)
-        last = first if self.covers_until is None else day_of(self.covers_until)
+        last = day_of(max(self.covers_until or self.created_at, self.last_stated_at))
         return first if first == last else f"{first} to {last}"
 
     @model_validator(mode="after")

@@ -35,7 +35,7 @@ def conflicts(records: Sequence[MemoryRecord]) -> tuple[Conflict, ...]:
     superseded, lessons and summaries are left out.
     """
     entries = [each.entry for each in records if _is_compared(each)]
-    entries.sort(key=lambda entry: (entry.created_at, entry.id))
+    entries.sort(key=lambda entry: (entry.last_stated_at, entry.id))
     entries = entries[-MOST_COMPARED:]
     terms = [terms_of(entry.content) for entry in entries]
     having: defaultdict[str, set[int]] = defaultdict(set)
@@ -43,7 +43,7 @@ def conflicts(records: Sequence[MemoryRecord]) -> tuple[Conflict, ...]:
         for word in words if len(words) <= _MOST_TERMS else ():
             having[word].add(place)
     found = [Conflict(older=entries[old], newer=entries[new]) for old, new in _pairs(terms, having)]
-    return tuple(sorted(found, key=lambda each: (each.newer.created_at, each.older.created_at), reverse=True))
+    return tuple(sorted(found, key=lambda each: (each.newer.last_stated_at, each.older.last_stated_at), reverse=True))
 
 
 def _is_compared(record: MemoryRecord) -> bool:

@@ -84,7 +84,7 @@ class ScoredMemory(Frozen):
 
 def best_first(memory: ScoredMemory) -> tuple[float, float, str]:
     """Return a sort key: best combined score, then newest, then by id, so that equal scores always come out alike."""
-    return -memory.combined_score, -memory.entry.created_at.timestamp(), memory.entry.id
+    return -memory.combined_score, -memory.entry.last_stated_at.timestamp(), memory.entry.id
 
 
 @runtime_checkable

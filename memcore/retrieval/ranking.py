@@ -45,7 +45,7 @@ def rank_memories(
         for entry in found:
             known = config.default_relevance if entry.relevance_score is None else entry.relevance_score
             relevance = min(1.0, known + boost)
-            recency = compute_recency_score(entry.created_at, now, config.recency_decay_rate)
+            recency = compute_recency_score(entry.last_stated_at, now, config.recency_decay_rate)
             combined = compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight)
             if combined >= config.min_relevance:
                 scored.append(
@@ -110,7 +110,7 @@ def fuse_ranked_lists(
         return ()
     low, high = min(sums.values()), max(sums.values())
     kept = [key for key, total in sums.items() if total >= min_relevance * high]
-    kept.sort(key=lambda key: (-sums[key], -entries[key].created_at.timestamp(), key))
+    kept.sort(key=lambda key: (-sums[key], -entries[key].last_stated_at.timestamp(), key))
     return tuple(
         ScoredMemory(
             entry=entries[key],
@@ -154,10 +154,10 @@ def fuse_weighted(
     for key, score in relevance.items():
         if (key in shared) is is_shared:
             share = (score + boost) / (1.0 + config.personal_boost)
-            recency = compute_recency_score(entries[key].created_at, now, config.recency_decay_rate)
+            recency = compute_recency_score(entries[key].last_stated_at, now, config.recency_decay_rate)
             combined = compute_combined_score(share, recency, config.relevance_weight, config.recency_weight)
             places.append((combined, share, recency, entries[key]))
-    places.sort(key=lambda place: (-place[0], -place[3].created_at.timestamp(), place[3].id))
+    places.sort(key=lambda place: (-place[0], -place[3].last_stated_at.timestamp(), place[3].id))
     evidence = _evidence(question, [entry for *_, entry in places[:MOST_JUDGED]], rankings)
     if evidence < config.min_evidence:
         return ()

@@ -46,7 +46,7 @@ from memcore.ledger.database import Database, add_new, id_chunks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
 from memcore.models.memory import CANARY_OWNER, MemoryEntry, MemoryMetadata, memory_ids, require_ids
-from memcore.records import ArchivedCopy, MemoryRecord, Vectors, Where
+from memcore.records import STATED_KEY, ArchivedCopy, MemoryRecord, Vectors, Where
 from memcore.telemetry import tracing
 from memcore.telemetry.tracing import Attribute, Attributes
 
@@ -103,23 +103,26 @@ class History:
 
     def added(
         self, entries: Sequence[MemoryEntry], *, held: Callable[[list[str]], Collection[str]] = list
-    ) -> list[str]:
-        """Write an ADD row for each entry whose last row is not one already; return the ids that follow a DELETE.
+    ) -> tuple[list[str], list[str]]:
+        """Write an ADD row for each entry whose last row is not one already.
 
-        Of those the ones get a row that the store holds, as ``held`` says; left out, all. The store must be asked about
-        them again, and ``taken_back`` be called for the ones that it does not hold.
+        Return the ids that follow a DELETE, and those that had their row. Of the first the ones get a row that the
+        store holds, as ``held`` says; left out, all. The store must be asked about them again, and ``taken_back`` be
+        called for the ones that it does not hold.
         """
-        again: list[str] = []
+        again, known = list[str](), list[str]()
         by_id = {entry.id: entry for entry in entries}
         for chunk in id_chunks(by_id):
             with self._database.write() as connection:
-                turns = {key: turn for key, turn in self._turns(connection, chunk).items() if not turn.is_live}
+                every = self._turns(connection, chunk)
+                turns = {key: turn for key, turn in every.items() if not turn.is_live}
+                known += every.keys() - turns.keys()
                 anew = [key for key, turn in turns.items() if turn.deletes]
                 # Asked while the memory's rows are locked: a removal that comes after the answer finds the new row.
                 gone = set(anew).difference(held(anew)) if anew else set[str]()
                 _add(connection, [self._add_row(by_id[key], turn) for key, turn in turns.items() if key not in gone])
                 again += anew
-        return again
+        return again, known
 
     def _turns(self, connection: Connection, memory_ids: Sequence[str]) -> dict[str, _Turns]:
         # Nearly every memory is new. On SQLite this transaction keeps all other writers away: the answer stays true.
@@ -379,10 +382,22 @@ class Writer:
             unique.setdefault(require_ids(record.entry), record)
         self.insert(list(unique.values()))
         # After the write: a crash between the two leaves a memory without its ADD row, and the redelivery adds it.
-        again = self._history.added([record.entry for record in unique.values()], held=self._staying)
+        again, known = self._history.added([record.entry for record in unique.values()], held=self._staying)
+        if known:
+            self._state_again({memory_id: unique[memory_id] for memory_id in known})
         if again:
             # Stored anew, or removed by a run between the two writes: then its text would stay in the history.
             self._history.taken_back(set(again) - set(self._staying(again)))
+
+    def _state_again(self, given: Mapping[str, MemoryRecord]) -> None:
+        """Set the time and the tags of memories that were there and are stored again."""
+        rows = self._client.retrieve(self._collection, ids=sorted(given), with_payload=True)
+        for stored in to_records(rows):
+            now = stored.stated_again(given[stored.entry.id])
+            if now is not None:
+                payload = {STATED_KEY: now.extra[STATED_KEY], Key.TAGS.value: list(now.entry.metadata.tags)}
+                narrowed = owned(stored.entry.agent_id, with_ids([stored.entry.id]))
+                self._set(payload, FilterSelector(filter=narrowed))
 
     def insert(
         self, records: Sequence[MemoryRecord], *, payload_of: Callable[[MemoryRecord], dict[str, Any]] = encode

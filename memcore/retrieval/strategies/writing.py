@@ -119,7 +119,7 @@ class MemoryWriter:
         return fresh_record(agent_id, request, company=self._company, now=self._clock()).entry.id
 
     async def add(self, agent_id: str, request: MemoryStoreRequest) -> str:
-        """Store the memory and return its id; the same memory again changes nothing.
+        """Store the memory and return its id; the same memory again is stated again.
 
         Raises:
             ToolRefusedError, MemoryInputError: the agent's level refuses it; nothing was written.

@@ -10,7 +10,8 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.fusion import HybridBackend
 from memcore.backends.succession import reinstate, supersede
 from memcore.errors import MemoryInputError
-from memcore.models.memory import SUPERSEDED_TAG, MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import SUPERSEDED_TAG, MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.records import MemoryRecord
 
 DAY = timedelta(days=1)
 
@@ -123,3 +124,35 @@ async def test_as_of_is_what_held_at_that_time(backend: WorkerBackend, clock: St
         }  # fmt: skip
         assert await holding(backend, agent, at) == wanted, at
     assert await holding(backend, agent, None) == set(model)
+
+
+async def test_what_is_stored_again_word_for_word_is_stated_then(backend: WorkerBackend, clock: StoppedClock) -> None:
+    agent = new_agent()
+
+    def tagged(*tags: str) -> MemoryStoreRequest:
+        return said("Ada lives in Berlin").model_copy(update={"metadata": MemoryMetadata(tags=tags)})
+
+    berlin = await backend.store(agent, tagged("first"))
+    clock.now += DAY
+    munich = await backend.store(agent, said("Ada lives in Munich"))
+    question = MemoryQuery(text="Where does Ada live: Munich or Berlin?")
+    if isinstance(backend, HybridBackend):
+        assert [each.id for each in await backend.retrieve(agent, question)] == [munich, berlin]
+    clock.now += DAY
+    assert await backend.store(agent, tagged("again")) == berlin
+    (record,) = await backend.get_many(agent, [berlin])
+    entry = record.entry
+    assert (entry.created_at, entry.stated_at, entry.metadata.tags) == (NOW, NOW + 2 * DAY, ("first", "again"))
+    if isinstance(backend, HybridBackend):
+        assert [each.id for each in await backend.retrieve(agent, question)] == [berlin, munich]
+        then = await backend.retrieve(agent, question.model_copy(update={"as_of": NOW + DAY}))
+        assert {each.id: each.stated_at for each in then} == {berlin: None, munich: None}
+    # A redelivery says nothing, and neither does another agent.
+    late = entry.model_copy(update={"metadata": MemoryMetadata(tags=("late",)), "stated_at": None})
+    for owner, at in ((agent, NOW), (agent, NOW + 2 * DAY), (new_agent(), NOW + 9 * DAY)):
+        await backend.store_many([MemoryRecord(entry=late.model_copy(update={"agent_id": owner, "created_at": at}))])
+    assert await backend.get_many(agent, [berlin]) == (record,)
+    # What was removed and is brought back keeps it.
+    await backend.delete_many(agent, [berlin])
+    await backend.store_many([record])
+    assert await backend.get_many(agent, [berlin]) == (record,)

@@ -164,6 +164,19 @@ async def test_writing_a_batch_twice_changes_nothing(ingestor: Ingestor, backend
     assert await texts(backend) == ["a", "b"]
 
 
+async def test_what_is_sent_again_later_is_stated_then_however_often_both_are_delivered(
+    ingestor: Ingestor, backend: InMemoryBackend
+) -> None:
+    later = NOW + timedelta(hours=1)
+    first = item("in Berlin", tags=("old",), sent_at=NOW)
+    again = item("in Berlin", tags=("new",), created_at=later, sent_at=later)
+    for each in (first, again, first, again, again):
+        await ingestor.write([each])
+    (record,) = await backend.get_many("ada", [first.id])
+    assert (record.entry.created_at, record.entry.stated_at) == (first.created_at, later)
+    assert record.entry.metadata.tags == ("old", "new")
+
+
 async def test_an_agent_that_was_removed_is_registered_with_its_next_memory(ingestor: Ingestor, ledger: Ledger) -> None:
     await ingestor.write([item("a")])
     assert ledger.agents.remove(COMPANY, "ada")

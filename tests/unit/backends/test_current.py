@@ -95,3 +95,12 @@ def test_who_asks_for_a_time_gets_what_is_of_it_and_else_what_holds() -> None:
     lately = AskedRange(start=NOW - timedelta(days=2), end=NOW)
     found = newer_first("Where does Ada live on Monday?", scores, memories, asked=lately)
     assert found["new"] > found["old"]
+
+
+def test_what_was_said_again_is_newer_than_what_was_said_in_between() -> None:
+    memories = said(berlin=("Ada lives in Berlin.", 90), munich=("Ada lives in Munich.", 60))
+    scores = {"berlin": 0.95, "munich": 1.0}
+    assert newer_first("Where does Ada live?", scores, memories) == scores
+    again = memories["berlin"].model_copy(update={"stated_at": NOW - timedelta(days=1)})
+    found = newer_first("Where does Ada live?", scores, {**memories, "berlin": again})
+    assert found == {"berlin": 1.0, "munich": 1.0}
