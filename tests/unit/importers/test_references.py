@@ -9,6 +9,7 @@ from support.memories import NOW
 
 from memcore.client.envelopes import ImportRecord, build_payload
 from memcore.importers.references import References
+from memcore.models.memory import MemoryCategory
 
 ELSEWHERE = UUID("0c5f7d9e-5a3e-4c53-8a77-1f6f0b6a4a11")
 
@@ -21,7 +22,7 @@ def said(text: str, *replaced: str) -> ImportRecord:
     return ImportRecord(
         id=old_id(text),
         agent_id="ada",
-        category="semantic",
+        category=MemoryCategory.SEMANTIC,
         content=text,
         created_at=NOW,
         supersedes=tuple(map(old_id, replaced)),
