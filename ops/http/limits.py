@@ -1,11 +1,16 @@
-"""Limits of requests: how many a key may send, and how large their bodies may be."""
+"""Limits of requests: how many a key may send, how large their bodies may be, and which names their queries have."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fastapi import Request
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memcore.errors import MemoryInputError
 from ops.http.problems import BodyTooLargeError, problem_response
 
 #: Largest body of a request, in bytes (1 MiB): that of the largest job.
@@ -100,3 +105,21 @@ class LimitBody:
             is_too_large = True
         if is_too_large:
             await problem_response(error)(scope, receive, send)
+
+
+async def known_names(request: Request) -> None:
+    """Refuse a query with a name that the route does not declare; a dependency of all routes.
+
+    Passed over, a filter with a slip in its name would let a deletion take more than was asked for. A class of routes
+    may have ``passed_over``: names that its clients send and that change nothing.
+
+    Raises MemoryInputError.
+    """
+    given = request.query_params.keys()
+    route = request.scope["route"]
+    if not given or not isinstance(route, APIRoute):
+        return
+    declared = {each.alias for each in get_flat_params(route.dependant) if isinstance(each.field_info, Query)}
+    unknown = given - declared - getattr(route, "passed_over", frozenset())
+    if unknown:
+        raise MemoryInputError(min(unknown), "is no name that the query of this path may have")

@@ -166,7 +166,8 @@ def problem_of(error: BaseException) -> Problem:
     )
     is_retryable = isinstance(error, TimeoutError) or (isinstance(error, MemoryError) and error.is_retryable)
     if isinstance(error, MemoryInputError):
-        return Problem.of(status, escaped(str(error)), code=code, field=escaped(error.field)[:_LONGEST_FIELD])
+        field = escaped(error.field)[:_LONGEST_FIELD]
+        return Problem.of(status, f"{field}: {escaped(error.problem)}", code=code, field=field)
     if status == 500 or code == "unavailable":  # noqa: PLR2004  # a status
         detail = "send it again later" if is_retryable else "the log of `memtend serve` says what happened"
     else:

@@ -17,7 +17,7 @@ MAX_BATCH = 1_000
 MAX_PAGE_SIZE, MAX_TOP_K = 1_000, 1_000
 
 #: Options that ask how to answer, and change nothing that is stored or found here; a client may send them.
-_PASSED_OVER = frozenset(
+PASSED_OVER = frozenset(
     {
         *("api_version", "async_mode", "keyword_search", "latest_only", "org_id", "output_format", "project_id"),
         *("rerank", "source", "version"),
@@ -53,7 +53,7 @@ class Body(BaseModel):
         for name in sorted(unknown & _UNSUPPORTED):
             if given[name] not in (None, False, [], {}):
                 raise MemoryCapabilityError(f"{name} is not supported")
-        passed_over = _PASSED_OVER | _UNSUPPORTED
+        passed_over = PASSED_OVER | _UNSUPPORTED
         return {name: value for name, value in given.items() if name in cls.model_fields or name not in passed_over}
 
 

@@ -17,6 +17,7 @@ from ops.http.mem0.api import Mem0Api
 from ops.http.mem0.filters import from_query
 from ops.http.mem0.models import (
     MAX_PAGE_SIZE,
+    PASSED_OVER,
     AddBody,
     BatchDeleteBody,
     BatchUpdateBody,
@@ -43,6 +44,8 @@ _PAGE_SIZE = 100
 
 class Mem0Route(APIRoute):
     """Answers errors as mem0 does: a JSON object whose ``detail`` its clients show."""
+
+    passed_over = PASSED_OVER
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of a request."""
