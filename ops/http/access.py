@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Depends, Path, Request
 from starlette.datastructures import Headers
@@ -187,7 +187,7 @@ class Authenticate:
     """Middleware: refuses a request without a valid key before its body is read, whatever its path.
 
     What is mounted or added later is behind it too; a route then says which verb it asks for. Where no key is asked
-    for, a request must name this machine as its host.
+    for, a request must name this machine as its host, and come from no page of another site.
     """
 
     def __init__(
@@ -204,6 +204,7 @@ class Authenticate:
             try:
                 if not self._requires_key:
                     require_loopback(headers.get("host", ""))
+                    require_no_other_site(headers)
                 scope["caller"] = await self._caller_of(_sent_key(headers))
             except MemoryError as error:
                 await problem_response(error)(scope, receive, send)
@@ -221,8 +222,36 @@ def require_loopback(host: str) -> None:
     Without keys everybody who reaches the address comes in: another site must not lead a browser here by a name of its
     own that points to this machine.
     """
-    if urlsplit(f"//{host}").hostname not in {"127.0.0.1", "localhost", "::1"}:
+    if _split(f"//{host}").hostname not in {"127.0.0.1", "localhost", "::1"}:
         raise MemoryForbiddenError("without keys serve is for http://127.0.0.1 and http://localhost alone")
+
+
+def require_no_other_site(headers: Headers) -> None:
+    """Raise MemoryForbiddenError where a browser sends a request for a page of another site.
+
+    Without keys every page that somebody visits on this machine could store, read and delete. Programs send neither
+    of these headers.
+    """
+    is_foreign = "origin" in headers and not is_same_origin(headers)
+    if is_foreign or headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
+        raise MemoryForbiddenError("without keys serve takes no request of another site's page")
+
+
+def is_same_origin(headers: Headers) -> bool:
+    """Return whether the header Origin is there and names the host that the request names.
+
+    The scheme is not compared: a proxy that speaks TLS hides it.
+    """
+    site = _split(headers.get("origin", "")).netloc.lower()
+    return site != "" and site == headers.get("host", "").lower()
+
+
+def _split(address: str) -> SplitResult:
+    # A header may hold what is no address, such as an open bracket.
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def is_of_console(path: str) -> bool:

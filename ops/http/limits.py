@@ -111,13 +111,14 @@ async def known_names(request: Request) -> None:
     """Refuse a query with a name that the route does not declare; a dependency of all routes.
 
     Passed over, a filter with a slip in its name would let a deletion take more than was asked for. A class of routes
-    may have ``passed_over``: names that its clients send and that change nothing.
+    may have ``passed_over``: names that its clients send and that change nothing. Paths that are not in the document
+    do nothing that a name could change: a redirect, or the answer that this is not supported.
 
     Raises MemoryInputError.
     """
     given = request.query_params.keys()
     route = request.scope["route"]
-    if not given or not isinstance(route, APIRoute):
+    if not given or not isinstance(route, APIRoute) or not route.include_in_schema:
         return
     declared = {each.alias for each in get_flat_params(route.dependant) if isinstance(each.field_info, Query)}
     unknown = given - declared - getattr(route, "passed_over", frozenset())

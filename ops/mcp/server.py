@@ -7,14 +7,13 @@ from typing import Any, Self
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.keys import Verb
 from memcore.models.memory import require_agent_id
-from ops.http.access import NO_KEY, Caller, current_caller
+from ops.http.access import Caller, current_caller
 from ops.http.context import ServeContext
 from ops.http.limits import MAX_BODY_BYTES
 from ops.http.problems import MemoryForbiddenError
@@ -23,14 +22,6 @@ from ops.mcp.tool_server import OPERATOR_TOOLS, Toolset, create_server
 
 #: Where a request keeps the tools of its caller.
 _TOOLSET = "memtend.mcp.toolset"
-
-#: The hosts and origins from which a server without keys is called.
-_LOOPBACK = TransportSecurityMiddleware(
-    TransportSecuritySettings(
-        allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
-        allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
-    )
-)
 
 
 class McpEndpoint:
@@ -64,14 +55,7 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request; MemoryForbiddenError and what opening the tools raises become the app's problems."""
-        request = Request(scope, receive)
-        caller = await current_caller(request)
-        if caller.key_id == NO_KEY:
-            # Without a key a page in a browser could call: it must not reach the loopback under another name.
-            refused = await _LOOPBACK.validate_request(request, is_post=False)
-            if refused is not None:
-                await refused(scope, receive, send)
-                return
+        caller = await current_caller(Request(scope))
         if self._manager is None:
             raise MemoryConnectionError("the MCP server is not started")
         scope[_TOOLSET] = await self._open_toolset(caller, scope["path_params"].get("agent_id"))

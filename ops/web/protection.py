@@ -5,7 +5,7 @@ import hmac
 from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
-from ops.http.access import CONSOLE, require_loopback
+from ops.http.access import CONSOLE, is_same_origin, require_loopback
 from ops.http.context import ServeContext
 from ops.http.problems import CatchDefects, MemoryForbiddenError, MemoryUnauthorizedError, problem_of
 from ops.web.forms import FORM, parsed
@@ -104,9 +104,8 @@ class Protect:
 
 
 def _require_same_origin(headers: Headers) -> None:
-    # Browsers send it with each form. The scheme is not compared: a proxy that speaks TLS hides it.
-    origin = headers.get("origin", "")
-    if not origin or urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+    # Browsers send it with each form.
+    if not is_same_origin(headers):
         raise MemoryForbiddenError("the form was sent from another site; a proxy must pass the header Host on")
 
 

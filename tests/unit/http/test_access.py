@@ -114,6 +114,22 @@ async def test_no_path_is_served_without_a_key_but_the_open_ones() -> None:
     assert seen == ["health"]
 
 
+def _without_keys() -> httpx.AsyncClient:
+    """Return a client of an app that asks for no keys."""
+    app = FastAPI()
+
+    @app.api_route("/v1/x", methods=["GET", "POST", "DELETE", "OPTIONS"])
+    async def anything(caller: CurrentCaller) -> str:
+        return caller.key_id
+
+    async def anyone(_authorization: str | None) -> Caller:
+        await asyncio.sleep(0)
+        return _caller(*Verb)
+
+    app.add_middleware(Authenticate, caller_of=anyone, requires_key=False)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api")
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -123,20 +139,38 @@ async def test_no_path_is_served_without_a_key_but_the_open_ones() -> None:
         ("memories.example", 403),
         ("127.0.0.1.example", 403),
         ("localhost:80@example.org", 403),
+        ("[::1", 403),
         ("", 403),
     ],
 )
 async def test_without_keys_another_site_cannot_come_in_by_a_name_that_leads_here(host: str, status: int) -> None:
-    app = FastAPI()
-
-    @app.get("/v1/x")
-    async def anything(caller: CurrentCaller) -> str:
-        return caller.key_id
-
-    async def anyone(_authorization: str | None) -> Caller:
-        await asyncio.sleep(0)
-        return _caller(*Verb)
-
-    app.add_middleware(Authenticate, caller_of=anyone, requires_key=False)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api") as client:
+    async with _without_keys() as client:
         assert (await client.get("/v1/x", headers={"Host": host})).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost:8321"}, 200),
+        ({"Origin": "http://LOCALHOST:8321", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://localhost:8321", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 403),
+        ({"Origin": "http://127.0.0.1:8321"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Origin": "http://[localhost:8321"}, 403),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+async def test_without_keys_no_page_of_another_site_is_served(
+    method: str, headers: dict[str, str], status: int
+) -> None:
+    async with _without_keys() as client:
+        answer = await client.request(method, "/v1/x", headers={"Host": "localhost:8321", **headers})
+        assert answer.status_code == status
+        assert "access-control-allow-origin" not in answer.headers

@@ -34,6 +34,12 @@ async def test_every_route_refuses_a_name_that_it_does_not_know(sqlite_ledger: L
         assert tried > 100
 
 
+async def test_what_is_not_supported_says_so_whatever_the_query(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
+    async with http_api(console_settings(sqlite_ledger, tmp_path)) as opened, opened.client(opened.key()) as client:
+        answer = await client.get("/api/v1/orgs/organizations/acme/projects/one/", params={"fields": VALUE})
+        assert answer.status_code == 501
+
+
 async def test_a_name_of_many_characters_is_shortened(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
     async with http_api(console_settings(sqlite_ledger, tmp_path)) as opened, opened.client(opened.key()) as client:
         answer = await client.get("/v1/skills", params={"a\nb" * 2_000: VALUE})
