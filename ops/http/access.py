@@ -111,8 +111,9 @@ class Callers:
         self._limiter = limiter
         self._clock = clock
         self._monotonic = monotonic
-        # By the hash of the token, so that this process keeps no secret.
-        self._believed: dict[bytes, tuple[Caller, float]] = {}
+        # By what it is, a key or a session, so that neither passes as the other, and by its hash, so that this process
+        # keeps no secret.
+        self._believed: dict[tuple[str, bytes], tuple[Caller, float]] = {}
         self._noted: dict[str, float] = {}
         self._noting: set[asyncio.Task[None]] = set()
 
@@ -128,7 +129,7 @@ class Callers:
         token = token.strip()
         if scheme.lower() not in _SCHEMES or not token:
             raise MemoryUnauthorizedError("send the header Authorization: Bearer mt_...; see `memtend keys create`")
-        return await self._known(keys, token, keys.of_token)
+        return await self._known(keys, "key", token, keys.of_token)
 
     async def of_session(self, cookie: str | None, find: Callable[[str], ApiKey | None]) -> Caller:
         """Return the caller of a session of the console; ``find`` gives the key of its cookie, and may block.
@@ -140,7 +141,7 @@ class Callers:
         elif cookie is None:
             raise MemoryUnauthorizedError("sign in with a key; see `memtend keys create`")
         else:
-            caller = await self._known(self._keys, cookie, find)
+            caller = await self._known(self._keys, "session", cookie, find)
         return self._counted(caller)
 
     def _counted(self, caller: Caller) -> Caller:
@@ -149,8 +150,9 @@ class Callers:
             raise MemoryRateLimitError(wait)
         return caller
 
-    async def _known(self, keys: ApiKeys, secret: str, find: Callable[[str], ApiKey | None]) -> Caller:
-        name, now = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest(), self._monotonic()
+    async def _known(self, keys: ApiKeys, kind: str, secret: str, find: Callable[[str], ApiKey | None]) -> Caller:
+        name = kind, hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+        now = self._monotonic()
         caller, until = self._believed.get(name, (None, 0.0))
         if caller is None or now >= until:
             key = await asyncio.to_thread(find, secret)

@@ -166,6 +166,19 @@ async def test_a_key_in_a_header_opens_no_page(sqlite_ledger: LedgerUrls, tmp_pa
         assert (await client.get("/consoles")).status_code == 404
 
 
+async def test_a_session_is_no_key_and_a_key_no_session(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
+    async with served(sqlite_ledger, tmp_path) as opened:
+        token = opened.key()
+        async with signed_in(opened.app, token) as browser, opened.client() as bare:
+            await browser.get("fleet")
+            cookie = browser.http.cookies[COOKIE]
+            # Both were believed a moment ago.
+            assert (await bare.get("/v1/agents", headers={"Authorization": f"Bearer {token}"})).status_code == 200
+            for header in ({"Authorization": f"Bearer {cookie}"}, {"X-API-Key": cookie}):
+                assert (await bare.get("/v1/agents", headers=header)).status_code == 401
+            assert (await bare.get("/console/fleet", headers={"Cookie": f"{COOKIE}={token}"})).status_code == 303
+
+
 async def test_no_page_stands_in_the_document_of_the_api(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
     async with served(sqlite_ledger, tmp_path) as opened:
         assert not [path for path in opened.app.openapi()["paths"] if path.startswith("/console")]
