@@ -85,8 +85,10 @@ class Sessions:
 
     def has_ended(self, cookie: str) -> bool:
         """Return whether the time of a session, as its cookie says it, is over."""
-        ends = cookie.split(".")[1:2]
-        return not ends or not ends[0].isascii() or not ends[0].isdigit() or int(ends[0]) <= self._clock().timestamp()
+        if self._key_id(cookie) is None:
+            return True
+        ends = cookie.split(".")[1]
+        return not ends.isdigit() or int(ends) <= self._clock().timestamp()
 
     def session_of(self, cookie: str) -> Session | None:
         """Return the session of a cookie of a key, if both are valid; it blocks."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Collection
 from datetime import datetime
@@ -23,8 +24,9 @@ PREFIX = "mt"
 #: Random bytes of a key's id and of its secret.
 _ID_BYTES, _SECRET_BYTES = 8, 32
 
-#: Longest token that is looked at, in characters; a whole one has 84.
-_LONGEST_TOKEN = 128
+#: The form of a key's id, and of a token; nothing of another form is looked for.
+_KEY_ID = re.compile(f"[0-9a-f]{{{2 * _ID_BYTES}}}")
+_TOKEN = re.compile(f"{PREFIX}_({_KEY_ID.pattern})_([0-9a-f]{{{2 * _SECRET_BYTES}}})")
 
 #: Most agents of one key.
 MAX_AGENTS = 256
@@ -146,7 +148,8 @@ class ApiKeys(Records[ApiKey]):
 
     def with_hash(self, key_id: str) -> tuple[ApiKey, str] | None:
         """Return a key that is valid now, and the hash of its secret, which signs sessions; None for any other id."""
-        row = self._database.row(select(api_keys).where(api_keys.c.key_id == key_id))
+        is_one = _KEY_ID.fullmatch(key_id) is not None
+        row = self._database.row(select(api_keys).where(api_keys.c.key_id == key_id)) if is_one else None
         if row is None or row["revoked_at"] is not None:
             return None
         return self._record(row), str(row["hash"])
@@ -167,11 +170,8 @@ def checked_verbs(names: Collection[Verb | str]) -> frozenset[Verb]:
 
 def split_token(token: str) -> tuple[str, str]:
     """Return a token's key id and secret; two empty texts when it has another form."""
-    if len(token) > _LONGEST_TOKEN or not token.isascii():
-        return "", ""
-    prefix, _, rest = token.partition("_")
-    key_id, _, secret = rest.partition("_")
-    return (key_id, secret) if prefix == PREFIX and key_id and secret else ("", "")
+    found = _TOKEN.fullmatch(token)
+    return ("", "") if found is None else (found[1], found[2])
 
 
 def _hash(secret: str) -> str:

@@ -70,7 +70,10 @@ async def choose_theme(form: Form) -> Response:
 
 def inside(target: str) -> str:
     """Return an address if it is one of the console's, else its first page: a form leads to no other site."""
-    split = urlsplit(target)
+    try:
+        split = urlsplit(target)
+    except ValueError:
+        return _HOME
     is_inside = not split.scheme and not split.netloc and split.path.startswith(f"{CONSOLE}/") and "\\" not in target
     is_plain = target.isprintable() and ".." not in split.path.split("/")
     return target if is_inside and is_plain else _HOME

@@ -89,6 +89,35 @@ async def test_where_the_ledger_does_not_answer_nobody_comes_in() -> None:
         await callers.of("Bearer mt_a_b")
 
 
+@pytest.mark.parametrize(
+    "token",
+    [
+        "mt_a_b",
+        f"mt_{'0' * 16}_{'0' * 63}",
+        f"mt_{'0' * 16}_{'0' * 65}",
+        f"MT_{'0' * 16}_{'0' * 64}",
+        f"mt_{'G' * 16}_{'0' * 64}",
+        "mt_" + "\0" * 16 + "_" + "0" * 64,
+        "mt_" + "\u0660" * 16 + "_" + "0" * 64,
+        "mt_" + "x" * 100_000,
+    ],
+)
+async def test_what_has_not_the_form_of_a_key_is_refused_without_the_ledger(
+    ledger: Ledger, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(ledger.api_keys._database, "row", asked.append)
+    callers = Callers(ledger.api_keys, company="acme", limiter=RateLimiter())
+    with pytest.raises(MemoryUnauthorizedError):
+        await callers.of(f"Bearer {token}")
+    assert ledger.api_keys.with_hash(token) is None
+    assert not asked
+    with pytest.raises(MemoryUnauthorizedError):
+        await callers.of(f"Bearer mt_{'0' * 16}_{'0' * 64}")
+    assert len(asked) == 1
+    ledger.close()
+
+
 async def test_without_keys_the_caller_may_do_all_with_the_own_company() -> None:
     caller = await Callers(None, company="acme", limiter=RateLimiter()).of(None)
     assert (caller.company, caller.agents, caller.verbs) == ("acme", None, frozenset(Verb))

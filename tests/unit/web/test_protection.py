@@ -65,7 +65,7 @@ async def test_one_signs_in_with_a_key_decides_and_signs_out(sqlite_ledger: Ledg
 
 async def test_a_wrong_key_opens_nothing(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
     async with served(sqlite_ledger, tmp_path) as opened, ConsoleClient(opened.app) as client:
-        for key in ("", "mt_a_b", opened.key()[:-1], "x" * 10_000):
+        for key in ("", "mt_a_b", "mt_\0_b", opened.key()[:-1], "x" * 10_000):
             answer = await client.sign_in(key)
             assert (answer.status_code, "is not valid" in answer.text) == (403, True)
             await client.get("fleet", 303)
@@ -88,13 +88,24 @@ async def test_a_revoked_key_is_out_within_the_cache_time(
 async def test_a_forged_or_foreign_cookie_is_nobody(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
     async with served(sqlite_ledger, tmp_path) as opened, signed_in(opened.app, opened.key()) as client:
         cookie = client.http.cookies[COOKIE]
-        for wrong in (cookie[:-1], cookie.replace(".", "-"), "", "a.b.c.d", cookie.upper()):
+        long, escaped = f"a.{'9' * 5_000}.c.d", '"\\000.9999999999.c.d"'
+        for wrong in (
+            cookie[:-1],
+            cookie.replace(".", "-"),
+            "",
+            "a.b.c.d",
+            cookie.upper(),
+            long,
+            escaped,
+        ):
             headers = {"Cookie": f"{COOKIE}={wrong}"}
             async with httpx.AsyncClient(transport=client.http._transport, base_url=ORIGIN) as bare:
                 assert (await bare.get("/console/fleet", headers=headers)).status_code == 303
 
 
-@pytest.mark.parametrize("wrong", ["missing", "empty", "changed", "of another session", "origin", "no origin", "type"])
+@pytest.mark.parametrize(
+    "wrong", ["missing", "empty", "changed", "of another session", "origin", "bad origin", "no origin", "type"]
+)
 async def test_a_form_that_is_not_this_sessions_changes_nothing(
     sqlite_ledger: LedgerUrls, tmp_path: Path, wrong: str
 ) -> None:
@@ -113,7 +124,8 @@ async def test_a_form_that_is_not_this_sessions_changes_nothing(
         elif wrong == "type":
             answer, status = await client.http.post(place, json=fields, headers={"Origin": ORIGIN}), 422
         else:
-            answer = await client.raw("fleet/pause", fields, origin="http://evil" if wrong == "origin" else None)
+            origin = {"origin": "http://evil", "bad origin": "http://[api"}.get(wrong)
+            answer = await client.raw("fleet/pause", fields, origin=origin)
         assert answer.status_code == status, answer.text
         assert not _is_paused(opened)
         assert (await client.raw("fleet/pause", {**fields, "csrf": own})).status_code == 303
@@ -250,6 +262,7 @@ async def test_every_action_asks_for_a_token_and_every_page_for_a_session(
     "target",
     [
         "//evil",
+        "//[evil",
         "https://evil/console/fleet",
         "/console/../v1",
         "/v1/agents",
