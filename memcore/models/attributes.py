@@ -26,8 +26,15 @@ LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1
 #: Most parts of the path to an attribute, as in ``origin.channel``.
 MAX_PATH_PARTS = 8
 
+#: The largest integer that a store can look for.
+_LARGEST_SOUGHT = 2**63 - 1
+
 #: The name of an attribute, and each part of a path to one: the stores' filters take no other.
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+#: Half a character, which no encoding has.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class AttributeMap(ReadOnlyMap[str, Any]):
@@ -48,13 +55,13 @@ def _attributes(given: Mapping[str, Any]) -> AttributeMap:
         size = len(text.encode())
     except (UnicodeEncodeError, RecursionError):
         raise ValueError("must be valid Unicode text, and at most some hundred levels deep") from None
-    _check_values(given)
+    _check_values(given, MOST_INTEGER)
     if size > MAX_ATTRIBUTE_BYTES:
         raise ValueError(f"take {size} bytes as JSON; the limit is {MAX_ATTRIBUTE_BYTES}")
     return AttributeMap(given)
 
 
-def _check_values(given: Mapping[str, Any]) -> None:
+def _check_values(given: Mapping[str, Any], largest: int) -> None:
     """Raise ValueError for what a store takes and cannot give back: the memory could not be read, nor be forgotten."""
     waiting: list[Any] = [given]
     while waiting:
@@ -65,8 +72,8 @@ def _check_values(given: Mapping[str, Any]) -> None:
             waiting += value
         elif isinstance(value, str) and "\0" in value:
             raise ValueError("must not contain the character NUL")
-        elif isinstance(value, int) and not LEAST_INTEGER <= value <= MOST_INTEGER:
-            raise ValueError("must have no integers of more than 64 bits: write them as text")
+        elif isinstance(value, int) and not LEAST_INTEGER <= value <= largest:
+            raise ValueError("must have whole numbers of at most 64 bits; write larger ones as text")
 
 
 def _attribute_filter(given: Mapping[str, str | int | float | bool]) -> AttributeMap:
@@ -74,7 +81,9 @@ def _attribute_filter(given: Mapping[str, str | int | float | bool]) -> Attribut
         parts = path.split(".")
         if len(parts) > MAX_PATH_PARTS or any(_ATTRIBUTE_NAME.fullmatch(part) is None for part in parts):
             raise ValueError(f"must name attributes by paths such as origin.channel, of at most {MAX_PATH_PARTS} parts")
-    _check_values(given)
+    _check_values(given, _LARGEST_SOUGHT)
+    if any(isinstance(value, str) and _SURROGATE.search(value) for value in given.values()):
+        raise ValueError("must be valid Unicode text")
     return AttributeMap(given)
 
 

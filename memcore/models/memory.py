@@ -469,13 +469,13 @@ class MemoryQuery(Frozen):
 # Every filter asks, and the agents of a process are few; a refusal is not kept.
 @lru_cache(maxsize=10_000)
 def require_agent_id(agent_id: str) -> str:
-    """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved."""
+    """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved, or has a NUL."""
     if not agent_id or agent_id != agent_id.strip():
         raise MemoryInputError("agent_id", "must not be blank or begin or end with white space")
     if len(agent_id) > MAX_KEY_CHARS:
         raise MemoryInputError("agent_id", f"has {len(agent_id)} characters; the limit is {MAX_KEY_CHARS}")
     try:
-        return not_reserved(agent_id)
+        return not_reserved(_without_nul(agent_id))
     except ValueError as error:
         raise MemoryInputError("agent_id", str(error)) from None
 

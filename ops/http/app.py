@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from ops.http.access import OPEN_PATHS, Authenticate
 from ops.http.context import ServeContext
-from ops.http.limits import LimitBody, known_names
+from ops.http.limits import LimitBody, checked_address
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 from ops.http.traces import TraceRequests
 from ops.mcp.mounting import mount
@@ -73,7 +73,7 @@ def create_app(context: ServeContext) -> FastAPI:
         summary="Long-term memories of AI agents.",
         version=version("memtend"),
         lifespan=lifespan,
-        dependencies=[Depends(known_names)],
+        dependencies=[Depends(checked_address)],
         # One path, one resource: a redirect would lose the body of a POST in many clients.
         redirect_slashes=False,
         # Below: each of the framework's own would make the document in the event loop, which takes most of a second.

@@ -107,8 +107,8 @@ class LimitBody:
             await problem_response(error)(scope, receive, send)
 
 
-async def known_names(request: Request) -> None:
-    """Refuse a query with a name that the route does not declare; a dependency of all routes.
+async def checked_address(request: Request) -> None:
+    """Refuse a query with a name that the route does not declare, and NUL in a path or a query; for all routes.
 
     Passed over, a filter with a slip in its name would let a deletion take more than was asked for. A class of routes
     may have ``passed_over``: names that its clients send and that change nothing. Paths that are not in the document
@@ -116,6 +116,10 @@ async def known_names(request: Request) -> None:
 
     Raises MemoryInputError.
     """
+    for name, value in (*request.path_params.items(), *request.query_params.multi_items()):
+        if "\0" in value:
+            # PostgreSQL keeps none: nothing has such a name.
+            raise MemoryInputError(name, "must not contain the character NUL")
     given = request.query_params.keys()
     route = request.scope["route"]
     if not given or not isinstance(route, APIRoute) or not route.include_in_schema:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from memcore.errors import MemoryInputError
+from memcore.models.attributes import canonical_json
 
 #: How deep filters nest, and how many conditions they have, at most.
 MAX_DEPTH, MAX_CONDITIONS = 8, 128
@@ -128,6 +129,11 @@ def parsed(filters: Mapping[str, Any] | None, *, field: str = "filters") -> Ever
     """Return filters as a condition; no filters are met by everything. Raises MemoryInputError."""
     if filters is None:
         return Every(())
+    try:
+        canonical_json(filters).encode()
+    except (TypeError, ValueError, RecursionError):
+        # What Python writes may hold more than JSON can, and both half a character.
+        raise MemoryInputError(field, "must be JSON of valid Unicode text and finite numbers") from None
     count = _Counter(field)
     return Every(tuple(_parts(filters, field, count, depth=0)))
 

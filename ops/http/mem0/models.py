@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from memcore.errors import MemoryCapabilityError, MemoryInputError
 from memcore.models.conversation import MAX_SUBJECT_CHARS
-from memcore.models.memory import NoNul, OneLine
+from memcore.models.memory import NoNul, OneLine, StoredKey
 
 #: Most memories of one batch.
 MAX_BATCH = 1_000
@@ -161,7 +161,7 @@ class UpdateBody(Body):
 class BatchUpdateItem(UpdateBody):
     """A memory of a batch, and what to change of it."""
 
-    memory_id: str
+    memory_id: StoredKey
 
 
 class BatchUpdateBody(Body):
@@ -173,7 +173,7 @@ class BatchUpdateBody(Body):
 class BatchDeleteItem(Body):
     """A memory of a batch."""
 
-    memory_id: str
+    memory_id: StoredKey
 
 
 class BatchDeleteBody(Body):
@@ -185,7 +185,7 @@ class BatchDeleteBody(Body):
 class FeedbackBody(Body):
     """What a person thinks of a memory; ``feedback`` null takes it back."""
 
-    memory_id: str
+    memory_id: StoredKey
     feedback: (
         Annotated[str, StringConstraints(to_upper=True, pattern="^(?i:POSITIVE|NEGATIVE|VERY_NEGATIVE)$")] | None
     ) = None

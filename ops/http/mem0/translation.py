@@ -14,7 +14,7 @@ from typing import Any
 
 from memcore.errors import MemoryInputError
 from memcore.models.conversation import SESSION, USER, Fact, FactState, Owner, ProfileRule
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import LATEST, MemoryEntry
 from ops.http.mem0.models import AddBody, Identified, Said
 
 #: The attribute that holds mem0's own fields; metadata of this name, or of one that is no attribute's, is inside it.
@@ -127,7 +127,9 @@ def as_attribute(name: str) -> str | None:
 
 
 def expiry_of(day: date) -> datetime:
-    """Return when a memory expires that is kept up to a day: at the end of it, in UTC."""
+    """Return when a memory expires that is kept up to a day: at the end of it, in UTC. Raises MemoryInputError."""
+    if day >= LATEST.date():
+        raise MemoryInputError("expiration_date", f"must lie before the year {LATEST.year}")
     return datetime.combine(day + timedelta(days=1), time(), UTC)
 
 

@@ -8,7 +8,14 @@ from pydantic import Field
 from memcore.ledger.access.keys import Verb
 from memcore.models.approval import MAX_SUPERSEDED, MAX_TITLE_CHARS, ApprovalRisk, ApprovalState, Decision
 from memcore.models.base import Frozen, naming_fields
-from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MAX_TAGS, MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import (
+    MAX_CONTENT_BYTES,
+    MAX_KEY_CHARS,
+    MAX_TAGS,
+    MemoryCategory,
+    MemoryStoreRequest,
+    StoredKey,
+)
 from memcore.service.approvals import MAX_PAGE, ApprovalDetail, ApprovalInfo
 from ops.http.access import Caller, CurrentCaller
 from ops.http.context import Service
@@ -40,9 +47,7 @@ class ProposalBody(Frozen):
     )
     title: str | None = Field(default=None, min_length=1, max_length=MAX_TITLE_CHARS)
     risk: ApprovalRisk = ApprovalRisk.MEDIUM
-    supersedes: tuple[Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)], ...] = Field(
-        default=(), max_length=MAX_SUPERSEDED
-    )
+    supersedes: tuple[StoredKey, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
 
     def request(self) -> MemoryStoreRequest:
         """Return what is published once it is approved. Raises MemoryInputError."""

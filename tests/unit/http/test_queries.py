@@ -34,6 +34,23 @@ async def test_every_route_refuses_a_name_that_it_does_not_know(sqlite_ledger: L
         assert tried > 100
 
 
+async def test_no_address_may_have_a_nul_which_postgresql_keeps_in_no_text(
+    sqlite_ledger: LedgerUrls, tmp_path: Path
+) -> None:
+    async with http_api(console_settings(sqlite_ledger, tmp_path)) as opened, opened.client(opened.key()) as client:
+        for path, methods in opened.app.openapi()["paths"].items():
+            for method, described in methods.items():
+                for each in described.get("parameters", ()):
+                    if each["in"] == "path":
+                        answer = await client.request(method, _address(path.replace(f"{{{each['name']}}}", "a%00")))
+                    elif each["in"] == "query":
+                        answer = await client.request(method, _address(path), params={each["name"]: "a\0"})
+                    else:
+                        continue
+                    assert answer.status_code in {400, 422}, f"{method} {path}: {answer.text}"
+                    assert "NUL" in answer.json()["detail"] or each["in"] == "query"
+
+
 async def test_what_is_not_supported_says_so_whatever_the_query(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
     async with http_api(console_settings(sqlite_ledger, tmp_path)) as opened, opened.client(opened.key()) as client:
         answer = await client.get("/api/v1/orgs/organizations/acme/projects/one/", params={"fields": VALUE})

@@ -137,6 +137,11 @@ DEEP: dict[str, Any] = reduce(lambda inner, _: {"AND": [inner]}, range(10), {"us
         ({"metadata": "calm"}, "filters.metadata.eq"),
         (DEEP, "filters"),
         ({"OR": [{"user_id": "u"}] * 129}, "filters"),
+        ({"mood": "\ud800"}, "filters"),
+        ({"metadata": {"\ud800": 1}}, "filters"),
+        ({"mood": b"calm"}, "filters"),
+        ({"mood": float("nan")}, "filters"),
+        ({"mood": 1, 2: 3}, "filters"),
     ],
 )
 def test_filters_that_say_nothing_are_refused_by_name(filters: dict[str, Any], field: str) -> None:

@@ -10,9 +10,17 @@ from support import kept_conversations
 
 from memcore.errors import MemoryCapabilityError, MemoryInputError
 from memcore.models.conversation import Fact, FactCategory, FactState, Owner
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
+from memcore.models.memory import LATEST, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
 from memcore.models.memory_changes import Event, MemoryVersion
-from ops.http.mem0.models import AddBody, BatchUpdateBody, FeedbackBody, Identified, SearchBody, UpdateBody
+from ops.http.mem0.models import (
+    AddBody,
+    BatchDeleteBody,
+    BatchUpdateBody,
+    FeedbackBody,
+    Identified,
+    SearchBody,
+    UpdateBody,
+)
 from ops.http.mem0.translation import (
     Identity,
     attributes_of,
@@ -110,6 +118,10 @@ def test_a_day_of_expiry_is_the_last_one_on_which_a_memory_is_found() -> None:
     assert expires == datetime(2026, 5, 2, tzinfo=UTC)
     assert record_of_entry(entry(expires_at=expires))["expiration_date"] == "2026-05-01"
     assert record_of_entry(entry(expires_at=datetime(2026, 5, 1, 13, tzinfo=UTC)))["expiration_date"] == "2026-05-01"
+    assert expiry_of(date(8999, 12, 31)) == LATEST
+    for never in (date(9000, 1, 1), date.max):
+        with pytest.raises(MemoryInputError, match="expiration_date: must lie before the year 9000"):
+            expiry_of(never)
 
 
 def test_a_memory_in_mem0s_form() -> None:
@@ -257,6 +269,9 @@ def test_a_text_or_one_message_is_a_list_of_one(messages: Any) -> None:
         (UpdateBody, {}),
         (BatchUpdateBody, {"memories": [{"text": "no id"}]}),
         (FeedbackBody, {"memory_id": "m", "feedback": "GREAT"}),
+        (FeedbackBody, {"memory_id": "\ud800"}),
+        (FeedbackBody, {"memory_id": "m\0"}),
+        (BatchDeleteBody, {"memories": [{"memory_id": "\0"}]}),
         (Identified, {"filters": "x"}),
     ],
 )

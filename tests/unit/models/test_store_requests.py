@@ -19,7 +19,7 @@ def request(**fields: Any) -> MemoryStoreRequest:
 @pytest.mark.parametrize("shape", [lambda n: n, lambda n: [1, n], lambda n: {"deep": [{"down": n}]}])
 def test_an_integer_of_more_than_64_bits_is_refused(number: int, shape: Any) -> None:
     # A store takes it, and gives back a number that is another one, or an error: such a memory can never be forgotten.
-    with pytest.raises(MemoryInputError, match=r"^attributes: must have no integers of more than 64 bits"):
+    with pytest.raises(MemoryInputError, match=r"^attributes: must have whole numbers of at most 64 bits"):
         request(attributes={"n": shape(number)})
 
 
