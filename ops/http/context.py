@@ -149,6 +149,9 @@ class ServeContext:
 
     Each company's service opens with its first request and stays open. A change of its policy takes effect when
     ``serve`` is started again; a company that is removed is refused within seconds.
+
+    Attributes:
+        stopping: set when the process is asked to stop: answers that have no end of their own end then.
     """
 
     settings: Settings
@@ -160,6 +163,7 @@ class ServeContext:
     dispatcher: LazyDispatcher
     times: ServeTimes = field(default_factory=ServeTimes)
     clock: Clock = utc_now
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _services: dict[str, _Kept] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 

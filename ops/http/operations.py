@@ -5,8 +5,10 @@ import base64
 import binascii
 import hashlib
 import hmac
+import time
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +33,10 @@ MAX_JOBS = 255
 
 #: Pause between two looks at an operation whose progress is sent, in seconds.
 POLL_SECONDS = 0.2
+
+#: Longest time that progress is sent, in seconds; who wants more asks again. A job whose result has expired, or that
+#: went with the erasure of its agent, never ends, and a key may be revoked meanwhile.
+LONGEST_SECONDS = 300.0
 
 #: Which state counts for several jobs: the first of these that one of them has.
 _ORDER = (
@@ -159,13 +165,24 @@ async def status_of(client: ReadsStatus, operation: Operation) -> OperationStatu
 
 
 async def progress_of(
-    client: ReadsStatus, operation: Operation, *, poll_seconds: float = POLL_SECONDS
+    client: ReadsStatus,
+    operation: Operation,
+    *,
+    stopping: asyncio.Event,
+    poll_seconds: float = POLL_SECONDS,
+    longest_seconds: float = LONGEST_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[OperationStatus]:
-    """Yield the status of an operation now and whenever it has changed, and end with the operation."""
+    """Yield the status of an operation now and whenever it has changed.
+
+    It ends with the operation, once ``stopping`` is set, or after the longest time.
+    """
+    ends = monotonic() + longest_seconds
     last: OperationStatus | None = None
-    while last is None or not last.is_finished:
+    while last is None or not (last.is_finished or stopping.is_set() or monotonic() >= ends):
         if last is not None:
-            await asyncio.sleep(poll_seconds)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), poll_seconds)
         now = await status_of(client, operation)
         if now != last:
             yield now

@@ -95,7 +95,7 @@ async def _serve(context: ServeContext, listener: socket.socket) -> None:
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     listener.listen(_BACKLOG)
-    await _Server(config).serve(sockets=[listener])
+    await _Server(config, context.stopping).serve(sockets=[listener])
 
 
 @contextlib.contextmanager
@@ -122,9 +122,9 @@ _TICK_SECONDS = 1.0
 class _Server(uvicorn.Server):
     """Uvicorn, with exit code 0 after a signal and a line when it is ready."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
         super().__init__(config)
-        self._is_ending = asyncio.Event()
+        self._stopping = stopping
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -136,13 +136,13 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self._is_ending.set()
+        self._stopping.set()
 
     async def main_loop(self) -> None:
         # The original looks ten times a second whether it should end.
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_ending.wait(), _TICK_SECONDS)
+                await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)

@@ -54,9 +54,12 @@ async def status(operation: Readable, service: Service) -> OperationStatus:
 
 
 @router.get("/{operation_id}/events", response_class=EventSourceResponse)
-async def events(operation: Readable, service: Service) -> AsyncIterator[ServerSentEvent]:
-    """Send the status of an operation now and whenever it changes, as events; the last one says that it has ended."""
-    async for now in progress_of(service.client, operation):
+async def events(operation: Readable, service: Service, serving: Serving) -> AsyncIterator[ServerSentEvent]:
+    """Send the status of an operation now and whenever it changes, as events; the last one says that it has ended.
+
+    After five minutes, and when the server stops, the events end without it: ask again.
+    """
+    async for now in progress_of(service.client, operation, stopping=serving.stopping):
         yield ServerSentEvent(event="status", data=now)
 
 

@@ -10,6 +10,10 @@ from support.execution_traces import trace
 from support.http_api import HttpApi, http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
+from support.serve_process import serve_process
+
+from ops.cli.session import ledger_of
+from ops.http.operations import Operations
 
 
 async def _finished(client: httpx.AsyncClient, operation_id: str) -> dict[str, Any]:
@@ -23,6 +27,22 @@ async def _finished(client: httpx.AsyncClient, operation_id: str) -> dict[str, A
                 last = json.loads(line.removeprefix("data:"))
     assert last["is_finished"]
     return last
+
+
+def test_a_server_that_stops_ends_the_events_that_it_sends(stack: StackAddress) -> None:
+    settings = stack.settings
+    unknown = Operations(settings).issue(settings.company, "nobody", [str(uuid.uuid4())])
+    with ledger_of(settings) as ledger:
+        token = ledger.api_keys.create(settings.company, name="test", verbs=["read"]).token
+    with serve_process(stack.home) as serve:
+        url = f"{serve.url}/v1/operations/{unknown}/events"
+        with httpx.stream("GET", url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "event: status"
+            assert serve.stop() == 0
+            # An answer that breaks off would raise.
+            assert '"pending"' in next(lines)
+            assert not any(lines)
 
 
 def test_what_is_stored_is_found_prepared_and_got(stack: StackAddress) -> None:

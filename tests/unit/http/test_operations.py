@@ -1,5 +1,6 @@
 """Ids of operations: made without a table, and good for their own company alone."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from memcore.errors import MemoryNotFoundError
 from ops.http.operations import Operation, Operations, combined, progress_of
 
 JOB = ids.new_id()
+OPERATION = Operation(operation_id="op", agent_id="a", job_ids=("j",))
 
 
 def _settings(broker: str = "one") -> Settings:
@@ -64,6 +66,39 @@ def test_of_several_jobs_the_one_furthest_behind_counts() -> None:
     assert combined("op", [dead, waits]).is_finished is False
 
 
+class Waiting:
+    """Knows a job that never ends; each look takes a second."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    async def status(self, job_id: str) -> JobStatus:
+        self.seconds += 1.0
+        return JobStatus(job_id=job_id, state=JobState.PENDING)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+async def test_progress_of_a_job_that_nobody_knows_ends_after_its_longest_time() -> None:
+    client = Waiting()
+    progress = progress_of(
+        client, OPERATION, stopping=asyncio.Event(), poll_seconds=0.0, longest_seconds=9.5, monotonic=client.monotonic
+    )
+    assert [each.state async for each in progress] == ["pending"]
+    assert client.seconds == 10.0
+
+
+async def test_progress_ends_when_the_server_stops() -> None:
+    client, stopping = Waiting(), asyncio.Event()
+    progress = progress_of(client, OPERATION, stopping=stopping, poll_seconds=3_600.0)
+    assert (await anext(progress)).is_finished is False
+    more = asyncio.ensure_future(anext(progress, None))
+    await asyncio.sleep(0)
+    stopping.set()
+    assert await more is None
+
+
 async def test_progress_is_sent_when_it_changes_and_ends_with_the_job() -> None:
     states = [JobState.PENDING, JobState.PENDING, JobState.RUNNING, JobState.RUNNING, JobState.DONE, JobState.DEAD]
 
@@ -71,6 +106,6 @@ async def test_progress_is_sent_when_it_changes_and_ends_with_the_job() -> None:
         async def status(self, job_id: str) -> JobStatus:
             return JobStatus(job_id=job_id, state=states.pop(0))
 
-    operation = Operation(operation_id="op", agent_id="a", job_ids=("j",))
-    seen = [each.state async for each in progress_of(Client(), operation, poll_seconds=0.0)]
+    progress = progress_of(Client(), OPERATION, stopping=asyncio.Event(), poll_seconds=0.0)
+    seen = [each.state async for each in progress]
     assert (seen, states) == (["pending", "running", "done"], [JobState.DEAD])
