@@ -94,9 +94,16 @@ class ConversationOperations:
         """Turn on or off that an agent is shown what is kept of a person; nothing is deleted."""
         await self._resources.run(self._ledger.conversation.set_recall, self._company, owner, is_on=is_on)
 
-    async def forget(self, owner: Owner, ids: Iterable[str]) -> int:
-        """Hide facts, rules and summaries from every agent, and return how many. Raises MemoryNotFoundError."""
-        return await self._changed(owner, ids, to=FactState.FORGOTTEN, sources=KNOWN)
+    async def forget(self, owner: Owner, ids: Iterable[str], *, by: str | None = None) -> int:
+        """Hide facts, rules and summaries from every agent, and return how many. Raises MemoryNotFoundError.
+
+        With a name, the audit has each of them.
+        """
+        named = list(ids)
+        changed = await self._changed(owner, named, to=FactState.FORGOTTEN, sources=KNOWN)
+        for each in named if by is not None else ():
+            await self._resources.note(by, "conversation.forget", each)
+        return changed
 
     async def restore(self, owner: Owner, ids: Iterable[str]) -> int:
         """Bring back what was forgotten, replaced or archived, and return how much. Raises MemoryNotFoundError."""

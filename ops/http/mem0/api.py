@@ -10,6 +10,7 @@ from memcore.ledger.access.keys import Verb
 from memcore.memory.async_memory import AsyncMemory
 from memcore.models.memory import MemoryEntry
 from memcore.models.memory_changes import MemoryVersion
+from memcore.service.memories import MemoryOperations
 from ops.http.access import Caller
 from ops.http.mem0.filters import ANYTHING, UNNAMED, Comparison, Condition, Every, equal_metadata, equals, parsed
 from ops.http.mem0.models import AddBody, FeedbackBody, Identified, ListBody, SearchBody, UpdateBody
@@ -57,12 +58,14 @@ class Mem0Api:
 
     Attributes:
         memories: what an engine does with the company's.
+        operations: what a person does with them: the audit has what is forgotten.
         people: what conversations left of people.
         caller: whose key it is.
         known_agents: returns the ids of the company's agents behind one, in order.
     """
 
     memories: AsyncMemory
+    operations: MemoryOperations
     people: People
     caller: Caller
     known_agents: Callable[[str | None], Awaitable[Sequence[str]]]
@@ -145,11 +148,11 @@ class Mem0Api:
     async def delete(self, memory_id: str) -> None:
         """Forget a memory or a fact; a run or a person can bring it back. Raises MemoryNotFoundError."""
         if (entry := await self._located(memory_id, Verb.WRITE)) is not None:
-            await self.memories.forget(entry.agent_id, [entry.id])
+            await self.operations.forget(entry.agent_id, [entry.id], by=self.caller.name)
             return
         kept = await self.people.get(memory_id, sees=self._reads)
         self.caller.require(Verb.WRITE, agent_id=kept.owner.agent_id)
-        await self.people.forget(kept.owner, [memory_id])
+        await self.people.forget(kept, by=self.caller.name)
 
     async def delete_matching(self, body: Identified) -> int:
         """Forget everything that matches, and return how many; the filters must name whose memories they are."""
@@ -289,13 +292,14 @@ class Mem0Api:
             entry.id async for entry in self._entries(agent_id, condition) if condition.matches(record_of_entry(entry))
         ]
         for at in range(0, len(found), _REMOVED_AT_ONCE):
-            await self.memories.forget(agent_id, found[at : at + _REMOVED_AT_ONCE])
+            ids = found[at : at + _REMOVED_AT_ONCE]
+            await self.operations.forget(agent_id, ids, by=self.caller.name)
         users, runs = _values(condition, "user_id"), _values(condition, "run_id")
         kept = [
             one for one in await self.people.listed(agent_id, users=users, runs=runs) if condition.matches(one.record)
         ]
         for one in kept:
-            await self.people.forget(one.owner, [one.record["id"]])
+            await self.people.forget(one, by=self.caller.name)
         return len(found) + len(kept)
 
     async def _located(self, memory_id: str, verb: Verb) -> MemoryEntry | None:

@@ -118,9 +118,9 @@ class People:
             return history_of_fact(each.owner, each.kept, after[0].kept if after else None)
         raise MemoryNotFoundError("memory_id: names no memory of this key's agents")
 
-    async def forget(self, owner: Owner, keys: Sequence[str]) -> None:
-        """Hide facts and rules; a person can bring them back."""
-        await self.conversation.forget(owner, keys)
+    async def forget(self, kept: Kept, *, by: str) -> None:
+        """Hide a fact or a rule, and say in the audit who did; a person can bring it back."""
+        await self.conversation.forget(kept.owner, [kept.record["id"]], by=by)
 
     @property
     def unchangeable(self) -> MemoryCapabilityError:

@@ -135,7 +135,13 @@ async def _api(caller: CurrentCaller, service: Service) -> Mem0Api:
     async def known_agents(after: str | None) -> list[str]:
         return [agent.agent_id for agent in await service.agents.list(after=after)]
 
-    return Mem0Api(memories=service.engine, people=people, caller=caller, known_agents=known_agents)
+    return Mem0Api(
+        memories=service.engine,
+        operations=service.memories,
+        people=people,
+        caller=caller,
+        known_agents=known_agents,
+    )
 
 
 Api = Annotated[Mem0Api, Depends(_api)]
@@ -267,11 +273,11 @@ async def users(request: Request, api: Api, page: Page = 1, page_size: PageSize 
     return _paged(request, found[first : first + page_size], len(found), page=page, page_size=page_size)
 
 
-@router.delete("/v2/entities/{kind}/{name}/", summary="Forget everything of a user, an agent, an app or a run")
-@router.delete("/v1/entities/{kind}/{name}/", summary="The same (older clients)")
-@router.delete("/entities/{kind}/{name}", summary="The same (mem0's server)")
+@router.delete("/v2/entities/{kind}/{name:path}/", summary="Forget everything of a user, an agent, an app or a run")
+@router.delete("/v1/entities/{kind}/{name:path}/", summary="The same (older clients)")
+@router.delete("/entities/{kind}/{name:path}", summary="The same (mem0's server)")
 async def delete_users(kind: str, name: EntityId, api: Api) -> dict[str, Any]:
-    """Forget all that a user, an agent, an app or a run has with the key's agents."""
+    """Forget all that a user, an agent, an app or a run has with the key's agents; a name may have slashes."""
     return {"message": "Entity deleted successfully!", "count": await api.delete_entity(kind, name)}
 
 

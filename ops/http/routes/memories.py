@@ -1,6 +1,5 @@
 """Memories of an agent: store and search them, prepare a prompt; list, read, change and forget single ones."""
 
-import asyncio
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,7 +10,6 @@ from starlette.responses import Response
 from memcore.backends.protocol import MAX_PAGE
 from memcore.client.results import JobState, JobStatus, StoreReceipt
 from memcore.errors import MemoryNotFoundError, MemoryStoreError
-from memcore.ledger.organization.audit import done_by
 from memcore.memory.fields import WAIT_SECONDS, named_as_given, split_fields
 from memcore.models.attributes import MAX_ATTRIBUTE_BYTES, AttributeFilter
 from memcore.models.base import naming_fields
@@ -166,9 +164,11 @@ async def update(agent_id: WriteAgent, memory_id: MemoryId, body: UpdateBody, se
 
 
 @router.delete("/memories/{memory_id}")
-async def forget_one(agent_id: WriteAgent, memory_id: MemoryId, service: Service) -> ForgetReceipt:
+async def forget_one(
+    agent_id: WriteAgent, memory_id: MemoryId, service: Service, caller: CurrentCaller
+) -> ForgetReceipt:
     """Forget a memory: it is journaled, never written again, and undone by its run."""
-    receipt = await service.engine.forget(agent_id, memory_id)
+    receipt = await service.memories.forget(agent_id, memory_id, by=caller.name)
     if not receipt.forgotten:
         raise _unknown()
     return receipt
@@ -185,12 +185,9 @@ async def forget(
         if filters:
             # Done again after a crash, it must not forget what was stored since.
             filters["until"] = min(filters.get("until", at), at)
-        receipt = await service.engine.forget(
-            agent_id, body.memory_ids, everything=body.everything is not None, **filters
+        receipt = await service.memories.forget(
+            agent_id, body.memory_ids, everything=body.everything is not None, by=caller.name, **filters
         )
-        if receipt.run_id is not None:
-            line = done_by(caller.name, "memories.forget", receipt.run_id)
-            await asyncio.to_thread(service.ledger.audit.note, service.company, line)
         return 200, receipt
 
     return await repeated.answer(act)

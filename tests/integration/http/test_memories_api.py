@@ -109,6 +109,10 @@ def test_single_memories_are_listed_changed_and_forgotten(stack: StackAddress) -
             assert (await client.get(f"{place}/{old}")).status_code == 404
             forgotten = await client.post(f"{place}:forget", json={"keys": ["note-2"]})
             assert len(forgotten.json()["forgotten"]) == 1
+            noted = open_api.context.ledger.audit.page(stack.settings.company, action="memory.forget")
+            runs = {answer.json()["run_id"] for answer in (gone, forgotten)}
+            assert {each.actor for each in noted if each.subject in runs} == {"person:test"}
+            assert runs <= {each.subject for each in noted}
             for wrong in ({}, {"everything": True, "keys": ["a"]}, {"everything": False}, {"memory_ids": None}):
                 assert (await client.post(f"{place}:forget", json=wrong)).status_code == 422, wrong
             assert [each["key"] for each in (await client.get(place)).json()["memories"]] == ["note-1"]

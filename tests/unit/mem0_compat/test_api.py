@@ -18,6 +18,7 @@ from ops.http.problems import MemoryForbiddenError
 if TYPE_CHECKING:
     from memcore.memory.async_memory import AsyncMemory
     from memcore.service.conversation import ConversationOperations
+    from memcore.service.memories import MemoryOperations
 
 
 class Engine:
@@ -65,7 +66,13 @@ def http_api(
 
     as_memory = cast("AsyncMemory", engine)
     people = People(engine=as_memory, conversation=cast("ConversationOperations", None), can_infer=can_infer)
-    return Mem0Api(memories=as_memory, people=people, caller=caller, known_agents=known_agents)
+    return Mem0Api(
+        memories=as_memory,
+        operations=cast("MemoryOperations", None),
+        people=people,
+        caller=caller,
+        known_agents=known_agents,
+    )
 
 
 async def searched(filters: dict[str, Any], **whose: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -11,6 +11,10 @@ from support.mem0_calls import kept, refused, texts
 from support.running_stack import StackAddress
 from support.serve_process import ServeProcess
 
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import AuditLine
+from ops.cli.session import ledger_of
+
 pytestmark = pytest.mark.slow(because="it starts a stack with a language model, and a server")
 
 
@@ -154,6 +158,39 @@ def test_batches_change_and_forget(client: Any) -> None:
     assert client.get(second)["metadata"] == {"a": 1}
     client.batch_delete([{"memory_id": first}, {"memory_id": second}])
     assert client.get_all(filters={"user_id": "mara"})["count"] == 0
+
+
+def test_what_is_deleted_stands_in_the_audit_with_the_name_of_the_key(client: Any, inferring: StackAddress) -> None:
+    (fact,) = client.add("I live in Lisbon", user_id="nora")["results"]
+    first, _ = kept(client, "Nora likes jazz", user_id="nora"), kept(client, "Nora likes tea", user_id="nora")
+    with ledger_of(inferring.settings) as ledger:
+        before = len(_forgotten(ledger))
+        client.delete(first)
+        client.delete(fact["id"])
+        client.delete_all(user_id="nora")
+        lines = _forgotten(ledger)
+    # The newest stand first; the runs are not named to clients.
+    assert [line.action for line in lines[: len(lines) - before]] == [
+        "memory.forget",
+        "conversation.forget",
+        "memory.forget",
+    ]
+    assert {line.actor for line in lines} == {"person:test"}
+    assert lines[1].subject == fact["id"]
+
+
+def _forgotten(ledger: Ledger) -> list[AuditLine]:
+    return [line for line in ledger.audit.page("default", limit=100) if line.action.endswith(".forget")]
+
+
+def test_a_name_with_a_slash_is_listed_and_deleted(client: Any) -> None:
+    for user in ("a/b", "a", "b/"):
+        kept(client, f"{user} likes jazz", user_id=user)
+    assert texts(client.get_all(filters={"user_id": "a/b"})) == {"a/b likes jazz"}
+    client.delete_users(user_id="a/b")
+    assert client.get_all(filters={"user_id": "a/b"})["results"] == []
+    client.delete_users(user_id="b/")
+    assert [one["name"] for one in client.users()["results"] if one["type"] == "user"] == ["a"]
 
 
 def test_users_are_counted_and_deleted(client: Any, agent: str) -> None:
