@@ -317,11 +317,18 @@ class Agents(CompanyRecords[Agent]):
         )
         return tuple(row["agent_id"] for row in self._database.rows(query))
 
-    def list(self, company: str, *, after: str | None = None, limit: int = 1000) -> tuple[Agent, ...]:
-        """Return a company's agents in the order of their ids; ``after`` is the last id of the page before."""
+    def list(
+        self, company: str, *, after: str | None = None, limit: int = 1000, among: Collection[str] | None = None
+    ) -> tuple[Agent, ...]:
+        """Return a company's agents in the order of their ids; ``after`` is the last id of the page before.
+
+        ``among`` names the only agents that are wanted.
+        """
         query = select(agents).where(agents.c.company == company).order_by(agents.c.agent_id).limit(limit)
         if after is not None:
             query = query.where(agents.c.agent_id > after)
+        if among is not None:
+            query = query.where(agents.c.agent_id.in_(among))
         return self._all(query)
 
     def counts(self) -> dict[str, int]:

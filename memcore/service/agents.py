@@ -1,6 +1,6 @@
 """Agents: who is known, their settings, the pause of their maintenance, their lessons and recorded questions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
@@ -70,14 +70,17 @@ class AgentOperations:
         self._ledger = resources.ledger
         self._company = resources.company
 
-    async def list(self, *, after: str | None = None, limit: int = MAX_PAGE) -> tuple[Agent, ...]:
+    async def list(
+        self, *, after: str | None = None, limit: int = MAX_PAGE, among: Collection[str] | None = None
+    ) -> tuple[Agent, ...]:
         """Return 1 to 1,000 agents in the order of their ids; ``after`` is the last id of the page before.
 
-        Raises MemoryInputError.
+        ``among`` names the only agents that are wanted. Raises MemoryInputError.
         """
         if not 1 <= limit <= MAX_PAGE:
             raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
-        return await self._resources.run(self._ledger.agents.list, self._company, after=after, limit=limit)
+        found = self._ledger.agents.list
+        return await self._resources.run(found, self._company, after=after, limit=limit, among=among)
 
     async def count(self) -> int:
         """Return how many agents the company has."""

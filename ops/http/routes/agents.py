@@ -68,11 +68,7 @@ async def list_agents(
 ) -> AgentPage:
     """Return the agents that the key is for, in the order of their ids."""
     caller.require(Verb.READ, agent_id=next(iter(sorted(caller.agents or ())), None))
-    if caller.agents is None:
-        found = await service.agents.list(after=after, limit=limit)
-    else:
-        wanted = sorted(each for each in caller.agents if after is None or each > after)
-        found = await service.agents.known(wanted[:limit])
+    found = await service.agents.list(after=after, limit=limit, among=caller.agents)
     is_last = len(found) < limit
     return AgentPage(agents=found, next=None if is_last else found[-1].agent_id)
 

@@ -1,14 +1,18 @@
 """Callers: what a key allows, how long it is believed, and that no request comes in without one."""
 
 import asyncio
+from pathlib import Path
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from support.console import console_settings
+from support.http_api import http_api
 
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.keys import ApiKey, Verb
+from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
 from ops.http.access import CACHE_SECONDS, Authenticate, Caller, Callers, CurrentCaller
 from ops.http.limits import RateLimiter
@@ -203,3 +207,21 @@ async def test_without_keys_no_page_of_another_site_is_served(
         answer = await client.request(method, "/v1/x", headers={"Host": "localhost:8321", **headers})
         assert answer.status_code == status
         assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_a_list_for_some_agents_goes_on_past_those_that_are_not_known(
+    sqlite_ledger: LedgerUrls, tmp_path: Path
+) -> None:
+    async with http_api(console_settings(sqlite_ledger, tmp_path)) as opened:
+        for known in ("b", "c", "e", "of others"):
+            opened.context.ledger.agents.put(AgentSpec(company="acme", agent_id=known))
+        seen, after = list[str](), None
+        async with opened.client(opened.key(agents=["a", "b", "c", "d", "e"])) as client:
+            while True:
+                query = {"limit": "2"} if after is None else {"limit": "2", "after": after}
+                page = (await client.get("/v1/agents", params=query)).json()
+                seen += [each["agent_id"] for each in page["agents"]]
+                after = page["next"]
+                if after is None:
+                    break
+        assert seen == ["b", "c", "e"]
