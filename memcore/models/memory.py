@@ -453,7 +453,7 @@ class MemoryQuery(Frozen):
     min_relevance: float = Field(default=0.0, ge=0.0, le=1.0)
     min_scores: MemoryScores | None = None
     min_evidence: float | None = Field(default=None, ge=0.0, le=1.0)
-    limit: int = Field(default=10, ge=1, le=1000)
+    limit: int = Field(default=10, ge=1, le=1000, strict=True)
     since: BoundedTime | None = None
     until: BoundedTime | None = None
     as_of: BoundedTime | None = None

@@ -110,7 +110,7 @@ class OrgMemoryQuery(Frozen):
 
     context: NotBlankStr | None = None
     categories: frozenset[OrgFactCategory] | None = None
-    limit: int = Field(default=5, ge=1, le=100)
+    limit: int = Field(default=5, ge=1, le=100, strict=True)
     min_evidence: float | None = Field(default=None, ge=0.0, le=1.0)
 
 

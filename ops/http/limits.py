@@ -1,5 +1,6 @@
 """Limits of requests: how many a key may send, how large their bodies may be, and which names their queries have."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ RATE_PER_SECOND, BURST = 500.0, 1_000
 
 #: Most keys whose rate is known; with more, those that are at rest are forgotten, which changes nothing for them.
 _MOST_BUCKETS = 10_000
+
+#: A whole number in a query.
+_WHOLE = re.compile("-?[0-9]+")
 
 
 @dataclass(slots=True)
@@ -108,7 +112,7 @@ class LimitBody:
 
 
 async def checked_address(request: Request) -> None:
-    """Refuse a query with a name that the route does not declare, and NUL in a path or a query; for all routes.
+    """Refuse what no route takes: unknown names in a query, NUL in a path or a query, numbers with a fraction.
 
     Passed over, a filter with a slip in its name would let a deletion take more than was asked for. A class of routes
     may have ``passed_over``: names that its clients send and that change nothing. Paths that are not in the document
@@ -120,11 +124,16 @@ async def checked_address(request: Request) -> None:
         if "\0" in value:
             # PostgreSQL keeps none: nothing has such a name.
             raise MemoryInputError(name, "must not contain the character NUL")
-    given = request.query_params.keys()
+    given = request.query_params
     route = request.scope["route"]
     if not given or not isinstance(route, APIRoute) or not route.include_in_schema:
         return
-    declared = {each.alias for each in get_flat_params(route.dependant) if isinstance(each.field_info, Query)}
-    unknown = given - declared - getattr(route, "passed_over", frozenset())
+    declared = {each.alias: each for each in get_flat_params(route.dependant) if isinstance(each.field_info, Query)}
+    unknown = given.keys() - declared.keys() - getattr(route, "passed_over", frozenset())
     if unknown:
         raise MemoryInputError(min(unknown), "is no name that the query of this path may have")
+    for name, value in given.multi_items():
+        is_number = name in declared and declared[name].field_info.annotation is int
+        if is_number and _WHOLE.fullmatch(value) is None:
+            # The framework takes 1.0 and 1_0 for one, too.
+            raise MemoryInputError(name, "must be a whole number, in digits alone")

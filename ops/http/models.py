@@ -25,6 +25,7 @@ from memcore.models.memory import (
     MAX_SUPERSEDED,
     MAX_TAGS,
     BoundedTime,
+    Content,
     MemoryCategory,
     MemoryEntry,
     MemoryQuery,
@@ -34,6 +35,9 @@ from memcore.models.memory_changes import MemoryVersion
 
 #: A name or an id of the caller's.
 Name = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)]
+
+#: The text of a memory: at most 65,536 bytes, which the document can only say as characters.
+Text = Annotated[Content, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_CONTENT_BYTES})]
 
 #: Most tokens of a prepared context.
 MAX_TOKENS = 1_000_000
@@ -73,7 +77,7 @@ class StoreBody(Fields):
         session_id: the session, project and task that it was made in; agents of such a level need them.
     """
 
-    content: str = Field(min_length=1, max_length=MAX_CONTENT_BYTES)
+    content: Text
     session_id: Name | None = None
     project_id: Name | None = None
     task_id: Name | None = None
@@ -82,7 +86,7 @@ class StoreBody(Fields):
 class BatchItem(Fields):
     """One of many memories to store."""
 
-    content: str = Field(min_length=1, max_length=MAX_CONTENT_BYTES)
+    content: Text
 
 
 class BatchBody(Frozen):
@@ -149,7 +153,7 @@ class Page(Found):
 class UpdateBody(Frozen):
     """The fields of a memory that change; what is left out stays."""
 
-    content: str = Field(default="", min_length=1, max_length=MAX_CONTENT_BYTES)
+    content: Text = ""
     category: MemoryCategory = MemoryCategory.SEMANTIC
     tags: tuple[Name, ...] = Field(default=(), max_length=MAX_TAGS)
     source: Name | None = None
@@ -192,7 +196,7 @@ class ContextBody(Frozen):
     """
 
     text: str = Field(min_length=1, max_length=MAX_QUERY_CHARS)
-    token_budget: int = Field(ge=1, le=MAX_TOKENS)
+    token_budget: StrictInt = Field(ge=1, le=MAX_TOKENS)
     categories: tuple[MemoryCategory, ...] | None = None
 
 
@@ -234,7 +238,7 @@ class LoadBody(Frozen):
     text: str = Field(min_length=1, max_length=MAX_TURN_CHARS)
     user_id: Name | None = None
     session_id: Name | None = None
-    token_budget: int = Field(default=1_000, ge=1, le=MAX_TOKENS)
+    token_budget: StrictInt = Field(default=1_000, ge=1, le=MAX_TOKENS)
     is_first_turn: bool | None = None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, model_validator
 
 from memcore.errors import MemoryCapabilityError, MemoryInputError
 from memcore.models.conversation import MAX_SUBJECT_CHARS
@@ -120,8 +120,8 @@ class SearchBody(Identified):
     """What to look for."""
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] = 10
-    limit: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
+    top_k: Annotated[StrictInt, Field(ge=1, le=MAX_TOP_K)] = 10
+    limit: Annotated[StrictInt, Field(ge=1, le=MAX_TOP_K)] | None = None
     threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     fields: Sequence[str] | None = None
     categories: Sequence[str] | None = None

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import StrictInt
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent
@@ -30,9 +31,9 @@ class AgentBody(Frozen):
     department: str | None = None
     level: MemoryLevel | None = None
     interval: ConsolidationInterval | None = None
-    max_memories: int | None = None
-    retention_days: int | None = None
-    retention_overrides: dict[MemoryCategory, int] | None = None
+    max_memories: StrictInt | None = None
+    retention_days: StrictInt | None = None
+    retention_overrides: dict[MemoryCategory, StrictInt] | None = None
 
     def given(self) -> dict[str, object]:
         """Return the settings that the request gave."""

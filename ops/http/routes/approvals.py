@@ -9,7 +9,6 @@ from memcore.ledger.access.keys import Verb
 from memcore.models.approval import MAX_SUPERSEDED, MAX_TITLE_CHARS, ApprovalRisk, ApprovalState, Decision
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import (
-    MAX_CONTENT_BYTES,
     MAX_KEY_CHARS,
     MAX_TAGS,
     MemoryCategory,
@@ -19,6 +18,7 @@ from memcore.models.memory import (
 from memcore.service.approvals import MAX_PAGE, ApprovalDetail, ApprovalInfo
 from ops.http.access import Caller, CurrentCaller
 from ops.http.context import Service
+from ops.http.models import Text
 from ops.http.operators import ConfirmBody, PathId, company_wide
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
@@ -39,7 +39,7 @@ class ProposalBody(Frozen):
         supersedes: the ids of shared knowledge whose place it takes.
     """
 
-    content: str = Field(min_length=1, max_length=MAX_CONTENT_BYTES)
+    content: Text
     category: MemoryCategory = MemoryCategory.SEMANTIC
     namespace: str = Field(default="default", min_length=1, max_length=MAX_KEY_CHARS)
     tags: tuple[Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)], ...] = Field(

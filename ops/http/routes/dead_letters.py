@@ -3,7 +3,7 @@
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query
-from pydantic import Field, model_validator
+from pydantic import Field, StrictInt, model_validator
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.access.keys import Verb
@@ -56,7 +56,7 @@ class DeleteBody(ConfirmBody):
     """
 
     job_ids: JobIds | None = None
-    older_than_days: int | None = Field(default=None, ge=0, le=MOST_DAYS)
+    older_than_days: StrictInt | None = Field(default=None, ge=0, le=MOST_DAYS)
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:

@@ -3,7 +3,7 @@
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query
-from pydantic import Field, model_validator
+from pydantic import Field, StrictInt, model_validator
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.access.keys import Verb
@@ -31,7 +31,9 @@ router = APIRouter(prefix="/v1", tags=["runs"])
 
 
 #: The numbers of groups; left out, all of them.
-Places = Annotated[tuple[Annotated[int, Field(ge=0, le=1_000_000)], ...] | None, Field(min_length=1, max_length=1_000)]
+Places = Annotated[
+    tuple[Annotated[StrictInt, Field(ge=0, le=1_000_000)], ...] | None, Field(min_length=1, max_length=1_000)
+]
 
 
 class RunPage(Frozen):
