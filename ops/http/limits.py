@@ -112,9 +112,9 @@ class LimitBody:
 
 
 async def checked_address(request: Request) -> None:
-    """Refuse what no route takes: unknown names in a query, NUL in a path or a query, numbers with a fraction.
+    """Refuse what no route takes: unknown names in a query, NUL in a path or a query, numbers that are not whole.
 
-    Passed over, a filter with a slip in its name would let a deletion take more than was asked for. A class of routes
+    Passed over, a misspelled filter would let a deletion take more than was asked for. A class of routes
     may have ``passed_over``: names that its clients send and that change nothing. Paths that are not in the document
     do nothing that a name could change: a redirect, or the answer that this is not supported.
 

@@ -1,4 +1,4 @@
-"""Names in a query string: a route refuses those that it does not know, so that a slip of the pen is no filter less."""
+"""Addresses and numbers of requests: a name that a route does not know, a NUL, and half a number are refused."""
 
 from pathlib import Path
 from urllib.parse import quote
