@@ -24,12 +24,26 @@ class QueueRow(NamedTuple):
     """A queue.
 
     Attributes:
+        waiting: None where the broker does not answer.
         oldest_seconds: how long the oldest job that may run now has waited.
     """
 
     name: str
-    waiting: int
+    waiting: int | None
     oldest_seconds: float
+
+
+class WorkerRow(NamedTuple):
+    """A group of workers.
+
+    Attributes:
+        answering: None where the broker, by which they are asked, does not answer.
+        is_on_demand: whether none is no fault: a person starts them.
+    """
+
+    name: str
+    answering: int | None
+    is_on_demand: bool
 
 
 @router.get("")
@@ -41,7 +55,7 @@ async def queues(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
 ) -> Response:
     """Show the queues, the workers that answer, and the dead letters; the broker's are for the operator's key."""
-    rows, workers, is_broker_up = list[QueueRow](), list[tuple[str, int]](), True
+    rows, workers, is_broker_up = list[QueueRow](), list[WorkerRow](), True
     is_operator = caller.company == serving.settings.company
     if is_operator:
         samples = await asyncio.to_thread(serving.collector.gather, None)
@@ -49,16 +63,19 @@ async def queues(
         rows = [
             QueueRow(
                 str(queue),
-                int(samples.value(families.QUEUE_JOBS, queue=str(queue))),
+                int(samples.value(families.QUEUE_JOBS, queue=str(queue))) if is_broker_up else None,
                 samples.value(families.QUEUE_OLDEST, queue=str(queue)),
             )
             for queue in Queue
         ]
         workers = [
-            (name, int(samples.value(families.WORKERS, group=name)))
+            WorkerRow(
+                name,
+                int(samples.value(families.WORKERS, group=name)) if is_broker_up else None,
+                # None is counted of a group that nothing needs now.
+                not samples.is_set(families.WORKERS, group=name),
+            )
             for name in GROUPS
-            # Of a group that nothing needs now nothing is shown.
-            if samples.is_set(families.WORKERS, group=name)
         ]
     letters = await service.dead_letters.list(limit=limit)
     return page(
