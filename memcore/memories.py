@@ -34,8 +34,10 @@ from memcore.models.memory import (
     MemoryCategory,
     MemoryEntry,
     MemoryStoreRequest,
+    named_ids,
     refusal,
     require_agent_id,
+    require_text,
 )
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.records import ATTRIBUTES_KEY, MemoryRecord, Where
@@ -77,6 +79,7 @@ class Memories:
     async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
         """Return the memory with this key of the caller's, None when there is none."""
         require_agent_id(agent_id)
+        key, namespace = require_text(key, field="key"), require_text(namespace, field="namespace")
         newest = await asyncio.to_thread(self.ledger.keys.of, self.company, agent_id, namespace=namespace, key=key)
         if newest is None:
             return None
@@ -92,8 +95,10 @@ class Memories:
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
     ) -> MemoryPage:
         """Return 1 to 256 memories that meet all filters, oldest first."""
-        if not 1 <= limit <= MAX_PAGE:
-            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        if not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
+            raise MemoryInputError("limit", f"must be a whole number from 1 to {MAX_PAGE}")
+        if cursor is not None:
+            require_text(cursor, field="cursor")
         page = await self.backend.scan(self._where(agent_id, **filters), cursor=cursor, limit=limit)
         shown = (self._unexpired(record) for record in page.records)
         return MemoryPage(entries=tuple(entry for entry in shown if entry is not None), cursor=page.cursor)
@@ -193,7 +198,7 @@ class Memories:
         if (memory_ids is not None) + has_filter + everything != 1:
             raise MemoryInputError("memory_ids", "give ids, or filters, or everything=True: one of them")
         if memory_ids is not None:
-            wanted = [memory_ids] if isinstance(memory_ids, str) else list(memory_ids)
+            wanted = named_ids(memory_ids)
             found = [await self._current(agent_id, each) for each in dict.fromkeys(wanted)]
             going = [record.entry.id for record in found if record is not None]
         else:
@@ -213,6 +218,7 @@ class Memories:
         Raises MemoryNotFoundError when the agent has and had no such memory.
         """
         require_agent_id(agent_id)
+        require_text(memory_id, field="memory_id")
         line = await asyncio.to_thread(self._line, agent_id, memory_id)
         here = {each.entry.id: each for each in await self.backend.get_many(agent_id, models.memory_ids(line))}
         if memory_id not in here and len(line) == 1:
@@ -250,6 +256,7 @@ class Memories:
     async def _current(self, agent_id: str, memory_id: str) -> MemoryRecord | None:
         """Return what is in the place of a memory: its newest version, or what repeats it word for word."""
         require_agent_id(agent_id)
+        require_text(memory_id, field="memory_id")
         met: set[str] = set()
         is_merged = False
         while memory_id not in met and len(met) < _MAX_VERSIONS:

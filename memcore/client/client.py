@@ -69,7 +69,7 @@ from memcore.jobs import (
 from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
-from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved
+from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved, require_text
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
 from memcore.telemetry.tracing import Attribute, Attributes
@@ -248,7 +248,7 @@ class MemoryClient:
 
     def undo(self, agent_id: str, run_id: str) -> JobReceipt:
         """Ask for a run to be undone: what it removed comes back, what it made goes; the job has the undo's run id."""
-        return self._run(agent_id, kind="undo", undo_of=run_id)
+        return self._run(agent_id, kind="undo", undo_of=require_text(run_id, field="run_id"))
 
     def restore(self, agent_id: str, entry_id: str) -> JobReceipt:
         """Ask for a memory, by its archival id or its own, to be brought back as it was; the job's id is the run's id.
@@ -256,7 +256,7 @@ class MemoryClient:
         The next runs leave it alone for a while, and the run can be undone. A memory that is in the store already
         is left as it is: the job ends as skipped.
         """
-        return self._run(agent_id, kind="restore", scope_id=entry_id)
+        return self._run(agent_id, kind="restore", scope_id=require_text(entry_id, field="entry_id"))
 
     def end_session(self, agent_id: str, session_id: str) -> JobReceipt:
         """Say that a session has ended: memories that end with it go, and `memtend runs undo` brings it back.
@@ -264,15 +264,15 @@ class MemoryClient:
         At level session that is every memory stored in it before this call, also one that is still in the queue; at
         other levels the working ones. Ending it twice, or an unknown one, does nothing.
         """
-        return self._run(agent_id, kind="end_session", scope_id=session_id)
+        return self._run(agent_id, kind="end_session", scope_id=require_text(session_id, field="session_id"))
 
     def end_project(self, agent_id: str, project_id: str) -> JobReceipt:
         """Say that a project has ended: as end_session, of every memory at the levels session and project."""
-        return self._run(agent_id, kind="end_project", scope_id=project_id)
+        return self._run(agent_id, kind="end_project", scope_id=require_text(project_id, field="project_id"))
 
     def end_task(self, agent_id: str, task_id: str) -> JobReceipt:
         """Say that a task has ended: its working memories go, whatever the agent's level."""
-        return self._run(agent_id, kind="end_task", scope_id=task_id)
+        return self._run(agent_id, kind="end_task", scope_id=require_text(task_id, field="task_id"))
 
     def evolve_now(self) -> JobReceipt:
         """Request a cycle of the skill evolver now, beside its schedule; the job's id is the cycle's id.
@@ -294,8 +294,8 @@ class MemoryClient:
 
         Raises FineTuneRunActiveError when another run has not ended, and else as store; nothing was sent.
         """
-        wanted = plan if isinstance(plan, FineTunePlan) else FineTunePlan.model_validate(dict(plan))
-        if request_id is not None and not request_id.strip():
+        wanted = checked(FineTunePlan, plan, name="plan")
+        if request_id is not None and not require_text(request_id, field="request_id").strip():
             raise MemoryInputError("request_id", "must not be blank")
         with naming_fields():
             run_id = ids.finetune_run_id(company=self._company, cause=request_id or ids.new_id())
@@ -527,6 +527,7 @@ class MemoryClient:
 
     def status(self, job_id: str) -> JobStatus:
         """Return the status of a job. Raises MemoryConnectionError."""
+        require_text(job_id, field="job_id")
         return self._sender.status(job_id)
 
     def finished(self, job_ids: Iterable[str]) -> list[JobStatus]:

@@ -362,7 +362,11 @@ def build_experience_payload(
     agent_id: str, fields: ExperienceFields, *, company: str, now: datetime
 ) -> ExperiencePayload:
     """Return the experience in its envelope, tagged, with its deterministic id."""
-    metadata = fields.get("metadata", MemoryMetadata())
+    for name in fields.keys() - ExperienceFields.__annotations__.keys():
+        raise MemoryInputError(name, "is not a known field")
+    for name in ExperienceFields.__required_keys__ - fields.keys():
+        raise MemoryInputError(name, "is missing")
+    metadata = checked(MemoryMetadata, fields.get("metadata", {}), name="metadata", prefix="metadata")
     tags = (DETAILED_TAG, *(tag for tag in metadata.tags if tag != DETAILED_TAG))
     with naming_fields():
         made = DetailedExperience(
@@ -371,7 +375,7 @@ def build_experience_payload(
             prompt=fields["prompt"],
             output=fields["output"],
             verification_feedback=fields.get("verification_feedback"),
-            reasoning_trace=tuple(fields.get("reasoning_trace", ())),
+            reasoning_trace=fields.get("reasoning_trace", ()),
             metadata=metadata.model_copy(update={"tags": tags}),
             created_at=fields.get("created_at", now),
             source_task_id=fields.get("task_id"),

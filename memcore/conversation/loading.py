@@ -22,6 +22,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.conversation.memory import Embedded, Searchable
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import Arc, Fact, Owner, ProfileRule
+from memcore.models.memory import require_prompt
 from memcore.retrieval.protocol import Source, degrade
 
 #: Share of a question's words that an entry must have to be found by words; or so many of them, where they are this
@@ -220,8 +221,10 @@ class TurnLoader:
             open_backend: makes the backend that gives the text its vector, where there is something to rank; None
                 compares words alone.
 
-        Raises MemoryConnectionError where the ledger cannot be reached. An embedder that fails is done without.
+        Raises MemoryInputError for a negative budget, and MemoryConnectionError where the ledger cannot be reached. An
+        embedder that fails is done without.
         """
+        require_prompt(text, token_budget)
         loaded, is_first = await asyncio.to_thread(self._read, owner, session_id, is_first_turn)
         if loaded is None:
             return TurnContext(reasons=(LoadReason.RECALL_OFF,), token_budget=token_budget)

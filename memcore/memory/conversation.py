@@ -15,7 +15,7 @@ from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInput
 from memcore.extras import naming_extras
 from memcore.models.base import naming_fields
 from memcore.models.conversation import Fact, LayerCounts, MemoryMode, Owner, ProfileRule, resolve_owner_id
-from memcore.models.memory import Key
+from memcore.models.memory import Key, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,8 @@ def checked_owner(agent_id: str, user_id: str | None, session_id: str | None) ->
     subject = resolve_owner_id(user_id=user_id, session_id=session_id)
     with naming_fields(name="user_id" if user_id is not None else "session_id"):
         subject = _KEY.validate_python(subject)
+    if session_id is not None:
+        require_text(session_id, field="session_id")
     with naming_fields():
         return Owner(agent_id=agent_id, subject=subject)
 

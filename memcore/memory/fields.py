@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 from memcore.client.results import JobReceipt, StoreReceipt
 from memcore.errors import MemoryInputError
 from memcore.models.base import naming_fields
-from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest, require_text
 
 #: Seconds that ``wait`` waits by default: a store job takes milliseconds, behind a full queue a few seconds.
 WAIT_SECONDS = 30.0
@@ -105,7 +105,7 @@ def with_fields(
     memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]], request: Mapping[str, Any]
 ) -> Iterator[MemoryStoreRequest | Mapping[str, Any]]:
     """Return the memories as a client takes them: texts with the fields, and others as they are."""
-    if isinstance(memories, (str, Mapping)):
+    if isinstance(memories, (str, bytes, Mapping)) or not isinstance(memories, Iterable):
         raise MemoryInputError("memories", "must be several memories; store takes a single one")
     for each in memories:
         yield {**request, "content": each} if isinstance(each, str) else each
@@ -135,7 +135,7 @@ def checked_categories(given: Collection[str] | None) -> frozenset[MemoryCategor
 
 
 def job_ids_of(jobs: Jobs) -> tuple[str, ...]:
-    """Return the ids of the jobs to wait for."""
+    """Return the ids of the jobs to wait for. Raises MemoryInputError for what is none."""
     match jobs:
         case StoreReceipt():
             return jobs.job_ids
@@ -143,5 +143,7 @@ def job_ids_of(jobs: Jobs) -> tuple[str, ...]:
             return (jobs.job_id,)
         case str():
             return (jobs,)
+        case Iterable() if not isinstance(jobs, bytes):
+            return tuple(require_text(each, field=f"jobs.{place}") for place, each in enumerate(jobs))
         case _:
-            return tuple(jobs)
+            raise MemoryInputError("jobs", "must be a receipt, or ids of jobs")

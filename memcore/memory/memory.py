@@ -245,7 +245,7 @@ class Memory(KeptMemories, ToolCalls):
         counted, in batches.
 
         Raises:
-            MemoryInputError: one of the categories does not exist.
+            MemoryInputError: an argument breaks a limit, as a negative budget.
             MemoryConnectionError: the store cannot be reached.
             MemoryConfigError: as for search.
         """
@@ -269,7 +269,7 @@ class Memory(KeptMemories, ToolCalls):
         it; an engine that knows better says ``is_first_turn``: that turn is shown the summary of the session before.
 
         Raises:
-            MemoryInputError: an id breaks a limit, or neither user nor session is given.
+            MemoryInputError: an argument breaks a limit, or neither user nor session is given.
             MemoryConnectionError: the ledger cannot be reached. A store or an embedder that fails is done without:
                 words alone are compared then, and ``reasons`` says so.
             MemoryConfigError: as for search.

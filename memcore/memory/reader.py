@@ -10,7 +10,7 @@ from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError
 from memcore.extras import naming_extras
-from memcore.models.memory import require_agent_id
+from memcore.models.memory import require_agent_id, require_prompt, require_text
 from memcore.telemetry import tracing
 from memcore.telemetry.tracing import Attribute
 
@@ -85,6 +85,7 @@ class Opened:
 
     async def get(self, agent_id: str, memory_id: str) -> "MemoryEntry | None":
         """Return a memory, or the version in its place."""
+        require_text(memory_id, field="memory_id")
         if self.memories is not None:
             return await self.memories.get(agent_id, memory_id)
         return await self.backend.get(agent_id, memory_id)
@@ -106,6 +107,7 @@ class Opened:
         self, agent_id: str, text: str, *, token_budget: int, categories: "frozenset[MemoryCategory] | None"
     ) -> "tuple[ChatMessage, ...]":
         """Return the messages of the strategy that the policy names."""
+        require_prompt(text, token_budget)
         about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
         with tracing.trace(SEARCH, about, kind="client"):
             return await self.strategy.prepare_messages(agent_id, text, token_budget, categories=categories)

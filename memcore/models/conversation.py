@@ -10,7 +10,16 @@ from pydantic import Field, StringConstraints
 
 from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MAX_KEY_CHARS, AgentId, BoundedTime, Key, NoNul, NotBlankText, StoredKey
+from memcore.models.memory import (
+    MAX_KEY_CHARS,
+    AgentId,
+    BoundedTime,
+    Key,
+    NoNul,
+    NotBlankText,
+    StoredKey,
+    require_text,
+)
 
 #: What a subject's name begins with: a user and a session of the same name are two subjects.
 USER, SESSION = "user:", "session:"
@@ -42,7 +51,7 @@ def resolve_owner_id(*, user_id: str | None = None, session_id: str | None = Non
     for field, prefix, given in (("user_id", USER, user_id), ("session_id", SESSION, session_id)):
         if given is None:
             continue
-        name = given.strip()
+        name = require_text(given, field=field).strip()
         if not name:
             raise MemoryInputError(field, "must not be blank")
         if len(name) > MAX_SUBJECT_CHARS:

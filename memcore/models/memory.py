@@ -466,10 +466,28 @@ class MemoryQuery(Frozen):
         return self
 
 
+def require_text(given: object, *, field: str) -> str:
+    """Return a caller's text, or raise MemoryInputError when it is of another type."""
+    if isinstance(given, str):
+        return given
+    raise MemoryInputError(field, f"must be text, and is of type {type(given).__name__}")
+
+
+def require_prompt(text: object, token_budget: object) -> None:
+    """Raise MemoryInputError unless a prompt can be about this text, and have so many tokens."""
+    require_text(text, field="text")
+    if not isinstance(token_budget, int) or token_budget < 0:
+        raise MemoryInputError("token_budget", "must be a whole number, 0 or more")
+
+
+def require_agent_id(agent_id: str) -> str:
+    """Return the agent id, or raise MemoryInputError when it is no text, blank, padded, too long, reserved or has a NUL."""
+    return _required_agent_id(require_text(agent_id, field="agent_id"))
+
+
 # Every filter asks, and the agents of a process are few; a refusal is not kept.
 @lru_cache(maxsize=10_000)
-def require_agent_id(agent_id: str) -> str:
-    """Return the agent id, or raise MemoryInputError when it is blank, padded, too long or reserved, or has a NUL."""
+def _required_agent_id(agent_id: str) -> str:
     if not agent_id or agent_id != agent_id.strip():
         raise MemoryInputError("agent_id", "must not be blank or begin or end with white space")
     if len(agent_id) > MAX_KEY_CHARS:
@@ -499,8 +517,19 @@ def excluded_agents(excluded: Excluded) -> frozenset[str]:
     return frozenset(require_agent_id(agent_id) for agent_id in named)
 
 
-def is_uuid(text: str) -> bool:
-    """Return whether a text is a UUID in its usual form, as memcore.ids makes them: no memory has another id."""
+def named_ids(given: object) -> list[str]:
+    """Return the ids of memories that a caller names, one or several, or raise MemoryInputError."""
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        raise MemoryInputError("memory_ids", f"must be ids of memories, and is of type {type(given).__name__}")
+    return [require_text(each, field=f"memory_ids.{place}") for place, each in enumerate(given)]
+
+
+def is_uuid(text: object) -> bool:
+    """Return whether a value is a UUID in its usual form, as memcore.ids makes them: no memory has another id."""
+    if not isinstance(text, str):
+        return False
     try:
         return str(uuid.UUID(text)) == text
     except ValueError:

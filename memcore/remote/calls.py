@@ -25,7 +25,16 @@ from memcore.memory.fields import checked_categories, checked_query, named_as_gi
 from memcore.models.base import Frozen
 from memcore.models.conversation import LayerCounts
 from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, is_uuid, require_agent_id
+from memcore.models.memory import (
+    MemoryEntry,
+    MemoryQuery,
+    MemoryStoreRequest,
+    is_uuid,
+    named_ids,
+    require_agent_id,
+    require_prompt,
+    require_text,
+)
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote.requests import Call, known
 
@@ -114,17 +123,19 @@ def prepare(
     agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None
 ) -> Call[tuple[ChatMessage, ...]]:
     """Return the request that prepares a prompt."""
+    require_prompt(text, token_budget)
     wanted = checked_categories(categories)
     body = {"text": text, "token_budget": token_budget, "categories": None if wanted is None else sorted(wanted)}
     return Call(method="POST", path=_path(agent_id, "context"), body=body, read=_messages)
 
 
 def load_turn(
-    agent_id: str, text: str, *, user_id: str | None, session_id: str | None, **more: Any
+    agent_id: str, text: str, *, user_id: str | None, session_id: str | None, token_budget: int, **more: Any
 ) -> Call[LoadedTurn]:
     """Return the request for what is remembered of a person."""
     checked_owner(agent_id, user_id, session_id)
-    body = {"text": text, "user_id": user_id, "session_id": session_id, **more}
+    require_prompt(text, token_budget)
+    body = {"text": text, "user_id": user_id, "session_id": session_id, "token_budget": token_budget, **more}
     return Call(method="POST", path=_path(agent_id, "conversations/load"), body=body, read=_loaded)
 
 
@@ -210,7 +221,7 @@ def list_(agent_id: str, *, limit: int, cursor: str | None, filters: Mapping[str
     params = {**{_SINGULAR.get(name, name): value for name, value in given.items()}, "limit": limit, "cursor": cursor}
     if attributes := params.pop("attributes", None):
         # The one filter that is no list of names.
-        params["attributes"] = json.dumps(dict(attributes))
+        params["attributes"] = json.dumps(dict(checked_query(None, {"attributes": attributes}).attributes))
     return Call(method="GET", path=_path(agent_id, "memories"), params=_present(params), read=_page, arguments=_PLURAL)
 
 
@@ -251,7 +262,7 @@ def forget(
         raise MemoryInputError("memory_ids", "give ids, or filters, or everything=True: one of them")
     body = dict(given)
     if memory_ids is not None:
-        body["memory_ids"] = [memory_ids] if isinstance(memory_ids, str) else list(memory_ids)
+        body["memory_ids"] = named_ids(memory_ids)
     if everything:
         body["everything"] = True
     return Call(
@@ -308,7 +319,7 @@ def _path(agent_id: str, rest: str) -> str:
 
 def _memory_path(agent_id: str, memory_id: str, rest: str = "") -> str | None:
     """Return the path of a memory; None for what is no memory's id, and so has none."""
-    path = _path(agent_id, f"memories/{memory_id}{rest}")
+    path = _path(agent_id, f"memories/{require_text(memory_id, field='memory_id')}{rest}")
     return path if is_uuid(memory_id) else None
 
 

@@ -11,7 +11,7 @@ from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.event_loop import LoopThread
 from memcore.models.execution import ChatMessage, ToolDefinition
-from memcore.models.memory import MemoryCategory
+from memcore.models.memory import MemoryCategory, require_agent_id
 from memcore.retrieval.filters import MemoryFilterStrategy
 from memcore.retrieval.formatting import format_fitting
 from memcore.retrieval.pipeline import MemoryPipeline, parts_of
@@ -127,8 +127,10 @@ class ContextInjectionStrategy:
         """Return the messages to put between system prompt and task: policies, directive, memories; or fewer, or none.
 
         The query is what the coming turn is about. The budget is for policies and memories; the directive is not
-        charged. Never raises for a memory's sake; Python's own MemoryError and RecursionError pass.
+        charged. Never raises for a memory's sake: MemoryInputError for what is no agent's id, and Python's own
+        MemoryError and RecursionError pass.
         """
+        require_agent_id(agent_id)
         if token_budget <= 0:
             _log.debug(Event.MEMORY_RETRIEVAL_SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
             return ()

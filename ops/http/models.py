@@ -196,7 +196,7 @@ class ContextBody(Frozen):
     """
 
     text: str = Field(min_length=1, max_length=MAX_QUERY_CHARS)
-    token_budget: StrictInt = Field(ge=1, le=MAX_TOKENS)
+    token_budget: StrictInt = Field(ge=0, le=MAX_TOKENS)
     categories: tuple[MemoryCategory, ...] | None = None
 
 
@@ -238,7 +238,7 @@ class LoadBody(Frozen):
     text: str = Field(min_length=1, max_length=MAX_TURN_CHARS)
     user_id: Name | None = None
     session_id: Name | None = None
-    token_budget: StrictInt = Field(default=1_000, ge=1, le=MAX_TOKENS)
+    token_budget: StrictInt = Field(default=1_000, ge=0, le=MAX_TOKENS)
     is_first_turn: bool | None = None
 
 

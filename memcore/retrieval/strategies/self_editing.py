@@ -10,7 +10,7 @@ from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.ledger.learning.core_slots import CoreSlots
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage
-from memcore.models.memory import Content, MemoryCategory, MemoryEntry, MemoryQuery
+from memcore.models.memory import Content, MemoryCategory, MemoryEntry, MemoryQuery, require_agent_id
 from memcore.retrieval.formatting import fit, format_fitting, memory_block
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
 from memcore.retrieval.protocol import Degrading, ScoredMemory, Source
@@ -197,6 +197,7 @@ class SelfEditingMemoryStrategy(OfTools):
         Core memory that cannot be read is left out, and a ``memory.retrieval.degraded`` event says so.
         """
         del query_text, categories
+        require_agent_id(agent_id)
         if token_budget <= 0:
             return ()
         messages, left = await instructed(

@@ -10,7 +10,7 @@ from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
-from memcore.models.memory import MemoryCategory, MemoryEntry
+from memcore.models.memory import MemoryCategory, MemoryEntry, require_agent_id
 from memcore.retrieval.formatting import format_fitting
 from memcore.retrieval.passages import CUT
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
@@ -201,6 +201,7 @@ class ToolBasedInjectionStrategy(OfTools):
         The instruction is not charged to the budget.
         """
         del query_text, categories
+        require_agent_id(agent_id)
         if token_budget <= 0:
             return ()
         messages, _ = await instructed(

@@ -16,7 +16,7 @@ from memcore.errors import (
 )
 from memcore.models.base import UNSEEN, Frozen, NotBlankStr
 from memcore.models.execution import ToolDefinition
-from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
+from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory, require_agent_id
 from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_block
 from memcore.retrieval.protocol import ScoredMemory, fatal_in
 from memcore.telemetry.events import Event
@@ -161,7 +161,11 @@ class AgentTools:
         return AgentTools((*self._tools.values(), *more))
 
     async def call(self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None) -> str:
-        """Call a tool for an agent and return its answer; arguments are a mapping, or the JSON text of a model."""
+        """Call a tool for an agent and return its answer; arguments are a mapping, or the JSON text of a model.
+
+        Raises MemoryInputError for what is no agent's id: that is no mistake of the model's.
+        """
+        require_agent_id(agent_id)
         called = self._tools.get(name)
         if called is None:
             return f"{ERROR} there is no tool of this name; the tools are {', '.join(self._tools)}."

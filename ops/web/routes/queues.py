@@ -38,7 +38,7 @@ class WorkerRow(NamedTuple):
 
     Attributes:
         answering: None where the broker, by which they are asked, does not answer.
-        is_on_demand: whether none is no fault: a person starts them.
+        is_on_demand: whether none is no fault: nothing needs them now, or a person starts them.
     """
 
     name: str

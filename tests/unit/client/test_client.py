@@ -1,7 +1,7 @@
 """What the client takes and refuses before anything is sent; the broker is one that writes down what it is given."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -137,3 +137,27 @@ def test_a_client_that_cannot_see_the_ledger_leaves_it_to_the_worker(broker: Bro
 def test_what_a_plan_leaves_open_is_not_sent_to_a_worker_that_may_not_know_it(broker: Broker) -> None:
     client_of(broker).finetune(FineTunePlan(epochs=2, minutes=10.0))
     assert broker.sent[0]["plan"] == {"epochs": 2, "minutes": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda client: client.undo("ada", None), "run_id: must be text, and is of type NoneType"),
+        (lambda client: client.restore("ada", 5), "entry_id: must be text, and is of type int"),
+        (lambda client: client.end_session("ada", None), "session_id: must be text"),
+        (lambda client: client.end_project("ada", b"p"), "project_id: must be text"),
+        (lambda client: client.end_task("ada", None), "task_id: must be text"),
+        (lambda client: client.status(None), "job_id: must be text"),
+        (lambda client: client.finetune(5), "plan: must be a FineTunePlan or a mapping of its fields"),
+        (lambda client: client.finetune({}, request_id=5), "request_id: must be text"),
+        (lambda client: client.record_experience("ada", output="o"), "prompt: is missing"),
+        (lambda client: client.record_experience("ada", prompt="p", output="o", foo=1), "foo: is not a known field"),
+        (lambda client: client.record_experience("ada", prompt="p", output="o", metadata=5), "metadata: must be a"),
+        (lambda client: client.record_experience("ada", prompt="p", output="o", reasoning_trace=5), "reasoning_trace"),
+    ],
+)
+def test_a_wrong_argument_is_named_and_nothing_is_sent(broker: Broker, call: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(MemoryInputError) as refused:
+        call(client_of(broker))
+    assert str(refused.value).startswith(said)
+    assert broker.sent == []

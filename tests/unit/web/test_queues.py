@@ -40,10 +40,11 @@ async def test_every_group_is_shown_with_the_workers_that_answer(
     samples = Samples()
     samples.set(families.PART_UP, 1, part="broker")
     samples.set(families.WORKERS, 2, group="store")
+    samples.set(families.WORKERS, 0, group="night")
     async with (
         http_api(console_settings(sqlite_ledger, tmp_path)) as opened,
         signed_in(opened.app, opened.key()) as one,
     ):
         monkeypatch.setattr(opened.context.collector, "gather", lambda _company: samples)
         page = await one.get("queues")
-    assert _workers(page) == {"store": "2", "night": "none", "llm": "none", "finetune": "on demand"}
+    assert _workers(page) == {"store": "2", "night": "none", "llm": "on demand", "finetune": "on demand"}
