@@ -13,7 +13,7 @@ from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
 from memcore.client.envelopes import OutgoingJob
-from memcore.client.publisher import OwnCelery, Publisher, broker_queue
+from memcore.client.publisher import REFUSES, OwnCelery, Publisher, broker_queue, is_login_refused
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
@@ -114,6 +114,8 @@ def _asked(settings: Settings) -> Iterator[Connection]:
         with connection:
             yield connection
     except (OSError, KombuError, *connection.connection_errors, *connection.channel_errors) as error:
+        if is_login_refused(error):
+            raise MemoryConnectionError(REFUSES) from error
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise MemoryConnectionError(f"does not answer ({reason})") from error
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Self
 from uuid import uuid4
 
-from amqp.exceptions import AMQPError
+from amqp.exceptions import AccessRefused, AMQPError
 from celery import Celery
 from celery.app.utils import Settings
 from celery.exceptions import CeleryError
@@ -20,7 +20,7 @@ from kombu.exceptions import KombuError
 from kombu.serialization import dumps as serialize
 from kombu.transport.redis import Channel as RedisChannel
 from kombu.utils.json import dumps
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
 
 from memcore.client.envelopes import OutgoingJob, portions
 from memcore.client.results import JobState, JobStatus
@@ -190,6 +190,25 @@ _CANNOT_WRITE = "MISCONF"
 
 _BROKER_ERRORS = (OSError, AMQPError, CeleryError, KombuError, RedisError)
 
+#: How brokers say that a user or a password is wrong, or missing.
+_LOGIN_REFUSED = (AuthenticationError, AccessRefused)
+
+#: What is said of it: never the password.
+REFUSES = "refuses the user or the password in its address"
+
+
+def is_login_refused(error: BaseException) -> bool:
+    """Return whether a broker refused the user or the password."""
+    # kombu wraps what its connection raised.
+    return any(isinstance(each, _LOGIN_REFUSED) for each in (error, error.__cause__))
+
+
+def _unavailable(what: str, problem: str, error: Exception) -> MemoryConnectionError:
+    """Return the error of a server that does not do what it was asked."""
+    if is_login_refused(error):
+        return MemoryConnectionError(f"{what} {problem}: it {REFUSES}")
+    return MemoryConnectionError(f"{what} {problem}: {type(error).__name__}; is it running?")
+
 
 class Publisher:
     """Publishes jobs through a Celery app's connections; thread-safe, and safe across fork."""
@@ -219,8 +238,7 @@ class Publisher:
             if str(error).startswith(_CANNOT_WRITE):
                 msg = "the broker cannot write to its disk, and takes no jobs until it can: is that disk full?"
                 raise MemoryDiskFullError(msg) from error
-            msg = f"the broker did not take the job: {type(error).__name__}; is it running?"
-            raise MemoryConnectionError(msg) from error
+            raise _unavailable("the broker", "did not take the job", error) from error
 
     def waiting(self, queue: str) -> int:
         """Return how many jobs wait on a queue; raises MemoryConnectionError."""
@@ -230,8 +248,7 @@ class Publisher:
                     return int(self._ensured(producer, lambda: _length(_open_channel(producer), queue)))
                 return _declared(producer.connection, queue)
         except _BROKER_ERRORS as error:
-            msg = f"the broker does not say how full {queue} is: {type(error).__name__}; is it running?"
-            raise MemoryConnectionError(msg) from error
+            raise _unavailable("the broker", f"does not say how full {queue} is", error) from error
 
     def _push(self, producer: Any, name: str, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
         by_queue: dict[str, list[str]] = {}
@@ -373,8 +390,7 @@ class JobResults(Publisher):
         try:
             self._outcomes.backend.forget(job_id)
         except self._result_errors as error:
-            msg = f"the outcome cannot be dropped: {type(error).__name__}; is the result store running?"
-            raise MemoryConnectionError(msg) from error
+            raise _unavailable("the result store", "does not drop the outcome", error) from error
 
     def status(self, job_id: str) -> JobStatus:
         """Return where a job stands; PENDING also means unknown. Raises MemoryConnectionError."""
@@ -384,8 +400,7 @@ class JobResults(Publisher):
         try:
             meta = self._outcomes.backend.get_task_meta(job_id)
         except self._result_errors as error:
-            msg = f"the outcome cannot be read: {type(error).__name__}; is the result store running?"
-            raise MemoryConnectionError(msg) from error
+            raise _unavailable("the result store", "does not say the outcome", error) from error
         return _status(job_id, meta)
 
     def close(self) -> None:

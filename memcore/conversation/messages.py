@@ -32,7 +32,7 @@ def turns_of(messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) ->
         messages = [{"role": _USER, "content": messages}]
     elif isinstance(messages, Mapping):
         messages = [messages]
-    if not isinstance(messages, Sequence) or isinstance(messages, bytes):
+    if not isinstance(messages, Sequence):
         raise MemoryInputError("messages", "must be a text, a message, or a list of messages")
     if not messages or len(messages) > MAX_MESSAGES:
         raise MemoryInputError("messages", f"has {len(messages)} messages; it must have 1 to {MAX_MESSAGES}")

@@ -143,7 +143,7 @@ def job_ids_of(jobs: Jobs) -> tuple[str, ...]:
             return (jobs.job_id,)
         case str():
             return (jobs,)
-        case Iterable() if not isinstance(jobs, bytes):
+        case Iterable():
             return tuple(require_text(each, field=f"jobs.{place}") for place, each in enumerate(jobs))
         case _:
             raise MemoryInputError("jobs", "must be a receipt, or ids of jobs")

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
 from memcore.canary import LATE_AFTER, canary_state
+from memcore.client.publisher import REFUSES
 from memcore.config.maintenance import ASKING_STRATEGIES
 from memcore.config.policy import llm_consumers
 from memcore.config.settings import Settings
@@ -239,6 +240,9 @@ WEBHOOK_FAILING = timedelta(hours=1)
 #: PostgreSQL's port where a URL names none.
 _POSTGRES_PORT = 5432
 
+#: How it says that a user or a password is wrong, or missing.
+_POSTGRES_REFUSES = ("password authentication failed", "no password supplied")
+
 #: How the store says that it answers, and that it wants another key; longer answers, in bytes, are none of ours.
 _OK, _REFUSED = 200, (401, 403)
 _LARGEST_ANSWER = 1_048_576
@@ -249,9 +253,9 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
     try:
         waiting, unreadable = read_queue_lengths(settings)
     except MemoryConnectionError as error:
-        yield CheckResult(
-            check="broker", ok=False, seen=str(error), mend="start it, or see its log; workers come back alone"
-        )
+        seen, repair = str(error), "start it, or see its log; workers come back alone"
+        mend = _address_of("BROKER") if seen == REFUSES else repair
+        yield CheckResult(check="broker", ok=False, seen=seen, mend=mend)
         return
     yield CheckResult(check="broker", ok=True, seen="answers")
     yield CheckResult(
@@ -410,8 +414,14 @@ def _database(name: str, url: str) -> CheckResult:
         with closing(Database(url, name=name)) as database, database.read() as connection:
             connection.execute(text(f"SELECT version_num FROM alembic_version_{name}"))  # noqa: S608  # our own names
     except MemoryError as error:
+        if any(each in str(error) for each in _POSTGRES_REFUSES):
+            repair = _address_of("DATABASE" if name == "ledger" else name.upper())
         return CheckResult(check=name, ok=False, seen=str(error), mend=repair)
     return CheckResult(check=name, ok=True, seen="answers")
+
+
+def _address_of(part: str) -> str:
+    return f"correct the user and the password in MEMTEND_{part}_URL"
 
 
 def _file_error(file: Path) -> str:

@@ -1,6 +1,8 @@
 """What the doctor says when things are down, damaged or waiting: one line each, at once, and nothing of a traceback."""
 
 import socket
+import socketserver
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -8,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 from support.command_line import Answer, CommandLine
@@ -29,7 +31,7 @@ from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from memcore.models.memory import MemoryCategory
 from ops.cli.console import CheckResult, HealthCheck, take_all
 from ops.cli.running.doctor import CHECKS
-from ops.cli.running.health_checks import broker, what_a_model_adds
+from ops.cli.running.health_checks import broker, databases, what_a_model_adds
 
 #: Seconds that the doctor may take here: tests share their machine, and a look that hangs would take ten.
 SOON = 9.0
@@ -99,6 +101,52 @@ def test_a_broker_of_any_kind_that_is_away_is_one_finding(settings: Settings, ur
     assert time.monotonic() - began < SOON
     assert not found.ok
     assert found.seen.startswith("does not answer (")
+
+
+def test_a_broker_that_refuses_the_password_is_told_from_one_that_is_away(settings: Settings, tmp_path: Path) -> None:
+    with valkey_server(tmp_path) as server:
+        for url in (server.url.replace(server.password, "wrong-secret"), f"redis://127.0.0.1:{server.port}/0"):
+            (found,) = broker(settings.model_copy(update={"broker_url": url}))
+            assert found.seen == "refuses the user or the password in its address"
+            assert found.mend == "correct the user and the password in MEMTEND_BROKER_URL"
+
+
+@contextmanager
+def refusing_postgresql() -> Iterator[int]:
+    """A port on which a server of PostgreSQL's protocol accepts no password."""
+    fields = b'SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user "mt"\0\0'
+
+    class Refusing(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while size := self.rfile.read(4):
+                (code,) = struct.unpack("!i", self.rfile.read(int.from_bytes(size) - 4)[:4])
+                if code == _PROTOCOL_3:
+                    self.wfile.write(b"E" + struct.pack("!i", len(fields) + 4) + fields)
+                    return
+                self.wfile.write(b"N")  # no encryption
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+#: What a client of PostgreSQL asks for, once it has asked whether lines are encrypted.
+_PROTOCOL_3 = 3 << 16
+
+
+def test_a_database_that_refuses_the_password_says_which_variable_has_it(settings: Settings) -> None:
+    with refusing_postgresql() as port:
+        url = f"postgresql://mt:wrong-secret@127.0.0.1:{port}/mt"
+        ledger, journal, _ = databases(settings.model_copy(update={"database_url": url, "journal_url": url}))
+    for found, variable in ((ledger, "MEMTEND_DATABASE_URL"), (journal, "MEMTEND_JOURNAL_URL")):
+        assert "password authentication failed" in found.seen
+        assert "wrong-secret" not in found.seen
+        assert found.mend == f"correct the user and the password in {variable}"
 
 
 @contextmanager

@@ -169,6 +169,19 @@ def test_an_absent_broker_is_a_typed_error_of_measuring_too(app: Celery, broker:
         broker.start()
 
 
+def test_a_refused_password_is_told_from_an_absent_broker(broker: BrokerAddress) -> None:
+    url = broker.url.replace(broker.password, "wrong-secret")
+    with MemoryClient(url, result_url=url, max_waiting=9) as limited, MemoryClient(url) as client:
+        for call in (
+            lambda: client.maintain_now("ada"),
+            lambda: limited.maintain_now("ada"),
+            lambda: limited.status("x"),
+        ):
+            with pytest.raises(MemoryConnectionError, match="refuses the user or the password in its") as refused:
+                call()
+            assert "wrong-secret" not in str(refused.value)
+
+
 def test_a_broker_without_variadic_pushes_gets_celerys_own_messages() -> None:
     with Celery(broker="memory://", set_as_current=False) as app:
         publisher = Publisher(app)
