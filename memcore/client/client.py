@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, TypeAdapter
+from pydantic import TypeAdapter
 
 from memcore import ids
 from memcore.client.envelopes import (
@@ -69,7 +69,7 @@ from memcore.jobs import (
 from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
-from memcore.models.memory import AgentId, Key, MemoryStoreRequest, StoredKey, not_reserved, require_text
+from memcore.models.memory import AgentId, Key, KnownAgentId, MemoryStoreRequest, require_text
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
 from memcore.telemetry.tracing import Attribute, Attributes
@@ -82,7 +82,7 @@ _log = logging.getLogger(__name__)
 
 _COMPANY: TypeAdapter[str] = TypeAdapter(Key)
 _NEW_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
-_KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(Annotated[StoredKey, AfterValidator(not_reserved)])
+_KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(KnownAgentId)
 
 #: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.
 BLOCK_SECONDS = 30.0

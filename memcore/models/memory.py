@@ -153,6 +153,9 @@ def not_reserved(agent_id: str) -> str:
 #: An agent's id as a caller gives it.
 AgentId = Annotated[Key, AfterValidator(not_reserved)]
 
+#: The id of an agent that is known, as a caller gives it.
+KnownAgentId = Annotated[StoredKey, AfterValidator(not_reserved)]
+
 
 def _stored_owner(owner: str) -> str:
     return owner if owner == CANARY_OWNER else not_reserved(owner)

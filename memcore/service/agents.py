@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
+from pydantic import TypeAdapter
+
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import RecordedQuery
 from memcore.ledger.agents import Agent, AgentSpec
@@ -11,7 +13,7 @@ from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.skills import Applications
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen, naming_fields
-from memcore.models.memory import BoundedTime
+from memcore.models.memory import BoundedTime, KnownAgentId
 from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.memories import MemoryOperations
 from memcore.service.resources import ServiceResources
@@ -21,6 +23,8 @@ MAX_PAGE = 1_000
 
 #: What people see of a lesson that nobody has drawn.
 WAITING = "waiting"
+
+_KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(KnownAgentId)
 
 
 class LessonInfo(Frozen):
@@ -103,7 +107,9 @@ class AgentOperations:
         return await self._resources.run(found)
 
     async def get(self, agent_id: str) -> Agent:
-        """Return an agent. Raises MemoryNotFoundError."""
+        """Return an agent. Raises MemoryInputError, MemoryNotFoundError."""
+        with naming_fields(name="agent_id"):
+            agent_id = _KNOWN_AGENT.validate_python(agent_id)
         found = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
         if found is None:
             raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not known; add it with `memtend agents add`")

@@ -98,13 +98,19 @@ _Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the swit
 
 @app.command("plan")
 def plan(command: JsonCommand, asked: _PlanOptions) -> None:
-    """Check whether a run can work on this machine; start nothing."""
+    """Check whether a run can work on this machine, and start nothing; exit 1 when it cannot."""
     wanted = asked.plan()
     with command.service() as (service, runner):
         found = runner.run(service.finetune.run_preflight(wanted))
     if command.as_json:
         show_json({**found.model_dump(mode="json"), "can_proceed": found.can_proceed})
-        return
+    else:
+        _show_preflight(command, found)
+    if not found.can_proceed:
+        raise typer.Exit(1)
+
+
+def _show_preflight(command: JsonCommand, found: PreflightResult) -> None:
     command.show_rows((check.model_dump() for check in found.checks), "name", "status", "message", "detail")
     for each in found.estimates:
         say(

@@ -33,6 +33,7 @@ def maintain(
         _show_plan(command, agent_id, allow_large=allow_large)
         return
     with command.service() as (service, runner):
+        runner.run(service.agents.get(agent_id))
         receipt = runner.run(service.runs.maintain(agent_id, allow_large=allow_large))
         waits = wait and not is_paused(command, agent_id)
         run = show_ended(command, service.client.blocking, receipt.job_id, wait=waits)
@@ -48,6 +49,7 @@ def maintain(
 
 def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> None:
     with command.service() as (service, runner):
+        runner.run(service.agents.get(agent_id))
         plan = runner.run(service.runs.plan(agent_id, allow_large=allow_large))
     if command.as_json:
         reported = {name: getattr(plan, name) for name in ("removed", "pruned", "archived", "questions", "tokens")}
@@ -90,6 +92,7 @@ def end(
     any of them the working memories made in it.
     """
     with command.service() as (service, runner):
+        runner.run(service.agents.get(agent_id))
         receipt = runner.run(service.runs.end(what, agent_id, ended_id))
         waits = wait and not is_paused(command, agent_id)
         show_ended(command, service.client.blocking, receipt.job_id, wait=waits)

@@ -89,6 +89,18 @@ def test_an_agent_id_that_breaks_a_limit_is_refused_by_every_command_that_writes
     assert known_agents(memtend) == agents
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("maintain", "{}"), ("maintain", "{}", "--dry-run"), ("end", "session", "{}", "s"), ("end", "task", "{}", "t")],
+)
+def test_an_agent_that_nobody_knows_has_no_runs(memtend: CommandLine, words: tuple[str, ...]) -> None:
+    nobody = new_agent()
+    answer = memtend(*(word.format(nobody) for word in words))
+    assert (answer.code, answer.err.startswith(f"memtend: agent_id: '{nobody}' is not known")) == (1, True), answer
+    assert nobody not in known_agents(memtend)
+    assert memtend.ok("runs", "list", "--agent", nobody, "--json").value == []
+
+
 def line(**fields: object) -> bytes:
     return json.dumps({"agent_id": "importer", "category": "semantic", "content": "text", **fields}).encode()
 

@@ -52,13 +52,15 @@ def test_a_bad_plan_is_refused_by_its_field_before_anything_starts(
 
 
 def test_a_plan_is_looked_at_and_nothing_is_started(memtend: CommandLine, documents: Path) -> None:
-    found = memtend.ok("finetune", "plan", "--no-memories", "--source-dir", str(documents), "--json").value
+    looked = memtend("finetune", "plan", "--no-memories", "--source-dir", str(documents), "--json")
+    found = looked.value
     said = {check["name"]: check["status"] for check in found["checks"]}
     assert len(said) == 7
     assert (said["documents"], said["source_dir_exists"], said["output_dir_writable"]) == ("warn", "pass", "pass")
-    assert found["can_proceed"] is ("fail" not in said.values())
+    assert found["can_proceed"] is ("fail" not in said.values()) is (looked.code == 0)
     nowhere = str(documents / "nowhere")
-    assert "a run cannot be started like this" in memtend.ok("finetune", "plan", "--source-dir", nowhere).out
+    cannot = memtend("finetune", "plan", "--source-dir", nowhere)
+    assert (cannot.code, "a run cannot be started like this" in cannot.out) == (1, True)
     refused = memtend("finetune", "start", "--source-dir", nowhere)
     assert refused.code == 2
     assert "source_dir: names no folder on this machine" in refused.err
