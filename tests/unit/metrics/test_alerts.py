@@ -13,6 +13,7 @@ import yaml
 from support.alert_rules import RULES, AlertRule, alert_rules, firing, read_scrape
 from support.repository import ROOT
 
+from memcore.jobs import Queue
 from ops.cli.running.health_checks import CANARY_LATE, CANARY_SLOW
 from ops.metrics.exposition import Family
 from ops.metrics.families import FAMILIES
@@ -116,6 +117,18 @@ def test_expressions_mean_here_what_they_mean_to_prometheus(expr: str, fires_for
 def test_an_expression_in_another_form_is_no_quiet_rule() -> None:
     with pytest.raises(AssertionError, match="has a form"):
         AlertRule("x", "rate(memtend_x[5m]) > 1").firing({})
+
+
+@pytest.mark.parametrize("queue", sorted(set(Queue) - {Queue.FINETUNE}))
+def test_jobs_that_wait_for_hours_are_an_alert_on_every_queue(queue: Queue) -> None:
+    """A fine-tune run waits for a worker that a person starts."""
+    name = "memtend_queue_oldest_seconds"
+    waiting = {
+        each: firing(read_scrape(f'# TYPE {name} gauge\n{name}{{queue="{queue}"}} {each}\n')) for each in (9, 7_300)
+    }
+    old = {alert: [{"queue": queue}] for alert in waiting[7_300] if "QueueOld" in alert}
+    assert len(old) == 1
+    assert waiting[7_300] == waiting[9] | old
 
 
 def test_a_scrape_without_a_canary_is_an_alert() -> None:
