@@ -324,7 +324,7 @@ CHECKS = (
     HealthCheck(name="stage containers", group="maintenance", take=checks.stage_containers, needs=("policy",)),
     HealthCheck(name="embedder", group="models", take=checks.embedder, needs=("ledger", "policy")),
     HealthCheck(name="reindex", group="models", take=checks.reindex, needs=("ledger",)),
-    HealthCheck(name="language model", group="models", take=checks.language_model, needs=("policy",)),
+    HealthCheck(name="language model", group="models", take=checks.language_model, needs=("ledger", "policy")),
     HealthCheck(name="model answers", group="models", take=checks.model_answers, needs=("ledger",)),
     HealthCheck(name="model budget", group="models", take=checks.model_budget, needs=("ledger", "policy")),
     HealthCheck(name="limits", group="limits", take=_limits),

@@ -4,7 +4,7 @@ import asyncio
 import http.client
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from memcore.errors import (
 )
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
-from memcore.jobs import FineTunePayload, ReindexPayload
+from memcore.jobs import ExtractPayload, FineTunePayload, ReindexPayload
 from memcore.ledger.database import Database, parse_url
 from memcore.ledger.webhooks.endpoints import EndpointState
 from memcore.ledger.work_items import WorkItem
@@ -51,14 +51,19 @@ ERASURE_LASTS = timedelta(hours=1)
 def language_model(settings: Settings) -> Iterator[CheckResult]:
     """Check that every step that asks a model names one, and that its server answers; the request is free."""
     policy = policy_of(settings)
-    steps = llm_consumers(policy.memory)
+    steps = dict(llm_consumers(policy.memory))
+    with ledger_of(settings) as ledger:
+        turns = ledger.work.waits_since(settings.company, ExtractPayload.task)
+    if turns is not None:
+        steps["memory.conversation"] = policy.memory.conversation.model or policy.memory.llm.model
     provider = create_provider(settings, policy)
     if provider is None:
+        waiting = "" if turns is None else f"; {turns[0]} turns wait since {turns[1]:%Y-%m-%d %H:%M} UTC"
         yield CheckResult(
             check="language model",
             ok=not steps,
-            seen=f"no address, and {', '.join(steps)} needs one" if steps else "none needed",
-            mend="set MEMTEND_LLM_URL, or turn the step off; until then it waits",
+            seen=f"no address, and {', '.join(steps)} needs one{waiting}" if steps else "none needed",
+            mend=f"set MEMTEND_LLM_URL{_and_a_model(steps)}, or turn the step off; until then it waits",
         )
         return
     for step, model in steps.items():
@@ -78,6 +83,10 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
     missing = sorted({model for model in steps.values() if model is not None} - set(offered))
     seen = f"answers, {len(offered)} models" + (f"; not on its list: {', '.join(missing)}" if missing else "")
     yield CheckResult(check="language model", ok=True, seen=seen)
+
+
+def _and_a_model(steps: Mapping[str, str | None]) -> str:
+    return " and memory.llm.model" if None in steps.values() else ""
 
 
 def what_a_model_adds(settings: Settings) -> Iterator[CheckResult]:

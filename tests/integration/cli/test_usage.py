@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.kept_conversations import begin, owner
 from support.stub_llm_process import StubLLM, stub_llm
 from typer.testing import CliRunner, Result
 
@@ -138,6 +140,21 @@ def test_a_step_that_asks_and_no_address_is_a_finding(configure: Configure) -> N
     (found,) = language_model(configure(LLM))
     assert not found.ok
     assert found.seen == "no address, and memory.consolidation.strategy needs one"
+
+
+def test_turns_that_wait_say_which_model_conversations_need(
+    configure: Configure, sqlite_ledger: LedgerUrls, stub: StubLLM
+) -> None:
+    with closing(Ledger.open(sqlite_ledger)) as ledger:
+        begin(ledger, owner(), "s", at=NOW, company=configure().company)
+    (found,) = language_model(configure())
+    assert not found.ok
+    assert found.seen.startswith("no address, and memory.conversation needs one; 1 turns wait since ")
+    assert found.mend.startswith("set MEMTEND_LLM_URL and memory.llm.model, or ")
+    unnamed, _ = language_model(configure(MEMTEND_LLM_URL=stub.url))
+    assert (unnamed.check, unnamed.ok, unnamed.mend) == ("model of conversation", False, "name one: memory.llm.model")
+    named, server = language_model(configure("memory: {llm: {model: stub-small}}", MEMTEND_LLM_URL=stub.url))
+    assert (named.ok, named.seen, server.ok) == (True, "stub-small", True)
 
 
 def test_a_step_without_a_model_is_a_finding(configure: Configure, stub: StubLLM) -> None:
