@@ -42,6 +42,10 @@ def stack_path(home: Path) -> Path:
     return home / "run" / "stack.json"
 
 
+class NothingRunsError(MemoryConfigError):
+    """No embedded stack runs in the data folder, and no servers are named."""
+
+
 def read_stack(home: Path) -> dict[str, Any] | None:
     """Return what the file holds, or None when there is no file and so no embedded stack.
 
@@ -244,7 +248,7 @@ class Settings(Frozen):
                 raise MemoryConfigError(f"{' and '.join(missing)} must be set too, for {_variable(named[0])} is set")
             return cls._checked({**given, "home": home}, name_of=_variable)
         if stack is None:
-            raise MemoryConfigError(
+            raise NothingRunsError(
                 f"nothing runs at {home}: start it with `memtend up`, "
                 f"or set {', '.join(map(_variable, _ADDRESSES))} to servers of your own"
             )

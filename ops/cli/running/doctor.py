@@ -5,14 +5,15 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import get_args
 
 import typer
 
 from memcore.config import home_folder
-from memcore.config.settings import Settings
+from memcore.config.settings import NothingRunsError, Settings
 from memcore.errors import MemoryConfigError
 from memcore.jobs import (
     DeliverPayload,
@@ -65,7 +66,10 @@ app = Commands()
 @app.command("doctor")
 def doctor(command: JsonCommand) -> None:
     """Check every part; exit 1 when something is wrong, and say what to do about it."""
-    findings = take_all(CHECKS, command.settings)
+    try:
+        findings = take_all(CHECKS, command.settings)
+    except NothingRunsError as error:
+        findings = list(_of_stopped(home_folder(os.environ, command.home), error))
     if command.as_json:
         # What is well needs no advice.
         show_json([asdict(each) | ({"mend": ""} if each.ok else {}) for each in findings])
@@ -109,6 +113,16 @@ def _summary(found: list[CheckResult]) -> str:
     return summary if len(summary) <= _SUMMARY else f"all {len(found)} checks"
 
 
+def _of_stopped(home: Path, error: NothingRunsError) -> Iterator[CheckResult]:
+    """Say what can be seen of a stack that does not run, and what could be looked at if it did."""
+    seen, _, repair = str(error).partition(": ")
+    parts = dict.fromkeys(each.group for each in CHECKS if each.group not in {"parts", "files", "limits", "advice"})
+    repair = f"{repair}; {', '.join(parts)} are looked at then"
+    yield CheckResult(check="stack", ok=False, seen=seen, mend=repair, group="parts")
+    if home.is_dir():
+        yield from (replace(each, group="files") for each in _folder(home))
+
+
 def _supervisor(settings: Settings) -> Iterator[CheckResult]:
     state = read_state(home_folder(os.environ, settings.home))
     if state is None:
@@ -132,11 +146,15 @@ def _supervisor(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _data_folder(settings: Settings) -> Iterator[CheckResult]:
-    home = settings.home
-    if not home.is_dir():
+    if settings.home.is_dir():
+        yield from _folder(settings.home)
+    else:
         # Needed by the embedded stack and by workers; an operator's machine may have none.
-        yield CheckResult(check="data folder", ok=read_state(home) is None, seen=f"{home} is not there")
-        return
+        seen = f"{settings.home} is not on this machine, and those of the workers are not seen from here"
+        yield CheckResult(check="data folder", ok=True, seen=seen)
+
+
+def _folder(home: Path) -> Iterator[CheckResult]:
     yield CheckResult(
         check="data folder",
         ok=os.access(home, os.W_OK | os.X_OK),

@@ -149,6 +149,24 @@ def test_a_database_that_refuses_the_password_says_which_variable_has_it(setting
         assert found.mend == f"correct the user and the password in {variable}"
 
 
+def test_of_a_stack_that_does_not_run_the_folder_is_looked_at_and_the_start_is_named(tmp_path: Path) -> None:
+    for home, checks_of_it in ((tmp_path, ["stack", "data folder", "disk"]), (tmp_path / "none", ["stack"])):
+        doctor = CommandLine(home=home)
+        answer = doctor("doctor", "--json")
+        found = [CheckResult(**each) for each in answer.value]
+        assert (answer.code, [each.check for each in found]) == (1, checks_of_it)
+        assert (found[0].ok, found[0].seen) == (False, f"nothing runs at {home}")
+        assert found[0].mend.startswith("start it with `memtend up`, or set MEMTEND_BROKER_URL")
+        assert found[0].mend.endswith("; broker, workers, store, ledger, maintenance, models are looked at then")
+        assert lines_of(doctor("doctor"))[0].startswith("parts        WRONG")
+
+
+def test_a_data_folder_on_another_machine_is_no_finding(settings: Settings, tmp_path: Path) -> None:
+    elsewhere = settings.model_copy(update={"home": tmp_path / "none"})
+    (found,) = next(each for each in CHECKS if each.name == "data folder").take(elsewhere)
+    assert (found.ok, "is not on this machine" in found.seen) == (True, True)
+
+
 @contextmanager
 def hung_server() -> Iterator[int]:
     """A port that accepts connections, and never says a word."""

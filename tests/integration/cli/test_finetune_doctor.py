@@ -16,6 +16,7 @@ from memcore.errors import MemoryConfigError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from ops.cli.running.health_checks import finetune, stage_containers
+from workers.stack.home import StackState, create_folders, write_state
 
 
 def _before(past: timedelta) -> datetime:
@@ -68,5 +69,13 @@ def test_an_engine_is_asked_for_where_stages_run_in_containers(tmp_path: Path, m
         (found,) = stage_containers(settings)
         assert (found.ok, found.seen) == (True, "an engine answers; stages run in tuner:1")
     monkeypatch.setitem(sys.modules, "docker", None)
+    (found,) = stage_containers(settings)
+    assert (found.ok, found.seen.startswith("not seen from here, where memory.fine_tune.backend: ")) == (True, True)
+    now = datetime.now(UTC)
+    create_folders(tmp_path)
+    write_state(
+        tmp_path,
+        StackState(supervisor_pid=1, supervisor_born=0.0, started_at=now, seen_at=now, peak_resident_bytes=0, parts=()),
+    )
     with pytest.raises(MemoryConfigError, match=r"^memory\.fine_tune\.backend: "):
         list(stage_containers(settings))

@@ -17,6 +17,7 @@ from memcore.finetune.checkpoint import choice_of
 from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import ReindexKind
 from memcore.ledger.ledger import Ledger
+from ops.cli.running import health_checks
 from ops.cli.running.health_checks import embedder, reindex
 
 #: The name of the embedder that is configured where nothing is said.
@@ -61,7 +62,7 @@ def test_an_embedder_that_is_configured_and_does_not_serve_is_told(settings: Set
 
 
 def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was(
-    settings: Settings, ledger: Ledger, tmp_path: Path
+    settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = registered(ledger, "default", tmp_path / "runs")
     choice = choice_of(checkpoint)
@@ -81,6 +82,9 @@ def test_a_checkpoint_that_serves_needs_no_configuration_and_must_be_what_it_was
     assert not changed.ok
     assert checkpoint.model_path in changed.mend
     shutil.rmtree(checkpoint.model_path)
+    (elsewhere,) = embedder(settings)
+    assert (elsewhere.ok, "its files are not on this machine" in elsewhere.seen) == (True, True)
+    monkeypatch.setattr(health_checks, "_is_embedded", lambda _: True)
     with pytest.raises(MemoryConfigError, match="must hold"):
         list(embedder(settings))
 
