@@ -77,6 +77,8 @@ def _block(item: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _passage(item: Mapping[str, Any]) -> dict[str, Any]:
+    if "text" not in item and "content" not in item:
+        raise MemoryInputError("record", "has neither text nor content: is it one of letta's passages?")
     return {
         "category": "semantic",
         "content": item.get("text", item.get("content")),

@@ -35,6 +35,9 @@ _OWN = (
     "immutable", "structured_attributes", "categories",
 )  # fmt: skip
 
+#: Under which of them the text stands.
+_TEXTS = ("memory", "data", "text")
+
 #: mem0's memory type for how things are done.
 _PROCEDURAL = "procedural_memory"
 
@@ -70,10 +73,13 @@ def fields(found: Found) -> dict[str, Any] | None:
     if not item:
         raise MemoryInputError("record", "must be an object")
     payload = {**without(item, "payload", "vector"), **mapping_of(item.get("payload"))}
+    texts = [payload[name] for name in _TEXTS if payload.get(name) is not None]
+    if not texts:
+        raise MemoryInputError("record", f"has none of {', '.join(_TEXTS)}: is it one of mem0's memories?")
     metadata = mapping_of(payload.get("metadata"))
     return {
         "category": "procedural" if payload.get("memory_type") == _PROCEDURAL else "semantic",
-        "content": payload.get("memory") or payload.get("data") or payload.get("text"),
+        "content": next(filter(None, texts), texts[0]),
         "metadata": {"source": "mem0", "tags": labels_of(payload.get("categories"))},
         "attributes": attributes_of(only(payload, "user_id", "app_id"), without(payload, *_OWN), metadata),
         **present(

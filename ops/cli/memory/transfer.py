@@ -1,5 +1,6 @@
 """``memtend import`` and ``memtend export``: memories as JSON lines, in through the queue, out from the store."""
 
+import codecs
 import json
 import sys
 from collections import Counter
@@ -151,6 +152,8 @@ def _import_from(
         "refused_list": str(listed) if refusals else None,
     }
     command.show_facts(facts if command.as_json else {name: value for name, value in facts.items() if value})
+    if not report.read:
+        warn(f"memtend: no record was found in {file}: is it one of {source}'s files?")
     if given_up:
         warn("memtend: workers gave some jobs up; they are kept: see `memtend dead list`")
     if refusals:
@@ -269,4 +272,4 @@ def _lines(file: Path) -> list[bytes]:
     except OSError as error:
         raise MemoryInputError("file", f"cannot be read ({error.strerror or type(error).__name__})") from None
     # Not splitlines: a text may hold other characters that end a line, such as U+2028, and JSON leaves them alone.
-    return content.split(b"\n")
+    return content.removeprefix(codecs.BOM_UTF8).split(b"\n")

@@ -106,3 +106,10 @@ def test_a_list_that_cannot_be_written_stops_before_more_is_lost(memtend: Comman
     answer = bring_in_facts(memtend, "a", listed, "--dry-run")
     assert answer.code == 2
     assert "refused: cannot be written (No such file or directory): name another file" in answer.err
+
+
+def test_a_file_without_a_record_is_told(memtend: CommandLine, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{\n "a": {"b": 1}\n}', encoding="utf-8")
+    answer = memtend.ok("import", str(other), "--from", "mem0", "--dry-run")
+    assert answer.err == f"memtend: no record was found in {other}: is it one of mem0's files?\n"

@@ -88,3 +88,9 @@ def test_an_empty_import_is_no_mistake(memtend: CommandLine) -> None:
         "memories": 0,
         "unknown_supersedes": 0,
     }
+    assert memtend.ok("import", "-", "--json", stdin=b"\n\n").value == {"lines": 0, "memories": 0}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(memtend: CommandLine) -> None:
+    line = json.dumps({"agent_id": new_agent(), "category": "semantic", "content": "kept"}).encode()
+    assert memtend.ok("import", "-", "--json", stdin=b"\xef\xbb\xbf" + line).value == {"lines": 1, "memories": 1}

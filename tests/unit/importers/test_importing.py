@@ -68,6 +68,19 @@ def test_mem0_memories_keep_their_times_sessions_and_metadata() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("mem0", "record: has none of memory, data, text: is it one of mem0's memories?"),
+        ("letta", "record: has neither text nor content: is it one of letta's passages?"),
+    ],
+)
+def test_a_record_of_something_else_is_refused_for_what_it_lacks(tmp_path: Path, source: str, said: str) -> None:
+    file = tmp_path / "other.json"
+    file.write_text('[{"name": "Ada", "city": "Lisbon"}]')
+    assert brought_in(source, file)[2] == [(1, said)]
+
+
 def test_an_agent_that_is_named_gets_all_memories() -> None:
     records, report, _ = brought_in("mem0", FIXTURES / "mem0_get_all.json", agent="helpdesk")
     assert {each.agent_id for each in records} == {"helpdesk"}
