@@ -198,7 +198,7 @@ def embedder(settings: Settings) -> Iterator[CheckResult]:
         pointer = ledger.collection_pointers.get(settings.company)
     now = None if pointer is None else pointer.current
     if now is not None and now.checkpoint_id is not None:
-        if not _is_embedded(settings) and not Path(now.choice.model).exists():
+        if not (_is_embedded(settings) or Path(now.choice.model or "").exists()):
             seen = f"checkpoint {now.checkpoint_id} serves; its files are not on this machine"
             yield CheckResult(check="embedder", ok=True, seen=seen)
             return
