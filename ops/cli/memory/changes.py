@@ -161,6 +161,8 @@ def forget(
             count = runner.run(memories.count_matching(agent_id, **given))
             raise MemoryInputError("yes", f"would forget {count} memories; say --yes")
         receipt = runner.run(memories.forget(agent_id, memory_ids or None, by=by, **given))
+    if memory_ids and not receipt.forgotten:
+        raise MemoryNotFoundError("memory_ids: name no memory of this agent")
     command.show_facts({"run_id": receipt.run_id, "forgotten": receipt.forgotten})
 
 

@@ -78,6 +78,8 @@ def test_what_is_forgotten_by_ids_or_filter_comes_back_by_undo(memtend: CommandL
     noted = memtend.ok("audit", "--action", "memory.forget", "--json").value[0]
     assert (noted["actor"], noted["subject"]) == ("person:grace", gone["run_id"])
     assert [each["event"] for each in memtend.ok("history", agent, first, "--json").value] == ["ADD", "DELETE"]
+    again = memtend("forget", agent, first)
+    assert (again.code, again.err) == (1, "memtend: memory_ids: name no memory of this agent\n")
 
     assert "would forget 2 memories" in refused(memtend, "forget", agent, "--category", "semantic")
     assert len(memtend.ok("list", agent, "--json").value["memories"]) == 2
