@@ -76,6 +76,9 @@ _NAME: TypeAdapter[str] = TypeAdapter(Key)
 #: The agent whose memory a caller stores.
 _AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
 
+#: The steps of a model's reasoning.
+_TRACE: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
+
 Value = TypeVar("Value", bound=Frozen)
 Item = TypeVar("Item")
 
@@ -368,6 +371,8 @@ def build_experience_payload(
         raise MemoryInputError(name, "is missing")
     metadata = checked(MemoryMetadata, fields.get("metadata", {}), name="metadata", prefix="metadata")
     tags = (DETAILED_TAG, *(tag for tag in metadata.tags if tag != DETAILED_TAG))
+    with naming_fields(name="reasoning_trace"):
+        trace = _TRACE.validate_python(fields.get("reasoning_trace", ()))
     with naming_fields():
         made = DetailedExperience(
             id=UNNAMED,
@@ -375,7 +380,7 @@ def build_experience_payload(
             prompt=fields["prompt"],
             output=fields["output"],
             verification_feedback=fields.get("verification_feedback"),
-            reasoning_trace=fields.get("reasoning_trace", ()),
+            reasoning_trace=trace,
             metadata=metadata.model_copy(update={"tags": tags}),
             created_at=fields.get("created_at", now),
             source_task_id=fields.get("task_id"),

@@ -407,14 +407,6 @@ class WorkItems(Records[WorkItem]):
         """Return a company's items of a kind that have not ended; for kinds of which there are few at once."""
         return self._all(select(work_items).where(equals(work_items, company=company, kind=kind), OPEN_WORK))
 
-    def waits_since(self, company: str, kind: str) -> tuple[int, datetime] | None:
-        """Return how many of a company's items of a kind have not ended, and since when; None for none."""
-        counted = select(
-            func.count().label("items"), func.min(work_items.c.created_at, type_=UtcDateTime()).label("since")
-        )
-        (row,) = self._database.rows(counted.where(equals(work_items, company=company, kind=kind), OPEN_WORK))
-        return (row["items"], row["since"]) if row["items"] else None
-
 
 def _in_turns(due: ColumnElement[bool], *, limit: int) -> Select[*tuple[Any, ...]]:
     """Return the query of due items by turns: of each company the first, each time of another agent, and so on."""

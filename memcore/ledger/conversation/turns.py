@@ -26,7 +26,7 @@ from memcore.ledger.conversation.memory import (
     written_in,
 )
 from memcore.ledger.conversation.tables import candidates, sessions, turns
-from memcore.ledger.database import Row, equals, insert_for, insert_one, later_of, record_of
+from memcore.ledger.database import Row, UtcDateTime, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.ledger.work_items import (
@@ -288,6 +288,13 @@ class Turns(Work[Turn]):
         item = equals(work_items, company=company, kind=self._kind) & (work_items.c.key == turns.c.turn_id)
         query = select(func.count()).select_from(turns).join(work_items, item).where(its, OPEN_WORK)
         return int(self._database.value(query) or 0)
+
+    def unanswered(self, company: str) -> tuple[int, datetime] | None:
+        """Return how many turns of a company no model was asked about yet, and since when; None for none."""
+        since = func.min(work_items.c.created_at, type_=UtcDateTime()).label("since")
+        its = equals(work_items, company=company, kind=self._kind)
+        (row,) = self._database.rows(select(func.count().label("turns"), since).where(its, OPEN_WORK))
+        return (row["turns"], row["since"]) if row["turns"] else None
 
     def expire(self, company: str, *, before: datetime) -> int:
         """Delete the texts of turns whose session ended before then, once a model was asked about them."""

@@ -25,7 +25,7 @@ from memcore.errors import (
 )
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
-from memcore.jobs import ExtractPayload, FineTunePayload, ReindexPayload
+from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.database import Database, parse_url
 from memcore.ledger.webhooks.endpoints import EndpointState
 from memcore.ledger.work_items import WorkItem
@@ -53,7 +53,7 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
     policy = policy_of(settings)
     steps = dict(llm_consumers(policy.memory))
     with ledger_of(settings) as ledger:
-        turns = ledger.work.waits_since(settings.company, ExtractPayload.task)
+        turns = ledger.turns.unanswered(settings.company)
     if turns is not None:
         steps["memory.conversation"] = policy.memory.conversation.model or policy.memory.llm.model
     provider = create_provider(settings, policy)

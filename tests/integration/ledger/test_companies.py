@@ -431,7 +431,7 @@ VIEWS: dict[str, Call] = {
     "lessons.item": lambda ledger, _, c: ledger.lessons.item(c, TRAJECTORY.id),
     "skill_cycles.item": lambda ledger, _, c: ledger.skill_cycles.item(c, CYCLE_ID),
     "work.open": lambda ledger, _, c: ledger.work.open(c, EvolvePayload.task),
-    "work.waits_since": lambda ledger, _, c: ledger.work.waits_since(c, EvolvePayload.task),
+    "turns.unanswered": lambda ledger, _, c: ledger.turns.unanswered(c),
     "lessons.outcomes": lambda ledger, _, c: ledger.lessons.outcomes(c),
     "lessons.page": lambda ledger, _, c: ledger.lessons.page(c, AGENT),
     "lessons.unpropagated": lambda ledger, _, c: ledger.lessons.unpropagated(c, AGENT, limit=9),

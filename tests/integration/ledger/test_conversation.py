@@ -332,6 +332,8 @@ def test_the_text_of_turns_goes_behind_the_end_of_their_session(ledger: Ledger, 
     asked, waits = ledger.turns.of_session(COMPANY, session_key())
     assert (asked.user_text, waits.user_text) == (None, "I like tea.")
     assert ledger.turns.waiting(COMPANY, session_key()) == 1
+    assert (ledger.turns.unanswered(COMPANY) or (0,))[0] == 1
+    assert ledger.turns.unanswered("another") is None
 
 
 def test_recall_is_on_until_somebody_turns_it_off(ledger: Ledger) -> None:
