@@ -307,7 +307,7 @@ def fine_tuning(keys: Keys, stack: StackAddress, ledger: Ledger, folder: Path) -
     for number in range(12):
         (documents / f"{number}.md").write_text(f"Hall {number} has a pump.", "utf-8")
     plan = ("--no-memories", "--kind", "static", "--source-dir", str(documents))
-    keys("finetune", "plan", *plan, name="finetune plan")
+    keys("finetune", "plan", *plan, name="finetune plan", may_fail=True)
     run_id = keys("finetune", "start", "--no-preflight", *plan, name="finetune start", opened="plan")["run_id"]
     keys("finetune", "status", run_id, name="finetune status")
     keys("finetune", "runs", name="finetune runs")

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from support.ledger_records import copied_urls
 
 from memcore.config.settings import Settings
 from memcore.config.urls import sqlite_url
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate_history
+from memcore.models.memory import ConsolidationInterval
 from memcore.operational import sentence_of
 from ops.cli import main as entry
 from workers.stack.home import create_folders
@@ -79,6 +82,8 @@ def settings(ledger_template: Path, tmp_path: Path) -> Settings:
     create_folders(home)
     (home / "policy.yaml").unlink()
     urls = copied_urls(ledger_template, home / "data")
+    with closing(Ledger.open(urls)) as ledger:
+        ledger.agents.register("default", ["reader"], interval=ConsolidationInterval.NEVER)
     history = sqlite_url(home / "data" / "history.db")
     migrate_history(history)
     return Settings(
