@@ -69,6 +69,7 @@ def test_the_configuration_tells_each_values_origin(memtend: CommandLine) -> Non
     ],
 )
 def test_every_read_speaks_json(memtend: CommandLine, words: tuple[str, ...]) -> None:
+    memtend.ok("agents", "add", "reader", "--interval", "never")
     answer = memtend(*words, "--json")
     json.loads(answer.out)
 
