@@ -16,6 +16,7 @@ from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import (
     KEYED_TAG,
     MAX_TAGS,
+    SUPERSEDED_TAG,
     BoundedTime,
     MemoryCategory,
     MemoryEntry,
@@ -151,15 +152,20 @@ class MemoryRecord:
         """Return a stored memory as it is once it was stored again: with that time, and the tags of both.
 
         None where nothing changes: a redelivery has the time of the first delivery, and an undo an older one. Lessons
-        and summaries are no statements of an agent's.
+        and summaries are no statements of an agent's. What was replaced before that time holds again.
         """
         entry, at = self.entry, given.entry.last_stated_at
         is_said = entry.agent_id == given.entry.agent_id and not (self.is_lesson or self.lineage.summary_of)
         if not is_said or at <= entry.last_stated_at:
             return None
-        tags = tuple(dict.fromkeys((*entry.metadata.tags, *given.entry.metadata.tags)))[:MAX_TAGS]
-        united = entry.model_copy(update={"metadata": entry.metadata.model_copy(update={"tags": tags})})
-        return replace(self, entry=united, extra={**self.extra, STATED_KEY: at.timestamp()})
+        tags = tuple(dict.fromkeys((*entry.metadata.tags, *given.entry.metadata.tags)))
+        extra = {**self.extra, STATED_KEY: at.timestamp()}
+        if entry.superseded_at is not None and entry.superseded_at < at:
+            tags = tuple(tag for tag in tags if tag != SUPERSEDED_TAG)
+            extra.pop(SUCCESSION_KEY, None)
+            entry = entry.model_copy(update={"superseded_by": None, "superseded_at": None})
+        metadata = entry.metadata.model_copy(update={"tags": tags[:MAX_TAGS]})
+        return replace(self, entry=entry.model_copy(update={"metadata": metadata}), extra=extra)
 
     @property
     def is_lesson(self) -> bool:

@@ -16,15 +16,17 @@ async def mark_superseded(backend: BatchBackend, successor: MemoryRecord) -> int
     known = await backend.get_many(new.agent_id, successor.supersedes)
     for record in known:
         old = record.entry
-        if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.created_at):
+        if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.last_stated_at):
             continue
+        if old.stated_at is not None and old.stated_at > new.last_stated_at:
+            continue  # it was said again since
         if old.superseded_by != new.id:
             tags = old.metadata.tags if len(old.metadata.tags) == MAX_TAGS else (*old.metadata.tags, SUPERSEDED_TAG)
             await backend.set_metadata_many(
                 old.agent_id,
                 [old.id],
                 old.metadata.model_copy(update={"tags": tuple(dict.fromkeys(tags))}),
-                extra={SUCCESSION_KEY: {"by": new.id, "at": new.created_at.timestamp()}},
+                extra={SUCCESSION_KEY: {"by": new.id, "at": new.last_stated_at.timestamp()}},
             )
     return len(known)
 

@@ -330,8 +330,10 @@ class Attempt(Generic[_Record]):
         return Dead(reason=reason)
 
     def _released(self, error: Exception, attempt: int) -> Outcome:
-        # Known errors say in their own words what they wait for; another one's text may quote what is stored.
-        reason = str(error) if isinstance(error, MemoryError) else type(error).__name__
+        reason = None
+        if self._retry.attempts is None:
+            # Nobody learns it from a failure. Another error's own text may quote what is stored.
+            reason = str(error) if isinstance(error, MemoryError) else type(error).__name__
         self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt), reason=reason)
         about = {"company": self._company, "key": self._key, "attempt": attempt, "error": type(error).__name__}
         _log.warning(Event.WORK_ATTEMPT_TROUBLE, extra=about)

@@ -484,7 +484,7 @@ def require_prompt(text: object, token_budget: object) -> None:
 
 
 def require_agent_id(agent_id: str) -> str:
-    """Return the agent id, or raise MemoryInputError when it is no text, blank, padded, too long, reserved or has a NUL."""
+    """Return the agent id; MemoryInputError when it is no text, blank, padded, too long or reserved, or has a NUL."""
     return _required_agent_id(require_text(agent_id, field="agent_id"))
 
 

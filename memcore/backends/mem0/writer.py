@@ -46,7 +46,7 @@ from memcore.ledger.database import Database, add_new, id_chunks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
 from memcore.models.memory import CANARY_OWNER, MemoryEntry, MemoryMetadata, memory_ids, require_ids
-from memcore.records import STATED_KEY, ArchivedCopy, MemoryRecord, Vectors, Where
+from memcore.records import STATED_KEY, SUCCESSION_KEY, ArchivedCopy, MemoryRecord, Vectors, Where
 from memcore.telemetry import tracing
 from memcore.telemetry.tracing import Attribute, Attributes
 
@@ -396,6 +396,8 @@ class Writer:
             now = stored.stated_again(given[stored.entry.id])
             if now is not None:
                 payload = {STATED_KEY: now.extra[STATED_KEY], Key.TAGS.value: list(now.entry.metadata.tags)}
+                if SUCCESSION_KEY in stored.extra.keys() - now.extra.keys():
+                    payload[SUCCESSION_KEY] = []
                 narrowed = owned(stored.entry.agent_id, with_ids([stored.entry.id]))
                 self._set(payload, FilterSelector(filter=narrowed))
 

@@ -8,7 +8,7 @@ from support.memories import DAWN, NOW, StoppedClock, new_agent
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.fusion import HybridBackend
-from memcore.backends.succession import reinstate, supersede
+from memcore.backends.succession import mark_superseded, reinstate, supersede
 from memcore.errors import MemoryInputError
 from memcore.models.memory import SUPERSEDED_TAG, MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord
@@ -156,3 +156,27 @@ async def test_what_is_stored_again_word_for_word_is_stated_then(backend: Worker
     await backend.delete_many(agent, [berlin])
     await backend.store_many([record])
     assert await backend.get_many(agent, [berlin]) == (record,)
+
+
+async def test_what_was_replaced_and_is_stored_again_holds_again(backend: WorkerBackend, clock: StoppedClock) -> None:
+    agent = new_agent()
+    berlin = await backend.store(agent, said("Ada lives in Berlin"))
+    clock.now += DAY
+    moved = said("Ada lives in Munich").model_copy(update={"supersedes": (berlin,)})
+    munich = await backend.store(agent, moved)
+    assert [each.entry.superseded_by for each in await backend.get_many(agent, [berlin])] == [munich]
+    replaced_at = clock.now
+    clock.now += DAY
+    assert await backend.store(agent, said("Ada lives in Berlin")) == berlin
+    # A late redelivery of what replaced it changes nothing.
+    (successor,) = await backend.get_many(agent, [munich])
+    given = MemoryRecord(entry=successor.entry, extra=successor.extra)
+    await backend.store_many([given])
+    await mark_superseded(backend, given)
+    found = {each.entry.id: each.entry for each in await backend.get_many(agent, [berlin, munich])}
+    assert found[berlin].superseded_by is None
+    assert SUPERSEDED_TAG not in found[berlin].metadata.tags
+    assert found[berlin].stated_at == replaced_at + DAY
+    if isinstance(backend, HybridBackend):
+        question = MemoryQuery(text="Where does Ada live: Munich or Berlin?")
+        assert [each.id for each in await backend.retrieve(agent, question)] == [berlin, munich]
