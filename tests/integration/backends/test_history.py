@@ -248,7 +248,7 @@ async def test_a_memory_that_is_removed_while_it_is_stored_leaves_no_text(
     def die(*_: Any) -> None:
         raise Crash
 
-    def late(self: History, entries: list[MemoryEntry], **how: Any) -> list[str]:
+    def late(self: History, entries: list[MemoryEntry], **how: Any) -> tuple[list[str], list[str]]:
         monkeypatch.setattr(History, "added", added)
         if comes.startswith("between"):
             writer.remove(maintenance_run)

@@ -97,7 +97,7 @@ def test_an_agent_that_nobody_knows_has_no_runs(memtend: CommandLine, words: tup
     nobody = new_agent()
     answer = memtend(*(word.format(nobody) for word in words))
     assert (answer.code, answer.err.startswith(f"memtend: agent_id: '{nobody}' is not known")) == (1, True), answer
-    assert nobody not in known_agents(memtend)
+    assert nobody not in {agent_id for agent_id, _ in known_agents(memtend)}
     assert memtend.ok("runs", "list", "--agent", nobody, "--json").value == []
 
 

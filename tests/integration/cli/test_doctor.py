@@ -15,6 +15,7 @@ from threading import Event, Thread
 import pytest
 from support.command_line import Answer, CommandLine
 from support.ledger_records import COMPANY, copied_urls
+from support.memories import StoppedClock
 from support.running_stack import StackAddress, wait_until
 from support.valkey_servers import valkey_server
 
@@ -275,7 +276,7 @@ def test_an_erasure_that_does_not_end_is_named_with_the_reason(settings: Setting
     word = Confirmation(actor="grace", confirm=True, reason="she has left")
     for age, seen in ((timedelta(minutes=50), None), (timedelta(minutes=70), "waiting, 1 jobs of the agent")):
         then = datetime.now(UTC) - age
-        with closing(Ledger.open(urls, clock=lambda at=then: at)) as ledger:
+        with closing(Ledger.open(urls, clock=StoppedClock(then))) as ledger:
             asked = ledger.erasures.request(COMPANY, f"ada {age}", confirmation=word)
             taken = ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1))
             assert taken is not None

@@ -177,7 +177,7 @@ async def test_a_store_that_ends_behind_it_leaves_nothing(world: ErasureWorld) -
     # A late redelivery of the same memory does not bring it back, and what is sent now is a new life.
     late, new = (item(world.secret("ada"), sent_at=at) for at in (sent_at, world.clock()))
     written = await world.ingestor().write([late, new])
-    assert (written.skipped, written.stored) == ({late.id}, {new.id})
+    assert (written.skipped, written.stored) == (frozenset({late.id}), frozenset({new.id}))
 
 
 async def test_what_a_worker_wrote_that_died_is_found_when_its_message_comes_again(world: ErasureWorld) -> None:
