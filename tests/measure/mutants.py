@@ -192,7 +192,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "succession",
-        ("if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.created_at):", "if False:"),
+        (
+            "if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.last_stated_at):",
+            "if False:",
+        ),
+        ("if old.stated_at is not None and old.stated_at > new.last_stated_at:", "if False:"),
+        ("if entry.superseded_at is not None and entry.superseded_at < at:", "if False:"),
         ("best[newer] = max(best[newer], scores[key])", "best[newer] = best[newer]"),
         ("return _behind_successors(dict(scores), of_then)", "return dict(scores)"),
         ("best[key] = min(best[key], _BEHIND * best[chains[key][0]])", "best[key] = best[key]"),
