@@ -4,6 +4,7 @@ import builtins
 import logging
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_nothing_is_held_before_the_claim(ledger: Ledger, key: str) -> None:
         (BudgetExceededError("spent", until=UNTIL), Deferred(reason="spent"), "waiting", 0, UNTIL, "spent"),
         (
             MemoryStoreError("text"), Deferred(reason="MemoryStoreError"), "available", 1,
-            NOW + RETRIES.first_delay, "text",
+            NOW + RETRIES.first_delay, None,
         ),
         (MemoryInputError("a", "b"), Dead(reason="a: b"), "failed", 1, None, "a: b"),
         (ProviderError("refused"), Dead(reason="refused"), "failed", 1, None, "refused"),
@@ -112,6 +113,17 @@ def test_each_memory_error_is_an_outcome_and_leaves_the_item_where_it_goes_on_fr
     left = row(ledger, key)
     assert (left.state, left.attempt, left.dispatch_after, left.reason) == (state, attempt, due, reason)
     assert (left.token is not None) == (state == "leased")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(MemoryStoreError("no room"), "no room"), (ValueError("private"), "ValueError")]
+)
+def test_work_that_is_tried_for_ever_says_what_it_waits_for_and_no_other_does(
+    ledger: Ledger, key: str, error: Exception, reason: str
+) -> None:
+    with suppress(ValueError):  # a defect goes on to the worker
+        attempted(ledger, key, error, retry=replace(RETRIES, attempts=None))
+    assert row(ledger, key).reason == reason
 
 
 @pytest.mark.parametrize("error", [ValueError("private"), builtins.MemoryError()])
