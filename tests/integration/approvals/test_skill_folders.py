@@ -32,12 +32,12 @@ async def test_an_installation_writes_its_skills_into_its_data_folder(
     service = SkillApprovals.configured(settings, policy, ledger, backend=backend, clock=clock)
     await service.propose("one", world.proposal("one"))
     await service.approve("one", ADA)
-    (folder,) = world.root.iterdir()
+    (folder,) = world.root.glob("*/")
     text = (folder / "SKILL.md").read_text()
     assert f"name: {folder.name}\n" in text
     assert 'source: "approval:one"' in text
     await service.undo("one", BOB)
-    assert list(world.root.iterdir()) == []
+    assert list(world.root.glob("*/")) == []
 
 
 async def test_a_disk_that_refuses_is_logged_and_the_skill_stands(
