@@ -1,6 +1,7 @@
 """A worker whose store jobs write a diary, and end it where they are poison: ``poison_worker.py FOLDER POOL DEED``.
 
-``STOP`` in the environment is how long it may take to end; with ``STOCK`` it uses kombu's own transport for Redis.
+``STOP`` in the environment is how long it may take to end, ``THREADS`` how many jobs it runs at once, ``AMQP`` how long
+it waits for a RabbitMQ that says nothing; with ``STOCK`` it uses kombu's own transport for Redis.
 Everything around the job is the worker's own: app, transport, ledger, trial and dead letters.
 """
 
@@ -19,6 +20,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from pydantic import ConfigDict
 
 from memcore.backends import factory
+from memcore.config import urls
 from memcore.config.settings import Settings
 from memcore.jobs import BasePayload, Done, Outcome
 from memcore.ledger.ledger import Ledger
@@ -106,7 +108,12 @@ def main(folder: Path, pool: str, deed: str) -> None:
         stock.reliable_url = str
     timing: Any = broker
     timing.RESTORE_SECONDS = 1
-    group = replace(STORE, pool="prefork" if pool == "prefork" else "threads", concurrency=4, visibility=VISIBILITY)
+    for limit in ("read_timeout", "write_timeout"):
+        urls._AMQP[limit] = int(os.environ.get("AMQP", urls.AMQP_SECONDS))
+    threads = int(os.environ.get("THREADS", "4"))
+    group = replace(
+        STORE, pool="prefork" if pool == "prefork" else "threads", concurrency=threads, visibility=VISIBILITY
+    )
     run_worker(assembling.create_app(settings, group=group), group, stop_seconds=float(os.environ.get("STOP", "35")))
 
 

@@ -41,6 +41,10 @@ RESTORE_SECONDS = 5
 #: ever.
 COMMAND_SECONDS = 10
 
+#: Seconds between two signs of life that a worker and RabbitMQ give each other; either side ends the connection after
+#: two that it missed, and what a silent worker holds goes to others.
+HEARTBEAT_SECONDS = 20
+
 #: Timeout of a question by a person, in seconds.
 ANSWER_SECONDS = 1
 
@@ -82,6 +86,10 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
         result_expires=RESULT_SECONDS,
         worker_consumer="workers.consumer:RequeueUnknownConsumer",
         worker_prefetch_multiplier=1,
+        # Celery would otherwise restore the count in the pool's threads, as each job ends: a question and an answer on
+        # the connection that the event loop reads. Whoever reads the other's answer leaves both waiting for ever.
+        worker_enable_prefetch_count_reduction=False,
+        broker_heartbeat=HEARTBEAT_SECONDS,
         worker_max_tasks_per_child=group.recycle_after,
         worker_proc_alive_timeout=CHILD_START_SECONDS,
         worker_soft_shutdown_timeout=SOFT_SHUTDOWN_SECONDS,

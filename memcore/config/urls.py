@@ -12,8 +12,12 @@ from memcore.models.base import Frozen, NotBlankStr
 #: Brokers that keep no outcomes; with ``rpc://`` an outcome reaches nobody but the process that sent the job.
 KEEPS_NO_RESULTS = ("amqp", "amqps", "pyamqp", "rpc")
 
-#: RabbitMQ answers a message only once it is on disk: without it a broken connection would lose jobs silently.
-_CONFIRMED = {"confirm_publish": True}
+#: Seconds for which a RabbitMQ that says nothing is waited for, where an answer must come: py-amqp's own is for ever.
+AMQP_SECONDS = 10
+
+#: RabbitMQ answers a message only once it is on disk: without it a broken connection would lose jobs silently. With no
+#: limit, a connection that died without a word would hold whoever waits for its answer: a worker's event loop, too.
+_AMQP = {"confirm_publish": True, "read_timeout": AMQP_SECONDS, "write_timeout": AMQP_SECONDS}
 
 #: A name of a host, or an address of IPv4 or IPv6.
 _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
@@ -54,7 +58,7 @@ class Address(Frozen):
             # Celery refuses the URL otherwise, kombu would take it as required.
             return cls(url=f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required")
         if scheme in {"amqp", "amqps", "pyamqp"}:
-            return cls(url=url, options=_CONFIRMED)
+            return cls(url=url, options=_AMQP)
         if scheme in {"db+postgresql", "db+postgres"}:
             # Celery's default driver is one that memtend does not ship.
             return cls(url=f"db+postgresql+psycopg://{url.partition('://')[2]}")

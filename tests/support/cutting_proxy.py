@@ -1,9 +1,9 @@
-"""A TCP proxy that cuts its connections after the server has answered and before the client reads it."""
+"""A TCP proxy that cuts its connections, or falls silent, after the server's answer and before the client reads it."""
 
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class CuttingProxy:
@@ -12,6 +12,7 @@ class CuttingProxy:
     def __init__(self, target_port: int) -> None:
         self.marker: bytes | None = None
         self.has_cut = threading.Event()
+        self.is_cut_silently = False
         self._target_port = target_port
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -19,7 +20,11 @@ class CuttingProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut_at(self, marker: bytes) -> None:
-        self.marker = marker
+        self.marker, self.is_cut_silently = marker, False
+
+    def silence_at(self, marker: bytes) -> None:
+        """Let the connection that carries this answer stay open, and pass nothing more from the server."""
+        self.marker, self.is_cut_silently = marker, True
 
     def cut_now(self) -> None:
         sockets, self._sockets = self._sockets, []
@@ -52,8 +57,14 @@ class CuttingProxy:
                 data = b""
             if is_answer and self.marker is not None and self.marker in data:
                 self.marker = None
-                self.cut_now()
-                self.has_cut.set()
+                if self.is_cut_silently:
+                    self.has_cut.set()
+                    with suppress(OSError):
+                        while source.recv(65536):
+                            pass
+                else:
+                    self.cut_now()
+                    self.has_cut.set()
                 break
             if not data:
                 break

@@ -34,7 +34,10 @@ def test_what_celery_would_refuse_or_not_find_is_added(written: str, reported: s
 
 def test_rabbitmq_is_asked_to_confirm_each_message() -> None:
     address = Address.of("amqp://me@host//")
-    assert (address.url, address.options) == ("amqp://me@host//", {"confirm_publish": True})
+    assert (address.url, address.options) == (
+        "amqp://me@host//",
+        {"confirm_publish": True, "read_timeout": 10, "write_timeout": 10},
+    )
     assert not address.is_redis
 
 
