@@ -10,6 +10,8 @@ from mcp import types
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import MAX_REASON_CHARS
 from memcore.models.base import ValidatedModel
+from memcore.retrieval.strategies.arguments import arguments_of
+from memcore.retrieval.strategies.tools import named
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, without_secrets
 from ops.mcp.results import TAG_RESULT, fenced_json, text_result
@@ -117,11 +119,14 @@ class OperatorToolset:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Carry out a call. Raises MemoryError; MemoryInputError before anything is done."""
         tool = self._by_name[name]
+        guardrail = {key: value for key, value in arguments.items() if tool.is_destructive and key in _GUARDRAIL}
+        own = {key: value for key, value in arguments.items() if key not in guardrail}
+        given, passed_over = arguments_of(tool.arguments, own, is_strict=not tool.is_read_only)
+        asked = tool.arguments.model_validate(given)
         if isinstance(tool, PlainTool):
-            return text_result(fenced_json(await tool.run(self.service, tool.arguments.model_validate(arguments))))
-        own = {key: value for key, value in arguments.items() if key not in _GUARDRAIL}
-        guardrail = {key: value for key, value in arguments.items() if key in _GUARDRAIL}
-        asked = tool.arguments.model_validate(own)
+            facts = await tool.run(self.service, asked)
+            told = {"passed_over": named(passed_over)} if passed_over else {}
+            return text_result(fenced_json({**facts, **told}))
         confirmation = Confirmation.model_validate({**guardrail, "actor": self.actor})
         done = await tool.run(self.service, asked, confirmation)
         if done.target_id is not None:

@@ -19,6 +19,7 @@ from memcore.models.execution import ToolDefinition
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory, require_agent_id
 from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_block
 from memcore.retrieval.protocol import ScoredMemory, fatal_in
+from memcore.retrieval.strategies.arguments import arguments_of
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, escaped, untrusted_content_directive
 
@@ -170,11 +171,14 @@ class AgentTools:
         if called is None:
             return f"{ERROR} there is no tool of this name; the tools are {', '.join(self._tools)}."
         try:
-            answer = await called.run(agent_id, _read(called.arguments, arguments))
+            given, passed_over = arguments_of(
+                called.arguments, _mapping(arguments), is_strict=called.definition.destructive
+            )
+            answer = await called.run(agent_id, called.arguments.model_validate(given))
         except Exception as error:  # noqa: BLE001  # whatever fails, an agent goes on: see _error_text
             return _error_text(error, tool_name=name, agent_id=agent_id)
         _log.debug(Event.MEMORY_TOOL_CALLED, extra={"tool": name, "agent_id": agent_id})
-        return answer
+        return f"{answer}\n\nArguments that were passed over: {named(passed_over)}." if passed_over else answer
 
 
 class OfTools:
@@ -196,14 +200,12 @@ class OfTools:
         return await self._tools.call(agent_id, tool_name, arguments)
 
 
-def _read(form: type[Frozen], arguments: Mapping[str, Any] | str | None) -> Frozen:
+def _mapping(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
     if isinstance(arguments, str):
         arguments = _parsed(arguments)
     if not isinstance(arguments, Mapping | None):
         raise MemoryInputError("arguments", "must be a JSON object")
-    # Models write null for what they leave out.
-    given = {str(name): value for name, value in (arguments or {}).items() if value is not None}
-    return form.model_validate(given)
+    return {str(name): value for name, value in (arguments or {}).items()}
 
 
 def _parsed(text: str) -> Mapping[str, Any]:

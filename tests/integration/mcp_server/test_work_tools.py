@@ -160,11 +160,16 @@ async def test_dead_letters_are_listed_without_their_memories(session: Sessions,
     facts = facts_of(listed)
     assert (len(facts["items"]), facts["total"], facts["items"][0]["reason"]) == (1, 2, "no room")
     assert "secret" not in text_of(listed)
-    for job_ids in ([], ["j1"] * 101, "j1"):
+    for job_ids in ([], ["j1"] * 101, {"j1": 1}):
         refused = envelope_of(await session.call_tool("replay_dead_letters", {"job_ids": job_ids, **WORD}))
         assert refused["field"] == "job_ids"
-    unknown = await session.call_tool("replay_dead_letters", {"job_ids": ["none"], **WORD})
-    assert envelope_of(unknown)["domain_code"] == "not_found"
+    for written in (["none"], "none", '["none"]'):
+        unknown = await session.call_tool("replay_dead_letters", {"job_ids": written, **WORD})
+        assert envelope_of(unknown)["domain_code"] == "not_found"
+    refused = envelope_of(await session.call_tool("replay_dead_letters", {"job_ids": "j1", "dry_run": True, **WORD}))
+    assert refused["field"] == "dry_run"
+    listed = await session.call_tool("list_dead_letters", {"limit": "1", "company": "other"})
+    assert facts_of(listed)["passed_over"] == "company"
     assert ledger.dead_letters.count(COMPANY) == 2
 
 

@@ -73,7 +73,9 @@ async def test_the_definitions_are_those_of_the_strategies_with_hints() -> None:
 async def test_the_agent_is_the_sessions_and_no_argument_names_another() -> None:
     found = text_of(await sessions().call_tool("search_memory", {"query": "x"}))
     assert found.startswith("1 memory found of ada")
-    refused = await sessions().call_tool("search_memory", {"query": "x", "agent_id": "bob"})
+    named = text_of(await sessions().call_tool("search_memory", {"query": "x", "agent_id": "bob"}))
+    assert named == f"{found}\n\nArguments that were passed over: agent_id."
+    refused = await sessions().call_tool("forget_memory", {"query": "x", "agent_id": "bob"})
     assert refused.is_error
     assert "agent_id" in text_of(refused)
 
