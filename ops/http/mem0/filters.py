@@ -1,6 +1,7 @@
 """mem0's filters: AND, OR and NOT over fields with operators, as conditions on a memory in mem0's form."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,8 +24,14 @@ FIELDS = frozenset(
     }
 )
 
-#: Other names of fields.
-_ALIASES = {"timestamp": "created_at", "keywords": "memory", "memory_ids": "id", "category": "categories"}
+#: Other names of fields; the npm client's callers write theirs in camel case.
+_ALIASES = {
+    "timestamp": "created_at",
+    "keywords": "memory",
+    "memory_ids": "id",
+    "category": "categories",
+    **{re.sub("_([a-z])", lambda found: found[1].upper(), name): name for name in FIELDS},
+}
 
 _TIMES = frozenset({"created_at", "updated_at", "expiration_date"})
 
@@ -104,8 +111,7 @@ class Comparison:
 
     def matches(self, record: Record) -> bool:
         """Return whether a memory meets it; of a field with several values, whether one of them does."""
-        metadata = record.get("metadata") or {}
-        held = record.get(self.field) if self.field in FIELDS else metadata.get(self.field)
+        held = record.get(self.field) if self.field in FIELDS else _within(record.get("metadata") or {}, self.field)
         if self.field in _TIMES:
             held = None if held is None else _time(self.field, held)
         if isinstance(held, (list, tuple)):
@@ -119,6 +125,17 @@ class Comparison:
         if self.operator in {"eq", "in"}:
             return frozenset(self.value if self.operator == "in" else (self.value,))
         return frozenset({ANYTHING})
+
+
+def _within(metadata: Mapping[str, Any], path: str) -> Any:
+    """Return a field of metadata by its name, with ``metadata.`` before it or not, or by a path with dots."""
+    for named in (path, path.removeprefix("metadata.")):
+        if named in metadata:
+            return metadata[named]
+    held: Any = metadata
+    for name in path.removeprefix("metadata.").split("."):
+        held = held.get(name) if isinstance(held, Mapping) else None
+    return held
 
 
 #: Stands, in the values that a field may have, for calls that do not name it.
@@ -154,8 +171,12 @@ def equal_metadata(condition: Every) -> dict[str, str | int | float | bool]:
 
 
 def equals(**values: Any) -> list[Condition]:
-    """Return the conditions that fields have these values; None asks for nothing."""
-    return [Comparison(field, "eq", value) for field, value in values.items() if value is not None]
+    """Return the conditions that fields have these values; None asks for nothing, the wildcard for any value."""
+    return [
+        Comparison(field, "present", None) if value == ANYTHING else Comparison(field, "eq", value)
+        for field, value in values.items()
+        if value is not None
+    ]
 
 
 class _Counter:

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, field_validator, model_validator
 
 from memcore.errors import MemoryCapabilityError, MemoryInputError
 from memcore.models.conversation import MAX_SUBJECT_CHARS
 from memcore.models.memory import NoNul, OneLine, StoredKey
+from ops.http.mem0.filters import ANYTHING
 
 #: Most memories of one batch.
 MAX_BATCH = 1_000
@@ -102,6 +103,14 @@ class AddBody(Identified):
         if isinstance(messages, str):
             return {**given, "messages": [{"role": "user", "content": messages}]}
         return {**given, "messages": [messages]} if isinstance(messages, Mapping) else given
+
+    @field_validator("user_id", "agent_id", "app_id", "run_id")
+    @classmethod
+    def _names_one(cls, given: str | None) -> str | None:
+        # What is kept for "*" could not be found again: filters take it for anybody.
+        if given == ANYTHING:
+            raise ValueError("must name one; * stands for all where memories are read or deleted")
+        return given
 
     @model_validator(mode="before")
     @classmethod

@@ -151,6 +151,20 @@ def test_delete_all_forgets_what_matches_and_nothing_else(client: Any) -> None:
         client.delete_all()
 
 
+def test_a_star_is_anybody_in_every_call_and_nobody_can_be_called_so(client: Any) -> None:
+    for user in ("mara", "lena"):
+        kept(client, f"{user} likes jazz", user_id=user)
+    kept(client, "jazz is played on Fridays", app_id="radio")
+    assert texts(client.get_all(filters={"userId": "mara"})) == {"mara likes jazz"}
+    with refused("ValidationError", "user_id"):
+        kept(client, "who is this", user_id="*")
+    client.delete_all(user_id="*")
+    assert texts(client.get_all(filters={"app_id": "radio"})) == {"jazz is played on Fridays"}
+    assert client.get_all(filters={"user_id": "*"})["count"] == 0
+    client.delete_users(app_id="*")
+    assert client.get_all(filters={"app_id": "*"})["count"] == 0
+
+
 def test_batches_change_and_forget(client: Any) -> None:
     first, second = kept(client, "one", user_id="mara"), kept(client, "two", user_id="mara")
     client.batch_update([{"memory_id": first, "text": "uno"}, {"memory_id": second, "metadata": {"a": 1}}])
