@@ -125,8 +125,8 @@ class OperatorToolset:
         asked = tool.arguments.model_validate(given)
         if isinstance(tool, PlainTool):
             facts = await tool.run(self.service, asked)
-            told = {"passed_over": named(passed_over)} if passed_over else {}
-            return text_result(fenced_json({**facts, **told}))
+            note = {"passed_over": named(passed_over)} if passed_over else {}
+            return text_result(fenced_json({**facts, **note}))
         confirmation = Confirmation.model_validate({**guardrail, "actor": self.actor})
         done = await tool.run(self.service, asked, confirmation)
         if done.target_id is not None:
