@@ -167,8 +167,10 @@ class Mem0Api:
         field = f"{kind}_id"
         if field not in Identified.entities:
             raise MemoryInputError("entity_type", "must be user, agent, app or run")
+        if kind == "agent" and name == ANYTHING:
+            return await self.reset()
         condition = Every(tuple(equals(**{field: name})))
-        agents = [name] if kind == "agent" and name != ANYTHING else await self._every_agent()
+        agents = [name] if kind == "agent" else await self._every_agent()
         for agent_id in agents:
             self.caller.require(Verb.WRITE, agent_id=agent_id)
         return sum([await self._forget(agent_id, condition) for agent_id in agents])

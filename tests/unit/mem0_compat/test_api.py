@@ -142,3 +142,8 @@ async def test_messages_that_no_model_answers_in_time_are_kept_and_the_answer_sa
     (turn,) = engine.turns
     assert turn["messages"] == [{"role": "user", "content": "I live in Rome"}]
     assert (turn["agent_id"], turn["user_id"], turn["session_id"]) == ("coach", "lena", "r1")
+
+
+async def test_every_agent_at_once_is_a_reset_and_needs_its_verb() -> None:
+    with pytest.raises(MemoryForbiddenError):
+        await http_api(Engine(), agents={"a", "b"}).delete_entity("agent", "*")
