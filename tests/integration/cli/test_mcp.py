@@ -54,7 +54,10 @@ async def test_what_an_agent_adds_it_finds_and_no_other_agent_does(stack: StackA
             refused = await of_bob.call_tool(name, named)
             assert refused.is_error
             assert "lift" not in text_of(refused)
-        assert (await of_bob.call_tool("search_memory", {"query": "the lift", "agent_id": ada})).is_error
+        # An agent cannot name another: the name is passed over, and the answer says so.
+        of_another = text_of(await of_bob.call_tool("search_memory", {"query": "the lift", "agent_id": ada}))
+        assert "lift" not in of_another
+        assert "passed over: agent_id" in of_another
         assert "The lift is blue" in text_of(await of_ada.call_tool("recall_memory", named))
         assert not (await of_ada.call_tool("forget_memory", named)).is_error
         assert "lift is blue" not in text_of(await of_ada.call_tool("search_memory", {"query": "the lift"}))
