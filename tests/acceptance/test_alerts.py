@@ -58,7 +58,7 @@ class Prometheus:
         self._headers = key(stack.settings, Verb.ADMIN, Verb.READ)
 
     def scrape(self) -> Scrape:
-        answer = httpx.get(self._url, headers=self._headers, timeout=30).raise_for_status()
+        answer = httpx.get(self._url, headers=self._headers, timeout=600).raise_for_status()
         assert answer.headers["content-type"] == MEDIA_TYPE
         return read_scrape(answer.text)
 
@@ -128,7 +128,7 @@ def test_a_store_worker_that_stands_still_is_an_alert_and_none_once_it_goes_on(
 
 
 async def test_a_key_sees_its_own_company_and_no_key_or_an_agents_sees_nothing(stack: StackAddress) -> None:
-    async with httpx.AsyncClient(base_url=url_of(stack), timeout=60) as client:
+    async with httpx.AsyncClient(base_url=url_of(stack), timeout=600) as client:
         assert (await client.get("/metrics")).status_code == 401
         for headers in (key(stack.settings, Verb.READ, agents=["ada"]), key(stack.settings, Verb.WRITE)):
             assert (await client.get("/metrics", headers=headers)).status_code == 403

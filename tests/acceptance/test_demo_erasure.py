@@ -99,7 +99,7 @@ def erased(stack: StackAddress, agent_id: str, tmp_path: Path, *words: str) -> d
         listed = memtend.ok("erase", "list", "--agent", agent_id, "--json").value
         return str(next(each["state"] for each in listed if each["erasure_id"] == erasure_id))
 
-    wait_until(lambda: state() == "done", seconds=300, what=f"the erasure of {words}")
+    wait_until(lambda: state() == "done", what=f"the erasure of {words}")
     receipt = tmp_path / "receipt.json"
     receipt.write_text(memtend.ok("erase", "receipt", erasure_id).out)
     return dict(memtend.ok("erase", "verify", str(receipt), "--json").value)

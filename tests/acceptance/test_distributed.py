@@ -167,7 +167,7 @@ def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledge
             )
             for number in range(100)
         )
-        assert {status.state for status in client.wait(receipt.job_ids, timeout_seconds=60)} == {"done"}
+        assert {status.state for status in client.wait(receipt.job_ids, timeout_seconds=600)} == {"done"}
         stored = list(receipt.memory_ids)
         assert len(set(stored) & set(memory_ids(settings))) == 100
 
@@ -188,7 +188,7 @@ def test_a_memory_goes_the_whole_way_and_back(installation: Fleet, ledger: Ledge
         assert (after.live.total(), after.is_exact) == (60, True), after.equation()
 
         undo = client.undo(AGENT, maintenance_run.run_id)
-        (status,) = client.wait([undo.job_id], timeout_seconds=60)
+        (status,) = client.wait([undo.job_id], timeout_seconds=600)
         assert status.state == "done"
     undone = account(installation, ledger, stored)
     assert (undone.live.total(), undone.is_exact) == (100, True), undone.equation()
@@ -263,7 +263,7 @@ def filled(settings: Settings, ledger: Ledger, agent_id: str) -> set[str]:
             )
             for number in range(10)
         )
-        assert [status.state for status in client.wait(receipt.job_ids, timeout_seconds=60)] == ["done"]
+        assert [status.state for status in client.wait(receipt.job_ids, timeout_seconds=600)] == ["done"]
     return set(receipt.memory_ids)
 
 

@@ -112,9 +112,7 @@ def kill_within(stack: StackAddress, ledger: Ledger, agent_id: str, *, points: t
 
 
 def wait_done(stack: StackAddress, ledger: Ledger, agent_id: str) -> Erasure:
-    wait_until(
-        lambda: erasure_of(ledger, stack, agent_id).state is WorkState.DONE, seconds=180, what="the erasure to end"
-    )
+    wait_until(lambda: erasure_of(ledger, stack, agent_id).state is WorkState.DONE, what="the erasure to end")
     return erasure_of(ledger, stack, agent_id)
 
 
@@ -156,7 +154,7 @@ def said_over_http(stack: StackAddress, user_id: str, texts: list[str]) -> None:
             stack.settings.company, name="mem0", verbs=[Verb.READ, Verb.WRITE], agents=["helpdesk"]
         )
     headers = {"Authorization": f"Token {made.token}"}
-    with httpx.Client(base_url=f"http://127.0.0.1:{doors['serve_port']}", headers=headers, timeout=60) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{doors['serve_port']}", headers=headers, timeout=600) as client:
         for text in texts:
             body = {"messages": [{"role": "user", "content": text}], "user_id": user_id, "infer": False}
             client.post("/v3/memories/add/", json=body).raise_for_status()

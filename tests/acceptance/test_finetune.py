@@ -58,12 +58,12 @@ def test_a_run_goes_from_plan_to_checkpoint_though_its_worker_is_killed(tmp_path
             return found
 
         with worker(stack.home) as first:
-            wait_until(lambda: "generating_data" in str(status()["stages_completed"]), seconds=300)
+            wait_until(lambda: "generating_data" in str(status()["stages_completed"]))
             for process in [*psutil.Process(first.pid).children(recursive=True), psutil.Process(first.pid)]:
                 if "memcore.finetune.runner" not in " ".join(process.cmdline()):
                     process.kill()
         with worker(stack.home):
-            wait_until(lambda: status()["stage"] in {"complete", "failed"}, seconds=600)
+            wait_until(lambda: status()["stage"] in {"complete", "failed"})
         assert (status()["error"], status()["stage"]) == (None, "complete")
         (checkpoint,) = memtend.ok("finetune", "checkpoints", "--json").value
         assert checkpoint["run_id"] == run_id

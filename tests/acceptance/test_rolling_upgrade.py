@@ -126,7 +126,7 @@ class Installation:
         """Wait until the jobs are done, of the old client or the new one."""
         jobs = list(jobs)
         try:
-            states = Counter(str(each.state) for each in self.client.wait(jobs, timeout_seconds=120))
+            states = Counter(str(each.state) for each in self.client.wait(jobs, timeout_seconds=600))
         except TimeoutError:
             pytest.fail(f"{what}: {[self.client.status(each) for each in jobs]}, {self.old.logs()}, {self.new.logs()}")
         assert states == {"done": len(jobs)}, what

@@ -61,7 +61,7 @@ class Engines:
             await self._progress.wait_for(lambda: len(self.answers) >= count)
 
     async def _engine(self) -> None:
-        async with httpx.AsyncClient(base_url=self.serve.url, headers=self.headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=self.serve.url, headers=self.headers, timeout=600) as client:
             for number in self._next:
                 await self._store(client, number)
                 if number % 5 == 0:
@@ -105,7 +105,7 @@ def test_given_a_serve_that_is_killed_when_engines_send_again_then_each_memory_i
         assert {len(set(said)) for said in engines.answers.values()} == {1}
         assert len({said[0][0] for said in engines.answers.values()}) == STORES
 
-        with httpx.Client(base_url=serve.url, headers=engines.headers, timeout=60) as client:
+        with httpx.Client(base_url=serve.url, headers=engines.headers, timeout=600) as client:
 
             def contents() -> Counter[str]:
                 seen = Counter[str]()
@@ -117,7 +117,7 @@ def test_given_a_serve_that_is_killed_when_engines_send_again_then_each_memory_i
                             seen[answer.json()["content"]] += 1
                 return seen
 
-            wait_until(lambda: len(contents()) == STORES, seconds=300, what="all memories")
+            wait_until(lambda: len(contents()) == STORES, what="all memories")
             assert contents() == Counter({f"Order {number} was paid.": 1 for number in range(STORES)})
             # And nothing beside them.
             found = client.post(f"/v1/agents/{agent}/search", json={"limit": 1_000}).json()["memories"]

@@ -17,7 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 NPM_CHROMIUM, NPM_AXE = "@sparticuz/chromium@147.0.0", "axe-core@4.14.1"
 
 #: Longest time for npm, in seconds.
-_NPM_SECONDS = 240
+_NPM_SECONDS = 600
 
 #: Unpacks the Chromium of the package, with the libraries that a bare machine lacks, and prints where it is.
 _UNPACK = 'import c from "@sparticuz/chromium"; process.stdout.write(await c.executablePath())'
@@ -78,7 +78,7 @@ def _unpacked(folder: Path) -> tuple[str, str]:
     # It unpacks the libraries only where it believes itself on the machines that it was made for.
     environ = {**os.environ, "TMPDIR": str(unpacked), "AWS_EXECUTION_ENV": "AWS_Lambda_nodejs22.x"}
     argv = ["node", "--input-type=module", "-e", _UNPACK]
-    done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         pytest.skip(f"the Chromium of {NPM_CHROMIUM} cannot be unpacked: {done.stderr[-300:]}")
     return done.stdout.strip(), str(unpacked / "al2023" / "lib")

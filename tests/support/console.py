@@ -36,7 +36,7 @@ class ConsoleClient:
     def __init__(self, app: FastAPI, *, origin: str = ORIGIN) -> None:
         self._origin = origin
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self.http = httpx.AsyncClient(transport=transport, base_url=origin, timeout=60)
+        self.http = httpx.AsyncClient(transport=transport, base_url=origin, timeout=600)
         self.page = ""
 
     async def __aenter__(self) -> Self:

@@ -92,7 +92,7 @@ def console_world(stack: StackAddress) -> Iterator[ConsoleWorld]:
         )
         with MemoryClient.from_settings(stack.settings) as client:
             receipt = client.import_many(_memories(agent, held))
-            list(client.wait(receipt.job_ids, timeout_seconds=60))
+            list(client.wait(receipt.job_ids, timeout_seconds=600))
             for each in (agent, held):
                 client.maintain_now(each)
         world = ConsoleWorld(

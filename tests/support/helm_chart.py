@@ -101,7 +101,7 @@ def _rendered(values: str) -> Rendered:
         capture_output=True,
         input=values,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     said = json.loads(done.stdout)
     texts = [text for name, text in sorted(said["manifests"].items()) if name.endswith(".yaml")]

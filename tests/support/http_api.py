@@ -35,7 +35,7 @@ class HttpApi:
         """Return a client with a key, or without one; close it."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
-        return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers, timeout=60)
+        return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers, timeout=600)
 
 
 @asynccontextmanager

@@ -41,7 +41,7 @@ class Sessions:
 
     def http(self) -> httpx2.AsyncClient:
         headers = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
-        return httpx2.AsyncClient(headers=headers, timeout=30.0)
+        return httpx2.AsyncClient(headers=headers, timeout=600.0)
 
     def _client(self, http: httpx2.AsyncClient) -> Client:
         if isinstance(self.server, str):

@@ -15,7 +15,7 @@ from support.running_stack import MEMTEND, clean_environ, wait_until
 from workers.health import Heartbeat
 
 #: Seconds that a part gets to stop: a worker alone may take 40 to give back what it holds.
-STOP_SECONDS = 60
+STOP_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Fleet:
     def memtend(self, *words: str, code: int = 0) -> str:
         """Run a command to its end, as a person or a one-shot container does; return what it printed."""
         done = subprocess.run(
-            [MEMTEND, *words], env=self.environ, capture_output=True, text=True, check=False, timeout=120
+            [MEMTEND, *words], env=self.environ, capture_output=True, text=True, check=False, timeout=600
         )
         assert done.returncode == code, (words, done.stdout, done.stderr, self.logs())
         return done.stdout
@@ -60,7 +60,7 @@ class Fleet:
         for part in parts:
             self.start(part, *(["beat"] if part == "beat" else ["worker", "--group", part.removeprefix("worker-")]))
         for part in parts:
-            wait_until(partial(self.is_well, part), seconds=120, what=f"{part} to be well")
+            wait_until(partial(self.is_well, part), what=f"{part} to be well")
 
     def health(self, part: str) -> int:
         """Ask as a container's probe does."""

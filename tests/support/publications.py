@@ -45,7 +45,7 @@ async def emptied(place: Mem0Config, clock: StoppedClock) -> MakeBackend:
     with warnings.catch_warnings():
         # the key travels over loopback
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        client = QdrantClient(place.url, api_key=key, check_compatibility=False, timeout=60)
+        client = QdrantClient(place.url, api_key=key, check_compatibility=False, timeout=600)
     client.delete(place.collection, points_selector=FilterSelector(filter=Filter()), wait=True)
     client.close()
     database = Database(place.ledger_url or "", name="ledger")

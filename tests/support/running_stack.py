@@ -19,10 +19,10 @@ from workers.stack.home import StackState, read_state, same_process
 MEMTEND = Path(sys.executable).parent / "memtend"
 
 #: Seconds until a stack is up: five times what it takes on two busy cores.
-UP_SECONDS = 120.0
+UP_SECONDS = 600.0
 
 #: Seconds until a stack is down: a worker alone may take 40 to give back what it holds.
-DOWN_SECONDS = 150.0
+DOWN_SECONDS = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def clean_environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("MEMTEND_")}
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 60.0, what: str = "") -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 600.0, what: str = "") -> None:
     """Look until it is true, less often the longer it takes; fail after a time that is far more than it takes."""
     began = monotonic()
     while not condition():

@@ -10,7 +10,7 @@ from memcore.programs import program_argv
 from support.running_stack import clean_environ
 
 #: Seconds until a polite end: requests under way get ten.
-END_SECONDS = 60
+END_SECONDS = 600
 
 
 class ServeProcess:

@@ -13,7 +13,7 @@ from pathlib import Path
 from qdrant_client import QdrantClient
 
 #: Seconds that a server gets to stop: far more than it needs, so that only a hang fails a test.
-STOP_SECONDS = 60
+STOP_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class StoreAddress:
         with warnings.catch_warnings():
             # the key travels over loopback
             warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-            return QdrantClient(url=self.url, api_key=self.api_key, check_compatibility=False, timeout=60)
+            return QdrantClient(url=self.url, api_key=self.api_key, check_compatibility=False, timeout=600)
 
 
 def start_store(path: Path, *, api_key: str | None = None, port: int = 0) -> StoreAddress:

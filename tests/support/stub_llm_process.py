@@ -37,7 +37,7 @@ class StubLLM:
     def log(self) -> list[dict[str, Any]]:
         """Return every request: key, headers, body, fault, is_repeated, billed_tokens."""
         found: list[dict[str, Any]] = (
-            httpx.get(f"{self.url.removesuffix('/v1')}/stub/log", timeout=60).raise_for_status().json()
+            httpx.get(f"{self.url.removesuffix('/v1')}/stub/log", timeout=600).raise_for_status().json()
         )
         return found
 
@@ -50,7 +50,7 @@ class StubLLM:
         return sum(each["billed_tokens"] for each in self.log())
 
     def _post(self, path: str, content: str) -> None:
-        httpx.post(f"{self.url.removesuffix('/v1')}{path}", content=content, timeout=60).raise_for_status()
+        httpx.post(f"{self.url.removesuffix('/v1')}{path}", content=content, timeout=600).raise_for_status()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 #: Seconds a server may take until it answers; it takes about 0.05 on a quiet machine.
-START_SECONDS = 60
+START_SECONDS = 600
 
 _ONCE = Retry(NoBackoff(), 0)
 

@@ -30,7 +30,7 @@ def address(small_store: StoreAddress) -> StoreAddress:
 
 @pytest.fixture(scope="module")
 def rest(address: StoreAddress) -> Generator[httpx.Client]:
-    with httpx.Client(base_url=address.url, headers={"api-key": address.api_key}, timeout=60) as client:
+    with httpx.Client(base_url=address.url, headers={"api-key": address.api_key}, timeout=600) as client:
         yield client
 
 
@@ -269,7 +269,7 @@ def test_a_collections_name_stays_inside_the_data_folder(rest: httpx.Client, nam
     [{}, {"api-key": "wrong"}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic x"}, {"api-key": ""}],
 )
 def test_without_the_key_nobody_reads_or_writes(address: StoreAddress, headers: dict[str, str]) -> None:
-    with httpx.Client(base_url=address.url, headers=headers, timeout=60) as client:
+    with httpx.Client(base_url=address.url, headers=headers, timeout=600) as client:
         for method, path in (("GET", "/collections"), ("DELETE", f"/collections/{NAME}"), ("GET", "/unknown")):
             answer = client.request(method, path)
             assert answer.status_code == 401
@@ -280,7 +280,7 @@ def test_without_the_key_nobody_reads_or_writes(address: StoreAddress, headers: 
 
 def test_the_key_is_taken_from_either_header(address: StoreAddress) -> None:
     for headers in ({"api-key": address.api_key}, {"Authorization": f"Bearer {address.api_key}"}):
-        assert httpx.get(f"{address.url}/collections", headers=headers, timeout=60).status_code == 200
+        assert httpx.get(f"{address.url}/collections", headers=headers, timeout=600).status_code == 200
 
 
 def test_an_ordinary_client_finds_a_compatible_server(address: StoreAddress) -> None:

@@ -49,7 +49,7 @@ async def backend(shared_place: Mem0Config, urls: LedgerUrls, clock: StoppedCloc
     with warnings.catch_warnings():
         # the key travels over loopback
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        client = QdrantClient(place.url, api_key=key, check_compatibility=False, timeout=60)
+        client = QdrantClient(place.url, api_key=key, check_compatibility=False, timeout=600)
     # The ledger is a new one for each test, and so must the store be.
     client.delete(place.collection, points_selector=FilterSelector(filter=Filter()), wait=True)
     client.close()

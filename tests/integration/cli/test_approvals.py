@@ -87,7 +87,7 @@ def test_two_people_approve_at_the_same_moment_and_one_of_them_decides(
         )
         for name in ("Ada", "Bob")
     ]
-    said = [person.communicate(timeout=120) for person in people]
+    said = [person.communicate(timeout=600) for person in people]
     assert sorted(person.returncode for person in people) == [0, 1]
     winner, loser = ("Ada", 1) if people[0].returncode == 0 else ("Bob", 0)
     assert f"approval {approval_id} is approved by {winner} at " in said[loser][1]

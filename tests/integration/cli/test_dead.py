@@ -90,7 +90,7 @@ def test_a_replayed_job_runs_under_its_id_and_its_letter_goes(
     job_id = stop_trying(ledger, agent, company=stack.settings.company)
     assert memtend.ok("dead", "replay", job_id, "--json").value == {"replayed": 1}
     with MemoryClient.from_settings(stack.settings) as client:
-        (status,) = client.wait([job_id], timeout_seconds=60)
+        (status,) = client.wait([job_id], timeout_seconds=600)
     assert (status.state, status.facts["stored"]) == (JobState.DONE, 1)
     assert ledger.dead_letters.get(job_id) is None
     found = memtend.ok("search", agent, WORD, "--json").value
@@ -106,7 +106,7 @@ def test_all_letters_are_replayed_and_one_that_dies_again_is_kept(
     assert before is not None
     assert memtend.ok("dead", "replay", "--all", "--json").value == {"replayed": 2}
     with MemoryClient.from_settings(stack.settings) as client:
-        states = {status.job_id: status.state for status in client.wait([good, bad], timeout_seconds=60)}
+        states = {status.job_id: status.state for status in client.wait([good, bad], timeout_seconds=600)}
     assert states == {good: JobState.DONE, bad: JobState.DEAD}
     wait_until(lambda: ledger.dead_letters.ids(stack.settings.company) == (bad,), what="the letter of the bad one")
     after = ledger.dead_letters.get(bad)

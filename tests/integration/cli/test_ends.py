@@ -75,7 +75,7 @@ def test_an_agent_of_level_none_keeps_nothing_and_says_so(memtend: CommandLine, 
     with MemoryClient.from_settings(stack.settings) as client:
         request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="Nor this")
         receipt = client.store(agent, request)
-        (status,) = client.wait(receipt.job_ids, timeout_seconds=60)
+        (status,) = client.wait(receipt.job_ids, timeout_seconds=600)
     assert status.state is JobState.SKIPPED
     assert status.reason == "level none: no memories are kept for this agent"
 
@@ -112,10 +112,10 @@ def test_the_company_says_session_and_the_client_refuses_what_names_none(
                 await client.store(agent, request, scope=Scope(session_id="s")),
                 await client.store(stayer, request),
             ]
-            async for status in client.wait([job for each in receipts for job in each.job_ids], timeout_seconds=60):
+            async for status in client.wait([job for each in receipts for job in each.job_ids], timeout_seconds=600):
                 assert status.state is JobState.DONE
             end = await client.end_session(agent, "s")
-            ended.extend([status.facts async for status in client.wait([end.job_id], timeout_seconds=60)])
+            ended.extend([status.facts async for status in client.wait([end.job_id], timeout_seconds=600)])
 
     ended: list[dict[str, int]] = []
     asyncio.run(talk())

@@ -13,7 +13,7 @@ from support.running_stack import StackAddress, clean_environ
 EXAMPLES = ROOT / "examples"
 
 #: Seconds that one example may take on a crowded machine.
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 600
 
 #: A part of what each example prints.
 ALONE = {

@@ -34,7 +34,7 @@ def status(stack: StackAddress, path: str, *, method: str = "GET", password: str
     headers = {}
     if password is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(f"memtend:{password}".encode()).decode()
-    line = http.client.HTTPConnection(url.hostname or "", url.port, timeout=30)
+    line = http.client.HTTPConnection(url.hostname or "", url.port, timeout=600)
     try:
         line.request(method, path, headers=headers)
         answer = line.getresponse()

@@ -164,7 +164,7 @@ def test_a_run_that_would_take_most_is_held_until_a_person_releases_it(memtend: 
     (released,) = memtend.ok("runs", "release", again["run_id"], "--by", "ada", "--json").value
     assert (released["consolidated"], released["enforced"], released["released"]) == (0, 50, True)
     # far sooner than the sweep, which leaves a queued run alone for two minutes
-    wait_until(lambda: state_of(memtend, again["run_id"]) == "done", seconds=60, what="the released run")
+    wait_until(lambda: state_of(memtend, again["run_id"]) == "done", what="the released run")
     assert live(memtend, agent) == 10
 
 
@@ -200,7 +200,7 @@ def test_all_held_runs_are_released_once_a_person_says_yes(memtend: CommandLine)
     assert all(len(held_runs(memtend, agent)) == 1 for agent in agents)
     rows = {each["agent_id"]: each for each in memtend.ok("runs", "release", "--all", "--yes", "--json").value}
     assert all((rows[agent]["enforced"], rows[agent]["released"]) == (30, True) for agent in agents)
-    wait_until(lambda: [live(memtend, agent) for agent in agents] == [10, 10], seconds=60, what="the released runs")
+    wait_until(lambda: [live(memtend, agent) for agent in agents] == [10, 10], what="the released runs")
     again = memtend.ok("runs", "release", "--all", "--yes", "--json").value
     assert not [each for each in again if each["agent_id"] in agents]
     for both in ((), ("some-run", "--all")):
@@ -214,10 +214,10 @@ def proposing(memtend: CommandLine, stack: StackAddress) -> Iterator[None]:
     policy = stack.home / "policies" / "default.yaml"
     policy.parent.mkdir(exist_ok=True)
     policy.write_text("memory: {consolidation: {apply: propose, strategy: simple, group_max_entries: 2}}")
-    wait_until(lambda: _proposes(memtend), seconds=60, what="workers that propose")
+    wait_until(lambda: _proposes(memtend), what="workers that propose")
     yield
     policy.unlink()
-    wait_until(lambda: not _proposes(memtend), seconds=60, what="workers that merge again")
+    wait_until(lambda: not _proposes(memtend), what="workers that merge again")
 
 
 def _proposes(memtend: CommandLine) -> bool:
@@ -256,9 +256,9 @@ def test_a_proposal_is_shown_and_decided_group_by_group(memtend: CommandLine) ->
     assert agent not in [each["agent_id"] for each in released]
     rows = memtend.ok("runs", "dismiss", run_id, "--group", "1", "--by", "ada", "--json").value
     assert [each["state"] for each in rows] == ["dismissed", "proposed", "proposed"]
-    wait_until(lambda: state_of(memtend, run_id) == "held", seconds=60, what="the run to be held again")
+    wait_until(lambda: state_of(memtend, run_id) == "held", what="the run to be held again")
     memtend.ok("runs", "adopt", run_id, "--group", "2", "--group", "3", "--by", "ada")
-    wait_until(lambda: state_of(memtend, run_id) == "done", seconds=60, what="the adopted groups")
+    wait_until(lambda: state_of(memtend, run_id) == "done", what="the adopted groups")
     assert live(memtend, agent) == 5
     groups = memtend.ok("runs", "diff", run_id, "--json").value["groups"]
     assert [(each["state"], each["decided_by"], each["summary"]) for each in groups] == [

@@ -83,7 +83,7 @@ def test_a_cycle_waits_while_maintenance_is_paused_and_goes_on_at_once_afterward
             cycle = ledger.skill_cycles.get(company, cycle_id)
             return cycle is not None and cycle.finished_at is not None
 
-        wait_until(is_finished, seconds=60, what="the cycle to go on")
+        wait_until(is_finished, what="the cycle to go on")
 
 
 def test_the_list_says_what_came_of_each_and_names_what_a_person_must_look_at(

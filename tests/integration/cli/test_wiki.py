@@ -30,7 +30,7 @@ def notifier(memtend: CommandLine, stack: StackAddress) -> str:
     memtend.ok("store", agent, "Look at the disk first.", "--tag", "compressed_experience")
     with MemoryClient.from_settings(stack.settings) as client:
         receipt = client.record_experience(agent, prompt="Why did the import fail?", output="The disk was full.")
-        (done,) = client.wait([receipt.job_id], timeout_seconds=120)
+        (done,) = client.wait([receipt.job_id], timeout_seconds=600)
     assert done.facts == {"recorded": 1, "known": 0}
     return agent
 

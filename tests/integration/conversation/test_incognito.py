@@ -75,7 +75,7 @@ def test_given_an_incognito_session_when_it_is_over_then_no_file_holds_a_word_of
         }
         done = subprocess.run(
             [sys.executable, "-P", "-c", ENGINE],
-            env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+            env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True 2"

@@ -161,7 +161,7 @@ def killed(stack: StackAddress, name: str, *, when: Callable[[], bool]) -> Gener
         index = f"unacked_index.{name}"
         for tag in cast("list[bytes]", broker.zrange(index, 0, -1)):
             broker.zadd(index, {tag: 0}, xx=True)
-    wait_until(lambda: stack.restarts(part) > restarts and stack.is_ready(part), seconds=120, what=f"{part} to be back")
+    wait_until(lambda: stack.restarts(part) > restarts and stack.is_ready(part), what=f"{part} to be back")
 
 
 def items_of(stack: StackAddress, kind: str, state: WorkState) -> int:

@@ -60,7 +60,7 @@ def ran(tmp_path: Path, config: object, **environment: str) -> "subprocess.Compl
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -174,7 +174,7 @@ def test_a_signal_cancels_the_stage_and_nothing_of_it_is_left(tmp_path: Path) ->
     with held(tmp_path, free_port()) as process:
         process.send_signal(signal.SIGTERM)
         (tmp_path / "passages.jsonl").write_text('{"text": "More.", "source": "memory"}\n', "utf-8")
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert b"ERROR: generating_data cancelled" in errors.splitlines()
     assert not (tmp_path / "out").exists()

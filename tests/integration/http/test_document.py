@@ -57,7 +57,7 @@ OWN = {("GET", "/v1/agents")}
 
 
 def _operations(serve: ServeProcess) -> list[Any]:
-    schema = schemathesis.openapi.from_dict(httpx.get(f"{serve.url}/openapi.json", timeout=60).json())
+    schema = schemathesis.openapi.from_dict(httpx.get(f"{serve.url}/openapi.json", timeout=600).json())
     found = list(schema.get_all_operations())
     assert all(isinstance(each, Ok) for each in found)
     return [each.ok() for each in found if isinstance(each, Ok)]

@@ -27,7 +27,7 @@ def _url(settings: Settings) -> str:
 def test_a_key_opens_the_door_of_the_stack_until_it_is_revoked(stack: StackAddress, memtend: CommandLine) -> None:
     url = _url(stack.settings)
     token = memtend.ok("keys", "create", "engine", "--by", "Ada", "--agent", "oncall").out.strip()
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
         assert client.post("/v1/agents/oncall/search", json={"text": "pages"}).json() == {"memories": []}
         assert client.post("/v1/agents/other/search", json={"text": "pages"}).status_code == 403
 
@@ -36,16 +36,16 @@ def test_a_key_opens_the_door_of_the_stack_until_it_is_revoked(stack: StackAddre
         assert token.split("_")[2] not in memtend.ok("keys", "list", "--json").out
 
         memtend.ok("keys", "revoke", shown["key_id"], "--by", "Ada")
-        wait_until(lambda: client.post("/v1/agents/oncall/search", json={}).status_code == 401, seconds=30)
+        wait_until(lambda: client.post("/v1/agents/oncall/search", json={}).status_code == 401)
     lines = memtend.ok("audit", "--actor", "Ada", "--json").value
     assert [line["action"] for line in lines] == ["keys.revoke", "keys.create"]
 
 
 def test_without_a_key_only_health_and_the_document_are_open(stack: StackAddress) -> None:
-    with httpx.Client(base_url=_url(stack.settings), timeout=60) as client:
+    with httpx.Client(base_url=_url(stack.settings), timeout=600) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/ready").json() == {"is_ready": True, "ledger": True, "broker": True, "store": True}
-        assert "/v1/agents/{agent_id}/search" in client.get("/openapi.json", timeout=60).json()["paths"]
+        assert "/v1/agents/{agent_id}/search" in client.get("/openapi.json", timeout=600).json()["paths"]
         assert "/openapi.json" in client.get("/docs").text
         for token in ("", "Bearer", "Bearer mt_0_0", "Basic YTpi"):
             answer = client.post("/v1/agents/a/search", json={}, headers={"Authorization": token})

@@ -36,7 +36,7 @@ def test_a_server_that_stops_ends_the_events_that_it_sends(stack: StackAddress) 
         token = ledger.api_keys.create(settings.company, name="test", verbs=["read"]).token
     with serve_process(stack.home) as serve:
         url = f"{serve.url}/v1/operations/{unknown}/events"
-        with httpx.stream("GET", url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as answer:
+        with httpx.stream("GET", url, headers={"Authorization": f"Bearer {token}"}, timeout=600) as answer:
             lines = answer.iter_lines()
             assert next(lines) == "event: status"
             assert serve.stop() == 0

@@ -46,7 +46,7 @@ def fill(stack: StackAddress, agent: str, *, old: int, new: int) -> None:
     ]
     facts = [{"agent_id": agent, "category": "semantic", "content": f"{agent} fact {n}"} for n in range(new)]
     with MemoryClient.from_settings(stack.settings) as client:
-        list(client.wait(client.import_many([*old_ones, *facts]).job_ids, timeout_seconds=60))
+        list(client.wait(client.import_many([*old_ones, *facts]).job_ids, timeout_seconds=600))
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:

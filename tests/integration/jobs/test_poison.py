@@ -120,7 +120,7 @@ def test_a_poisonous_job_is_given_up_beside_others_and_replayed_when_its_cause_i
         job_context.keep_alive()
         return ledger.dead_letters.get("poison") is not None
 
-    wait_until(is_given_up, seconds=150, what="the dead letter")
+    wait_until(is_given_up, what="the dead letter")
     wait_until(lambda: all(job_context.lines()[f"end {name}"] for name in others), what="the other jobs")
     send(sender, "after")
     wait_until(lambda: job_context.lines()["end after"] == 1, what="a job after the poison")

@@ -178,7 +178,7 @@ def test_a_job_goes_from_pending_to_done(client: MemoryClient, job_context: Scri
     with pytest.raises(TimeoutError, match="1 of 1 jobs"):
         next(client.wait([job_id], timeout_seconds=0))
     with working(app_of(STORE), SHARD):
-        (status,) = client.wait([job_id], timeout_seconds=60)
+        (status,) = client.wait([job_id], timeout_seconds=600)
     assert (status.state, status.facts) == (JobState.DONE, {"stored": 1, "buried": 0})
     assert [each.id for taken in job_context.batch_writer.taken for each in taken] == list(receipt.memory_ids)
 
@@ -193,7 +193,7 @@ def test_a_store_that_is_away_costs_time_and_not_the_job_nor_its_silence(
         wait_until(lambda: len(job_context.batch_writer.taken) >= 3, what="three attempts")
         assert client.status(job_id).state is JobState.RETRYING
         job_context.batch_writer.answer = 1
-        (status,) = client.wait([job_id], timeout_seconds=60)
+        (status,) = client.wait([job_id], timeout_seconds=600)
     assert status.state is JobState.DONE
     ours = [headers for headers in published if headers["task"] == StorePayload.task]
     assert len(ours) >= 2
@@ -240,10 +240,10 @@ def test_a_job_that_only_newer_workers_know_waits_for_one_and_is_not_quoted(
         return sum(record.message == "job.unknown" for record in caplog.records)
 
     with working(app_of(STORE), Queue.STORE):
-        wait_until(lambda: rounds() >= 3, seconds=60, what="three rounds")
+        wait_until(lambda: rounds() >= 3, what="three rounds")
         known = OutgoingJob(job_id="known", queue=str(Queue.STORE), payload="{}", summary="s")
         client._sender.publish(StorePayload.task, [known], track=True)
-        list(client.wait(["known"], timeout_seconds=60))
+        list(client.wait(["known"], timeout_seconds=600))
         assert not client.status("job-3").is_finished
     with broker.client() as redis:
         assert queue_length(redis, str(Queue.STORE)) + redis.hlen("unacked.store") == 1
@@ -258,7 +258,7 @@ def test_an_unknown_companys_job_is_kept_until_the_company_is_registered_and_it_
     engine = MemoryClient.from_settings(settings.model_copy(update={"company": "globex"}))
     with engine as client, working(app_of(STORE), SHARD):
         (job_id,) = client.store("ada", REQUEST).job_ids
-        (refused,) = client.wait([job_id], timeout_seconds=60)
+        (refused,) = client.wait([job_id], timeout_seconds=600)
         assert refused.state is JobState.DEAD
         assert "'globex' is not registered; see `memtend companies list`" in (refused.reason or "")
         assert (letters.ids("globex"), letters.ids("acme")) == ((job_id,), ())
@@ -270,7 +270,7 @@ def test_an_unknown_companys_job_is_kept_until_the_company_is_registered_and_it_
         client._sender.forget(job_id)
         job = OutgoingJob(job_id=job_id, queue=letter.queue, payload=letter.payload, summary="replayed")
         client._sender.publish(letter.job, [job], track=True)
-        (written,) = client.wait([job_id], timeout_seconds=60)
+        (written,) = client.wait([job_id], timeout_seconds=600)
     assert written.state is JobState.DONE
 
 
@@ -291,7 +291,7 @@ def test_a_run_that_is_snoozed_still_reports_its_end(
             job_id=run_id, queue=str(Queue.MAINTENANCE), payload=payload.model_dump_json(), summary="again"
         )
         client._sender.publish(MaintenancePayload.task, [again], track=True)
-        (status,) = client.wait([run_id], timeout_seconds=60)
+        (status,) = client.wait([run_id], timeout_seconds=600)
     assert (status.state, status.facts) == (JobState.DONE, {"live": 3})
 
 

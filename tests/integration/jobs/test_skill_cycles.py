@@ -119,11 +119,11 @@ def test_many_workers_at_one_cycle_finish_it_once(ledger: Ledger, clock: Stopped
     cycle_id, at_once = planned(ledger, clock), threading.Barrier(4)
 
     def work() -> Outcome:
-        at_once.wait(timeout=30)
+        at_once.wait(timeout=600)
         return asyncio.run(service(ledger, clock).run(cycle_id))
 
     with ThreadPoolExecutor(4) as workers:
-        became = [each.result(timeout=120) for each in [workers.submit(work) for _ in range(4)]]
+        became = [each.result(timeout=600) for each in [workers.submit(work) for _ in range(4)]]
     assert Counter(map(type, became)) == {Done: 1, Skipped: 3}
     check(ledger, cycle_id)
 

@@ -265,7 +265,7 @@ def test_no_text_stays_beside_a_request_to_keep_none_whichever_worker_is_first(
     at_once = threading.Barrier(2)
 
     def record(turn_id: str, session_id: str, minute: int, control: Control | None) -> None:
-        at_once.wait(timeout=60)
+        at_once.wait(timeout=600)
         at = DAWN + timedelta(minutes=minute)
         record_turn(ledger, turn_id, session_id=session_id, at=at, control=control)
 
@@ -274,8 +274,8 @@ def test_no_text_stays_beside_a_request_to_keep_none_whichever_worker_is_first(
             session_id = f"s-{number}"
             asked = workers.submit(record, f"asked-{number}", session_id, 10, control)
             said = workers.submit(record, f"said-{number}", session_id, 10 + said_after, None)
-            asked.result(timeout=120)
-            said.result(timeout=120)
+            asked.result(timeout=600)
+            said.result(timeout=600)
             turns = ledger.turns.of_session(COMPANY, session_key(session_id))
             assert [(each.user_text, each.assistant_text) for each in turns] == [(None, None)] * 2
 

@@ -160,7 +160,7 @@ def test_of_many_first_writers_of_a_key_one_finds_it_free(world: World) -> None:
     at_once = threading.Barrier(4)
 
     def point(key: str, version: StoreItem) -> str | None:
-        at_once.wait(timeout=60)
+        at_once.wait(timeout=600)
         name = {"namespace": "default", "key": key}
         return world.ledger.keys.point(COMPANY, AGENT, memory_id=version.id, sent_at=version.sent_at, **name)
 
@@ -169,5 +169,5 @@ def test_of_many_first_writers_of_a_key_one_finds_it_free(world: World) -> None:
             key = f"k{turn}"
             versions = [world.sent(f"city {number}", key=key) for number in range(4)]
             pointing = [writers.submit(point, key, each) for each in versions]
-            assert [each.result(timeout=120) for each in pointing].count(None) == 1
+            assert [each.result(timeout=600) for each in pointing].count(None) == 1
             assert world.ledger.keys.of(COMPANY, AGENT, namespace="default", key=key) == versions[-1].id

@@ -304,7 +304,7 @@ sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 """
     command = [sys.executable, "-c", program, fresh["ledger"], fresh["journal"]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

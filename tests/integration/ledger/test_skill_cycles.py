@@ -53,11 +53,11 @@ def test_of_many_that_plan_a_slot_at_once_one_is_told_to_dispatch(ledger: Ledger
     at_once = threading.Barrier(4)
 
     def plan() -> Cycle | None:
-        at_once.wait(timeout=30)
+        at_once.wait(timeout=600)
         return ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT, window=WINDOW)
 
     with ThreadPoolExecutor(4) as beats:
-        results = [each.result(timeout=60) for each in [beats.submit(plan) for _ in range(4)]]
+        results = [each.result(timeout=600) for each in [beats.submit(plan) for _ in range(4)]]
     assert sum(each is not None for each in results) == 1
     assert len(ledger.skill_cycles.page(COMPANY)) == 1
 

@@ -12,9 +12,9 @@ from memcore.errors import ProviderError
 def test_without_an_address_a_stub_runs_as_long_as_the_demo() -> None:
     with demo_model({"MEMTEND_LLM_URL": ""}) as model:
         assert model.name == MODEL
-        assert httpx.get(f"{model.address}/models", timeout=60).is_success
+        assert httpx.get(f"{model.address}/models", timeout=600).is_success
     with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{model.address}/models", timeout=60)
+        httpx.get(f"{model.address}/models", timeout=600)
 
 
 def test_with_an_address_the_first_model_of_its_list_is_asked(stub: StubLLM) -> None:

@@ -44,7 +44,7 @@ def seen_by(libraries: Path, code: str, *arguments: str) -> "subprocess.Complete
         env={**environ, "PYTHONPATH": str(libraries)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

@@ -136,7 +136,7 @@ def test_a_warm_shutdown_finishes_what_runs_and_gives_back_what_waits(
         wait_for(lambda: worker.lines()["start 20"])
 
         worker.process.send_signal(signal.SIGTERM)
-        worker.process.wait(timeout=60)
+        worker.process.wait(timeout=600)
 
     begun = {line.split()[1] for line in worker.lines() if line.startswith("start")}
     assert not store.exists("unacked", "unacked_index")
@@ -156,7 +156,7 @@ def test_a_soft_shutdown_finishes_what_it_can_and_gives_back_the_rest(
         wait_for(lambda: worker.lines()["start 0"] and worker.lines()["start 1"])
 
         worker.process.send_signal(signal.SIGQUIT)
-        worker.process.wait(timeout=60)
+        worker.process.wait(timeout=600)
 
     assert not store.exists("unacked", "unacked_index")
     ended = {line.split()[1] for line in worker.lines() if line.startswith("end")}

@@ -106,7 +106,7 @@ def test_an_unmodified_mem0_lives_on_the_store_server(tmp_path: Path) -> None:
             "STORE_KEY": address.api_key,
         }
         done = subprocess.run(
-            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=120
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=600
         )
         assert done.returncode == 0, done.stderr
         client = address.client()

@@ -103,7 +103,7 @@ def test_a_second_owner_is_refused_in_one_sentence(shared_store: StoreAddress) -
     assert code == 2
     assert said.count("\n") == 1
     assert f"is owned by another store server (pid {shared_store.pid})" in said
-    assert httpx.get(f"{shared_store.url}/readyz", timeout=60).status_code == 200
+    assert httpx.get(f"{shared_store.url}/readyz", timeout=600).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_taken_port_is_told(tmp_path: Path, shared_store: StoreAddress) -> Non
 
 def test_a_collection_that_cannot_be_opened_is_named_and_the_others_are_served(tmp_path: Path) -> None:
     (tmp_path / "data" / "collections" / "odd").mkdir(parents=True)
-    with store_server(tmp_path) as address, httpx.Client(base_url=address.url, timeout=60) as asking:
+    with store_server(tmp_path) as address, httpx.Client(base_url=address.url, timeout=600) as asking:
         _create(address)
         refused = asking.get("/readyz")
         assert (refused.status_code, "odd" in refused.text) == (200, False)

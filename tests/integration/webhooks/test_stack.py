@@ -81,7 +81,7 @@ def test_a_held_run_and_a_dead_job_reach_a_receiver_that_fails_twice(
         found = _deliveries(memtend, "pager")
         return len(found) == 2 and {each["state"] for each in found} == {"done"}
 
-    wait_until(accepted, seconds=120, what="both deliveries")
+    wait_until(accepted, what="both deliveries")
     assert len(listener.requests) == 4
     assert len({headers["webhook-id"] for headers, _ in listener.requests}) == 2
     now = utc_now().timestamp()

@@ -165,7 +165,7 @@ if "closed" in sys.argv:
 @pytest.mark.parametrize("words", [[], ["closed"]])
 def test_a_process_that_ends_without_closing_its_memory_ends_them_once(words: list[str], tmp_path: Path) -> None:
     ended = run(
-        [sys.executable, "-c", PROGRAM, *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", PROGRAM, *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=600
     )
     assert ended.stdout == "ended s-1\n"
     assert tmp_path.is_dir()

@@ -123,7 +123,7 @@ def test_the_list_of_parts_is_valid_and_names_what_is_installed(tmp_path: Path) 
     # The command of the target, about the tools' own environment: the image's takes minutes to install.
     written = tmp_path / "memtend.cdx.json"
     command[command.index("-o") + 1], command[-1] = str(written), str(CYCLONEDX.with_name("python"))
-    subprocess.run([*command, "--validate"], cwd=ROOT, check=True, capture_output=True, timeout=300)
+    subprocess.run([*command, "--validate"], cwd=ROOT, check=True, capture_output=True, timeout=600)
     parts = json.loads(written.read_text(encoding="utf-8"))
     assert (parts["bomFormat"], parts["metadata"]["component"]["name"]) == ("CycloneDX", "memtend")
     listed = {canonical(each["name"]): each["version"] for each in parts["components"]}

@@ -15,7 +15,7 @@ from workers.groups import GROUPS
 from workers.lifecycle import EXIT_OVERDUE, DeferredSignal, _defer
 
 #: Longest wait for a thread, in seconds; it answers in milliseconds.
-ANSWER_SECONDS = 60
+ANSWER_SECONDS = 600
 
 
 class Loop:

@@ -83,7 +83,7 @@ def test_a_key_for_reading_alone_writes_nothing(
 
 
 def test_the_paths_of_mem0s_own_server(server: ServeProcess, key: Callable[..., str], agent: str) -> None:
-    with httpx.Client(base_url=server.url, headers={"X-API-Key": key(agents=[agent])}, timeout=60) as http:
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": key(agents=[agent])}, timeout=600) as http:
 
         def answer(method: str, path: str, **how: Any) -> Any:
             return http.request(method, path, **how).raise_for_status().json()
@@ -112,5 +112,5 @@ def test_reset_of_mem0s_server_needs_the_verb_maintain(
     server: ServeProcess, key: Callable[..., str], agent: str
 ) -> None:
     token = key(agents=[agent], verbs=(Verb.READ, Verb.WRITE))
-    with httpx.Client(base_url=server.url, headers={"X-API-Key": token}, timeout=60) as http:
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": token}, timeout=600) as http:
         assert http.post("/reset").status_code == 403

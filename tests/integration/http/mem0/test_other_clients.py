@@ -32,7 +32,7 @@ def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("npm")
     (folder / "package.json").write_text('{"private": true, "type": "module"}', encoding="utf-8")
     argv = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=peer", NPM_CLIENT]
-    installed = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+    installed = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     if installed.returncode:
         pytest.skip(f"npm cannot install {NPM_CLIENT} here: {installed.stderr[-300:]}")
     return folder
@@ -45,7 +45,7 @@ def test_the_npm_client_does_the_same(
     script = shutil.copy(Path(__file__).with_name("mem0_client.mjs"), npm_package)
     environ = {**os.environ, "MEM0_TELEMETRY": "false", "MEM0_DIR": str(npm_package)}
     argv = ["node", str(script), server.url, key(agents=[agent])]
-    ended = subprocess.run(argv, cwd=npm_package, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(argv, cwd=npm_package, env=environ, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == 0, ended.stderr[-2_000:]
     said = json.loads(ended.stdout)
 
@@ -83,7 +83,7 @@ def test_the_npm_client_does_the_same(
 def test_the_example_runs(server: ServeProcess, key: Callable[..., str], agent: str, tmp_path: Path) -> None:
     environ = {**os.environ, "MEM0_API_KEY": key(agents=[agent]), "MEM0_HOST": server.url, "MEM0_DIR": str(tmp_path)}
     argv = [sys.executable, str(ROOT / "examples" / "mem0_client.py")]
-    ended = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "I drink green tea in the morning  {'from': 'chat'}" in ended.stdout
     assert ended.stdout.endswith("UPDATE  I drink coffee in the morning\n0 memories left\n")

@@ -25,7 +25,7 @@ def test_ping_names_the_company(client: Any, inferring: StackAddress) -> None:
 
 def test_ping_refuses_a_key_that_is_not_valid(sdk: Any, server: ServeProcess) -> None:
     # One of the test's own: mem0 leaves its client open when it refuses the key.
-    with httpx.Client(timeout=60) as http, pytest.raises(ValueError, match="key is not valid"):
+    with httpx.Client(timeout=600) as http, pytest.raises(ValueError, match="key is not valid"):
         sdk.MemoryClient(api_key="mt_0_0", host=server.url, client=http)
 
 
@@ -236,7 +236,7 @@ def test_feedback_stays_with_a_memory_and_lowers_its_confidence(
     assert (answer["feedback"], answer["feedback_reason"]) == ("NEGATIVE", "She does not.")
 
     headers = {"Authorization": f"Bearer {key()}"}
-    with httpx.Client(base_url=server.url, headers=headers, timeout=60) as other:
+    with httpx.Client(base_url=server.url, headers=headers, timeout=600) as other:
         seen = other.get(f"/v1/agents/{agent}/memories/{client.get(memory_id)['id']}").raise_for_status().json()
     assert seen["metadata"]["confidence"] == 0.5
     client.feedback(memory_id, feedback=None)
