@@ -51,7 +51,7 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
     )
     build_tasks(app, jobs, contexts)
     watch_pool(contexts, group, share=embedder)
-    watch_heartbeat(app, settings, group)
+    watch_heartbeat(app, settings, group, is_ready=lambda: contexts.is_ready)
     steps: Any = app.steps
     steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company))
     return app

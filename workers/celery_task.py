@@ -14,7 +14,7 @@ from traceback import extract_tb
 from typing import Any, Never, TypeVar
 
 from celery import Celery, Task
-from celery.exceptions import Ignore, Reject
+from celery.exceptions import Ignore, Reject, TaskPredicate
 from celery.exceptions import Retry as Requeued
 from celery.result import denied_join_result
 from pydantic import ValidationError
@@ -135,22 +135,18 @@ def build_tasks(app: Celery, jobs: Iterable[Job], contexts: WorkerContexts) -> N
 def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGate) -> None:
     def run(self: Task, payload: str = "{}") -> dict[str, Any]:
         company = company_of(payload)
-        with ExitStack() as held:
-            try:
-                current = held.enter_context(contexts.of(company))
-            except errors.MemoryNotFoundError as error:
-                shared = contexts.shared
-                whose = company or shared.settings.company
-                letter = _new_letter(self, job, str(error), payload=payload, company=whose)
-                return _dead_letter(self, letter, shared.ledger)
-            except errors.MemoryError as error:
-                # Store or ledger did not answer when the connections were opened: this job is not to blame.
-                log.warning(Event.CREW_ABSENT, extra={"job_id": self.request.id, "error": type(error).__name__})
-                _requeue(self, FAILED_DELAY, attempt=self.request.retries)
-            if job.is_repeated or not is_redelivered(self):
-                outcome = _attempt(self, job, payload, current)
-                return apply_outcome(self, job, outcome, payload=payload, job_context=current)
-            return run_guarded(self, job, gate, payload=payload, job_context=current)
+        try:
+            return _process(self, job, contexts, gate, payload=payload, company=company)
+        except TaskPredicate:
+            raise  # the message is settled
+        except BaseException as error:
+            if _ends_process(error):
+                raise
+            # Celery would acknowledge a message that nobody keeps: the job has not begun, or its outcome is not kept.
+            about = {"job_id": self.request.id, "error": type(error).__name__, "at": _places(error)}
+            log.warning(Event.CREW_ABSENT, extra=about)
+            delay = max(FAILED_DELAY, timedelta(seconds=contexts.refused_seconds(company)))
+            _requeue(self, delay, attempt=self.request.retries)
 
     app.task(
         run,
@@ -164,6 +160,33 @@ def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGat
         soft_time_limit=job.limits.soft.total_seconds(),
         time_limit=job.limits.hard.total_seconds(),
     )
+
+
+def _process(
+    task: Task, job: Job, contexts: WorkerContexts, gate: SerialGate, *, payload: str, company: str | None
+) -> dict[str, Any]:
+    with ExitStack() as held:
+        try:
+            current = held.enter_context(contexts.of(company))
+        except errors.MemoryNotFoundError as error:
+            shared = contexts.shared
+            letter = _new_letter(task, job, str(error), payload=payload, company=company or shared.settings.company)
+            return _dead_letter(task, letter, shared.ledger)
+        if job.is_repeated or not is_redelivered(task):
+            outcome = _attempt(task, job, payload, current)
+            return apply_outcome(task, job, outcome, payload=payload, job_context=current)
+        return run_guarded(task, job, gate, payload=payload, job_context=current)
+
+
+def _ends_process(error: BaseException) -> bool:
+    """Tell whether the error ends a child of the pool, whose message then goes back by itself."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    return in_main_thread and isinstance(error, SystemExit | KeyboardInterrupt)
+
+
+def _places(error: BaseException) -> str:
+    """Return where an error was raised; its text may quote a memory."""
+    return " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
 
 
 def is_redelivered(task: Task) -> bool:
@@ -231,12 +254,14 @@ def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
     """Run the job; an unexpected error becomes an outcome, because Celery would drop the message with it."""
     try:
         return perform(job, payload, job_context)
-    except Exception as error:  # noqa: BLE001  # see above; the error's text may quote a memory, its place does not
+    except BaseException as error:
+        if _ends_process(error):
+            raise
         if is_disk_full(error):
             log.warning(Event.JOB_DISK_FULL, extra={"job": job.name})
             return _wait_for_space(error)
-        places = " < ".join(f"{at.name}:{at.lineno}" for at in reversed(extract_tb(error.__traceback__)))
-        log.error(Event.JOB_FAILED, extra={"job": job.name, "error": type(error).__name__, "at": places})  # noqa: TRY400  # see above
+        about = {"job": job.name, "error": type(error).__name__, "at": _places(error)}
+        log.error(Event.JOB_FAILED, extra=about)  # noqa: TRY400  # the error's text may quote a memory
         if isinstance(error, NOT_RETRYABLE):
             return Dead(reason=f"failed with {type(error).__name__}; another try would too")
         return Retry(reason=f"failed with {type(error).__name__}", delay=FAILED_DELAY)
@@ -358,12 +383,12 @@ def _dead_letter(task: Task, letter: NewDeadLetter, ledger: Ledger | None) -> di
 def _requeue(task: Task, delay: timedelta, *, attempt: int) -> Never:
     # Not task.retry: it counts every requeue as an attempt, and quotes the arguments to monitoring again.
     request, seconds = task.request, min(delay, MAX_COUNTDOWN).total_seconds()
-    again: Any = task.signature_from_request(
-        request, countdown=seconds, retries=attempt, argsrepr=request.argsrepr, kwargsrepr=request.kwargsrepr
-    )
     # Nobody waits for it here: without this the app subscribes to its result.
     with _requeueing, denied_join_result():
         try:
+            # Other clients than ours may leave them out.
+            shown = {name: getattr(request, name, None) for name in ("argsrepr", "kwargsrepr")}
+            again: Any = task.signature_from_request(request, countdown=seconds, retries=attempt, **shown)
             again.apply_async()
         except Exception as error:
             # The broker did not take it: as a failure the message would be acknowledged, and the job be gone.

@@ -4,9 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from mmap import mmap
 from typing import Any
 
 from memcore.company import CompanyContext, SharedConnections
+from memcore.errors import MemoryNotFoundError
 from memcore.jobs import ProgressCallback, no_progress
 from tasks.context import Result, Service
 from workers.write_batcher import BatchWriter
@@ -96,6 +98,19 @@ class WorkerContexts:
         self._lock = threading.Lock()
         # The company that was asked for last stands last.
         self._slots: dict[str, _Slot] = {}
+        self._refused_since: dict[str | None, float] = {}
+        # Shared with the children of a pool: their parent says whether the worker is ready.
+        self._is_refused = mmap(-1, 1)
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether jobs can begin: no while the last try to open the installation's own company failed."""
+        return not self._is_refused[0]
+
+    def refused_seconds(self, company: str | None) -> float:
+        """Return for how long a company's context could not be opened; 0 where it can."""
+        since = self._refused_since.get(company)
+        return 0.0 if since is None else self._monotonic() - since
 
     @property
     def shared(self) -> SharedConnections:
@@ -117,6 +132,20 @@ class WorkerContexts:
         Raises MemoryNotFoundError for a company that is not registered, or removed; MemoryConfigError for a wrong
         policy; MemoryConnectionError.
         """
+        try:
+            name, slot, context = self._hold(company)
+        except MemoryNotFoundError:
+            raise
+        except BaseException:
+            self._note(company, self._refused_since.get(company, self._monotonic()))
+            raise
+        try:
+            self._note(company, None)
+            yield context
+        finally:
+            self._release(name, slot)
+
+    def _hold(self, company: str | None) -> tuple[str, _Slot, WorkerContext]:
         company = company or self.shared.settings.company
         self._renew(company)
         with self._lock:
@@ -127,12 +156,21 @@ class WorkerContexts:
             # Not under the lock of all: a store that is away must not stop the jobs of other companies.
             with slot.opening:
                 if slot.context is None:
-                    context = CompanyContext.open(self.shared, company)
-                    slot.context = WorkerContext(context, progress_of=self._progress_of)
+                    opened = CompanyContext.open(self.shared, company)
+                    slot.context = WorkerContext(opened, progress_of=self._progress_of)
                     slot.checked_at = self._monotonic()
-            yield slot.context
-        finally:
+                return company, slot, slot.context
+        except BaseException:
             self._release(company, slot)
+            raise
+
+    def _note(self, company: str | None, refused_since: float | None) -> None:
+        if refused_since is None:
+            self._refused_since.pop(company, None)
+        else:
+            self._refused_since[company] = refused_since
+        if company is None or self._shared is None or company == self._shared.settings.company:
+            self._is_refused[0] = refused_since is not None
 
     def close(self) -> None:
         """Close every context, then what they share."""

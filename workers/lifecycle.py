@@ -157,8 +157,8 @@ def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callabl
         signals.worker_shutdown.connect(leave, weak=False)
 
 
-def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup) -> None:
-    """Write the heartbeat from the event loop in which the worker takes its jobs.
+def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup, *, is_ready: Callable[[], bool]) -> None:
+    """Write the heartbeat from the event loop in which the worker takes its jobs, while they can begin (``is_ready``).
 
     A loop that hangs writes none, and neither does one that has lost its broker: Celery stops the step with the
     consumer and starts it again with the next.
@@ -181,9 +181,13 @@ def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup) -> None
         @staticmethod
         def _renew_until_end(consumer: Any) -> None:
             if consumer.connection is not None and consumer.connection.connected:
-                touch_heartbeat(heartbeat)
+                touch()
 
-    signals.worker_ready.connect(lambda **_: touch_heartbeat(heartbeat), weak=False)
+    def touch(**_: Any) -> None:
+        if is_ready():
+            touch_heartbeat(heartbeat)
+
+    signals.worker_ready.connect(touch, weak=False)
     steps: Any = app.steps
     steps["consumer"].add(HeartbeatStep)
 

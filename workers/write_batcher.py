@@ -339,13 +339,13 @@ class BatchWriter:
                 written = self._write(tuple(items.values()))
         except (MemoryConnectionError, MemoryDiskFullError) as error:
             self._fail(batch, error)
-        except Exception as error:  # noqa: BLE001  # every future must be answered, or its job hangs
+        except BaseException as error:  # noqa: BLE001  # every future must be answered, or its job hangs
             self._isolate(batch, error)
         else:
             for pending in batch:
                 pending.future.set_result(written.of(pending.items))
 
-    def _isolate(self, batch: Sequence[PendingWrite], error: Exception) -> None:
+    def _isolate(self, batch: Sequence[PendingWrite], error: BaseException) -> None:
         if len(batch) == 1:
             self._fail(batch, error)
             return
@@ -353,6 +353,6 @@ class BatchWriter:
             self._settle([pending])
 
     @staticmethod
-    def _fail(batch: Sequence[PendingWrite], error: Exception) -> None:
+    def _fail(batch: Sequence[PendingWrite], error: BaseException) -> None:
         for pending in batch:
             pending.future.set_exception(error)

@@ -391,8 +391,8 @@ class Event(StrEnum):
     JOB_COUNT_STAYS = "job.count_stays", WARNING, "job_id error"
     #: This release knows no such job; the message waits for a newer one.
     JOB_UNKNOWN = "job.unknown", WARNING, f"{_JOB} error"
-    #: The job's context could not be opened; the job waits.
-    CREW_ABSENT = "crew.absent", WARNING, "job_id error"
+    #: The job could not begin, or its outcome could not be kept; its message goes back, and no attempt is counted.
+    CREW_ABSENT = "crew.absent", WARNING, "job_id error at"
     #: Progress could not be published; the job goes on.
     PROGRESS_UNTOLD = "progress.untold", WARNING, "job_id error"
     #: The heartbeat's file could not be written.

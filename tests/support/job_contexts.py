@@ -217,6 +217,9 @@ class ScriptedContexts:
     def connect(self) -> None:
         """Nothing is to be opened."""
 
+    def refused_seconds(self, _company: str | None) -> float:
+        return 0.0
+
     @contextmanager
     def of(self, company: str | None) -> Iterator[ScriptedContext]:
         if company is not None and company != self.context.company:

@@ -209,7 +209,7 @@ def test_a_job_whose_connections_cannot_be_opened_goes_back(
 ) -> None:
     monkeypatch.setattr("workers.celery_task._requeue", raising(Reject("back to its queue")))
     app = Celery(set_as_current=False, broker="memory://")
-    contexts: Any = SimpleNamespace(of=raising(MemoryConnectionError(SECRET)))
+    contexts: Any = SimpleNamespace(of=raising(MemoryConnectionError(SECRET)), refused_seconds=lambda _company: 0.0)
     (job,) = (each for each in all_jobs() if each.name == StorePayload.task)
     build_tasks(app, [job], contexts)
     with pytest.raises(Reject):

@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forked import Child
 from support.job_contexts import RecordingDispatcher, ScriptedContext
 from support.memories import NOW
 
@@ -158,6 +159,55 @@ def test_a_store_that_is_away_stops_no_other_company_and_is_asked_again(
         stores.error = None
         with contexts.of("bolt"):
             assert stores.connected == ["acme", "bolt"]
+
+
+def test_a_worker_is_not_ready_while_its_own_company_cannot_be_opened(
+    contexts: WorkerContexts, stores: Stores, now: list[float]
+) -> None:
+    contexts.connect()
+    assert contexts.is_ready
+    stores.error = KeyError("a row of another release")
+    with pytest.raises(KeyError), contexts.of("bolt"):
+        pass
+    assert contexts.is_ready, "one company's fault is not the worker's"
+    now[0] += 7
+    assert (contexts.refused_seconds("bolt"), contexts.refused_seconds("acme")) == (7, 0)
+    stores.error = None
+    with contexts.of("bolt"):
+        assert contexts.refused_seconds("bolt") == 0
+
+
+@pytest.mark.parametrize("company", [None, "acme"])
+@pytest.mark.parametrize("error", [KeyError("a row"), MemoryConnectionError("away"), MemoryError()])
+def test_a_worker_whose_context_cannot_open_is_ready_again_once_it_can(
+    contexts: WorkerContexts, stores: Stores, now: list[float], company: str | None, error: Exception
+) -> None:
+    stores.error = error
+    for _ in range(2):
+        with pytest.raises(type(error)), contexts.of(company):
+            pass
+        now[0] += 30
+    assert not contexts.is_ready
+    assert contexts.refused_seconds(company) == 60, "since the first time"
+    stores.error = None
+    with contexts.of(company):
+        assert contexts.is_ready
+
+
+def test_a_parent_sees_that_its_child_cannot_open_its_context() -> None:
+    def open_shared() -> SharedConnections:
+        raise KeyError("a row of another release")
+
+    contexts = WorkerContexts(open_shared)
+
+    def work() -> bytes:
+        with suppress(KeyError):
+            contexts.connect()
+        return b""
+
+    assert contexts.is_ready
+    assert Child(work).ended() == 0
+    assert not contexts.is_ready
 
 
 def test_jobs_that_come_together_open_one_context(contexts: WorkerContexts, stores: Stores) -> None:

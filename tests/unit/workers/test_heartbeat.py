@@ -3,10 +3,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from workers.groups import STORE
 from workers.health import BEAT_SECONDS, STALE_SECONDS, Heartbeat, main
+from workers.lifecycle import watch_heartbeat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -47,6 +55,28 @@ def test_a_clock_that_was_set_back_makes_nobody_ill(heartbeat: Heartbeat) -> Non
 def test_the_folder_of_heartbeats_is_for_its_owner_alone(heartbeat: Heartbeat) -> None:
     heartbeat.touch()
     assert heartbeat.path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
+    heartbeat: Heartbeat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals, state = MagicMock(), {"is_ready": False}
+    monkeypatch.setattr("workers.lifecycle.signals", signals)
+    app: Any = SimpleNamespace(steps={"consumer": set()})
+    settings: Any = SimpleNamespace(home=tmp_path)
+    watch_heartbeat(app, settings, STORE, is_ready=lambda: state["is_ready"])
+    (step,) = app.steps["consumer"]
+    (on_ready,) = signals.worker_ready.connect.call_args.args
+    consumer = SimpleNamespace(connection=SimpleNamespace(connected=True))
+    touches: list[Callable[[], None]] = [lambda: on_ready(sender=None), lambda: step._renew_until_end(consumer)]
+    for touch in touches:
+        state["is_ready"] = False
+        touch()
+        assert not heartbeat.path.exists()
+        state["is_ready"] = True
+        touch()
+        assert heartbeat.is_fresh()
+        heartbeat.path.unlink()
 
 
 @pytest.mark.parametrize("argv", [[], ["worker-store", "beat"]])
