@@ -281,7 +281,11 @@ class Deletion:
         return run.run_id
 
     def _left_open(self, marked: Mapping[str, MemoryRecord], known: Iterable[Removal]) -> list[_Decided]:
-        """Return the entries of dead engines on these memories; MemoryConflictError where a run is at one of them."""
+        """Return the entries of dead engines on these memories.
+
+        Raises MemoryConflictError where a run is at one of them, or one was carried out meanwhile: its memory is gone,
+        and another version made of it would stand beside the first.
+        """
         found: dict[str, _Decided] = {}
         for removal in known:
             if not removal.is_open or removal.memory_id not in marked or removal.booking_id in found:
@@ -292,16 +296,18 @@ class Deletion:
                 continue
             if removal.reason not in {"deleted", "updated"}:
                 raise MemoryConflictError(f"run {removal.run_id} is removing memory {removal.memory_id} now; try again")
-            for left in self._opened().journal.open_entries(removal.run_id):
-                if left.booking_id == removal.booking_id:
-                    found[left.booking_id] = _Decided(
-                        booking_id=left.booking_id,
-                        run_id=left.run_id,
-                        reason=left.reason,
-                        outgoing={record.entry.id: record for record in left.outgoing},
-                        incoming=left.incoming,
-                        is_resumed=True,
-                    )
+            open_entries = self._opened().journal.open_entries(removal.run_id)
+            left = next((each for each in open_entries if each.booking_id == removal.booking_id), None)
+            if left is None:
+                raise MemoryConflictError(f"memory {removal.memory_id} was removed meanwhile; try again")
+            found[left.booking_id] = _Decided(
+                booking_id=left.booking_id,
+                run_id=left.run_id,
+                reason=left.reason,
+                outgoing={record.entry.id: record for record in left.outgoing},
+                incoming=left.incoming,
+                is_resumed=True,
+            )
         return list(found.values())
 
     async def _execute(self, backend: "BatchBackend", agent_id: str, decided: _Decided) -> None:

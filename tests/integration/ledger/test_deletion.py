@@ -21,6 +21,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
 from memcore.ingest import Ingestor, WriteResult
 from memcore.jobs import StoreItem
+from memcore.ledger.journal import Journal
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkState
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
@@ -251,3 +252,38 @@ async def test_two_that_decide_at_the_same_moment_on_the_database_itself(company
         (removal,) = journal.removals([memory_id])
         (still,) = [each for each in journal.open_of(COMPANY, AGENT) if memory_id in each.outgoing_ids]
         assert still.booking_id == removal.booking_id
+
+
+@pytest.mark.parametrize("second", ["update", "delete"])
+@pytest.mark.parametrize("first", ["update", "delete"])
+async def test_a_removal_that_ends_while_it_is_read_is_no_second_one(
+    company: Company, monkeypatch: pytest.MonkeyPatch, first: str, second: str
+) -> None:
+    one, backend, deletion, journal = company.sent("one"), company.backend, company.deletion, company.ledger.journal
+    await company.deliver(one)
+
+    def version(record: MemoryRecord) -> MemoryRecord:
+        return replace(record, entry=record.entry.model_copy(update={"id": ids.new_id()}))
+
+    change, reason = (version, "updated") if first == "update" else (None, "deleted")
+    decided: Any = await deletion._decide(backend, AGENT, [one.id], reason=reason, change=change)  # type: ignore[arg-type]
+    ended: list[str] = []
+    open_entries = Journal.open_entries
+
+    def end_first(self: Journal, run_id: str) -> Any:
+        # The second one has read it as open.
+        if not ended:
+            ended.append(run_id)
+            asyncio.run(deletion._execute(backend, AGENT, decided[0]))
+        return open_entries(self, run_id)
+
+    monkeypatch.setattr(Journal, "open_entries", end_first)
+    other = Deletion.over(company.ledger, company=COMPANY, clock=company.clock)
+    if second == "update":
+        await other.replace(backend, AGENT, one.id, version)
+    else:
+        await other.delete(backend, AGENT, one.id)
+    assert ended == [decided[0].run_id]
+    assert [each.booking_id for each in journal.removals([one.id])] == [decided[0].booking_id]
+    assert len(await _live(backend)) == (first == "update")
+    await company.check_balance(Counter([one.id]))
