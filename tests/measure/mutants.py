@@ -268,7 +268,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if company == self.settings.company and self.ledger.companies.get(company) is None:",
             "if self.ledger.companies.get(company) is None:",
         ),
-        ("return _dead_letter(self, letter, shared.ledger)", "return _dead_letter(self, letter, None)"),
+        ("return _dead_letter(task, letter, shared.ledger)", "return _dead_letter(self, letter, None)"),
     ),
     *_of(
         "leases",
