@@ -12,7 +12,7 @@ from typing import Protocol, Self
 
 from memcore.backends.deletion import Deletion
 from memcore.backends.protocol import BatchBackend, scanned
-from memcore.backends.succession import mark_superseded
+from memcore.backends.succession import inherit, mark_superseded
 from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConflictError
@@ -235,6 +235,7 @@ class Ingestor:
             if there == {newest}:
                 return
             for memory_id in sorted(there - {newest}):
+                await inherit(self.backend, item.agent_id, memory_id, newest)
                 await changes.succeed(self.backend, item.agent_id, memory_id, newest)
         raise MemoryConflictError("other writers changed this key at the same moment; try again")
 

@@ -16,6 +16,7 @@ from memcore import ids
 from memcore.backends.deletion import Deletion
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import MAX_PAGE, scanned
+from memcore.backends.succession import current
 from memcore.client.envelopes import Scope, build_payload
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
@@ -74,7 +75,7 @@ class Memories:
         A maintenance run may merge a memory with others that say the same: then what it became is returned.
         """
         found = await self._current(agent_id, memory_id)
-        return None if found is None else self._unexpired(found)
+        return await self._shown(found)
 
     async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
         """Return the memory with this key of the caller's, None when there is none."""
@@ -89,7 +90,7 @@ class Memories:
             where = self._where(agent_id, namespaces=[namespace], keys=[key])
             async for page in scanned(self.backend, where):
                 found = page[-1] if page else found
-        return None if found is None else self._unexpired(found)
+        return await self._shown(found)
 
     async def list(
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
@@ -100,8 +101,9 @@ class Memories:
         if cursor is not None:
             require_text(cursor, field="cursor")
         page = await self.backend.scan(self._where(agent_id, **filters), cursor=cursor, limit=limit)
-        shown = (self._unexpired(record) for record in page.records)
-        return MemoryPage(entries=tuple(entry for entry in shown if entry is not None), cursor=page.cursor)
+        now = self.clock()
+        entries = [each.entry for each in page.records if each.entry.expires_at is None or each.entry.expires_at > now]
+        return MemoryPage(entries=await current(self.backend, agent_id, entries, now=now), cursor=page.cursor)
 
     async def namespaces(self, agent_id: str) -> tuple[str, ...]:
         """Return the namespaces in which the agent has memories, in order."""
@@ -120,10 +122,16 @@ class Memories:
         """Write one memory now, in this process, and return it; it can be found when this returns.
 
         A store through the queue outlives a store server that is down; this call raises MemoryConnectionError then.
-        Raises MemoryStoreError where the agent keeps no memories, or is being erased.
+        Raises MemoryInputError for an id in ``supersedes`` that names no memory of the agent; MemoryStoreError where
+        the agent keeps no memories, or is being erased.
         """
         item = build_payload(agent_id, request, company=self.company, sent_at=self.clock(), scope=scope)
         _refuse_erased(await self._watched(item.agent_id), item.agent_id)
+        wanted = models.memory_ids(item.request.supersedes)
+        there = {each.entry.id for each in await self.backend.get_many(item.agent_id, wanted)}
+        for place, each in enumerate(item.request.supersedes):
+            if each not in there:
+                raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
         written = await self._ingestor.write([item])
         if missing := written.refused.get(item.id):
             raise MemoryInputError(missing, refusal(missing))
@@ -249,9 +257,12 @@ class Memories:
                 {"agent_id": agent_id, **{renamed.get(name, name): value for name, value in given.items()}}
             )
 
-    def _unexpired(self, record: MemoryRecord) -> MemoryEntry | None:
-        expires_at = record.entry.expires_at
-        return None if expires_at is not None and expires_at <= self.clock() else record.entry
+    async def _shown(self, record: MemoryRecord | None) -> MemoryEntry | None:
+        """Return the entry as it stands; None once it has expired."""
+        now = self.clock()
+        if record is None or (record.entry.expires_at is not None and record.entry.expires_at <= now):
+            return None
+        return (await current(self.backend, record.entry.agent_id, [record.entry], now=now))[0]
 
     async def _current(self, agent_id: str, memory_id: str) -> MemoryRecord | None:
         """Return what is in the place of a memory: its newest version, or what repeats it word for word."""

@@ -254,6 +254,7 @@ class Where(Frozen):
         outside: stored in no session, in no project or in no task, whichever is named.
         token: carries exactly this claim mark.
         keys: any of these keys of the caller's.
+        supersedes: replaces any of these memories.
         attributes: all of these values, each by its path.
     """
 
@@ -274,6 +275,7 @@ class Where(Frozen):
     outside: Scope | None = None
     token: NotBlankStr | None = None
     keys: frozenset[NotBlankStr] | None = None
+    supersedes: frozenset[NotBlankStr] | None = None
     attributes: AttributeFilter = Field(default_factory=no_attributes)
 
     @model_validator(mode="after")

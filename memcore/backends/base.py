@@ -8,11 +8,12 @@ from pydantic import ValidationError
 
 from memcore import ids
 from memcore.backends.deletion import Deletion
-from memcore.backends.protocol import BatchBackend, SharedKnowledgeStore
-from memcore.backends.succession import mark_superseded
+from memcore.backends.protocol import BatchBackend, SharedKnowledgeStore, scanned
+from memcore.backends.succession import current, mark_superseded
 from memcore.clock import Clock
 from memcore.errors import MemoryInputError
 from memcore.models.memory import (
+    SUPERSEDED_TAG,
     Excluded,
     MemoryCategory,
     MemoryEntry,
@@ -91,6 +92,26 @@ class RecordBackend(BatchBackend):
         self._company = company
         self._deletion = deletion
         self._clock = clock
+        #: Where a memory's successor may be: in itself, or in all of the backend that this one is a part of.
+        self._whole: BatchBackend = self
+
+    def join(self, whole: BatchBackend) -> None:
+        """Make this a part of another backend, among whose memories those may be that supersede memories of this."""
+        self._whole = whole
+
+    async def _current(
+        self, agent_id: str, entries: Sequence[MemoryEntry], as_of: datetime | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        return await current(self._whole, agent_id, entries, now=as_of or self._clock())
+
+    async def _standing(self, agent_id: str, query: MemoryQuery) -> frozenset[str]:
+        """Return the ids of what is marked as superseded and is not, for a filter by time; none without one."""
+        if query.as_of is None:
+            return frozenset()
+        marked = Where(agent_id=agent_id, tags=(SUPERSEDED_TAG,))
+        entries = [record.entry async for page in scanned(self, marked) for record in page]
+        shown = await self._current(agent_id, entries, query.as_of)
+        return frozenset(each.id for each in shown if each.superseded_by is None)
 
     @abstractmethod
     def _sharing(self) -> SharedKnowledgeStore:

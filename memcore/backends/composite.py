@@ -143,6 +143,9 @@ class CompositeBackend(RecordBackend):
                 known = ", ".join(sorted(children)) or "none"
                 raise MemoryConfigError(f"memory.composite.{key}: {name!r} is no backend of it, choose one of {known}")
         self._children = MappingProxyType(dict(children))
+        for child in children.values():
+            if isinstance(child, RecordBackend):
+                child.join(self)
         self._routes = dict(routes)
         self._default_name = default
 

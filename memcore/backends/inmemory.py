@@ -57,6 +57,7 @@ def is_match(where: Where, record: MemoryRecord, mark: str | None) -> bool:
         and where.lessons in {None, record.is_lesson}
         and where.token in {None, mark}
         and (where.keys is None or entry.key in where.keys)
+        and (where.supersedes is None or not where.supersedes.isdisjoint(record.supersedes))
         and has_attributes(entry.attributes, where.attributes)
     )
 
@@ -224,17 +225,17 @@ class InMemoryBackend(RecordBackend):
         """Return what matches and has not expired, newest first, ties by id."""
         now = query.as_of or self._clock()
         with self._lock:
-            found = [
-                record.entry.known_at(query.as_of)
-                for record in self._of(agent_id).values()
-                if is_hit(query, record.entry, now)
-            ]
+            entries = [record.entry for record in self._of(agent_id).values()]
+        shown = await self._current(agent_id, entries, query.as_of)
+        found = (entry.known_at(query.as_of) for entry in shown if is_hit(query, entry, now))
         return best_first(found, query.limit)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         with self._lock:
             record = self._of(agent_id).get(memory_id)
-        return None if record is None or is_expired(record.entry, self._clock()) else record.entry
+        if record is None or is_expired(record.entry, self._clock()):
+            return None
+        return (await self._current(agent_id, [record.entry]))[0]
 
     async def clear(self, agent_id: str) -> None:
         """Drop all memories of this agent, archived copies too."""

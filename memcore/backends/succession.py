@@ -1,9 +1,49 @@
 """Succession: which memory replaced which. What was replaced stays, ranks behind what replaced it, and says so."""
 
-from memcore.backends.protocol import BatchBackend
+from collections.abc import Sequence
+from datetime import datetime
+
+from memcore.backends.protocol import BatchBackend, scanned
 from memcore.errors import MemoryInputError
-from memcore.models.memory import MAX_TAGS, SUPERSEDED_TAG
-from memcore.records import SUCCESSION_KEY, SUPERSEDES_KEY, MemoryRecord
+from memcore.models.memory import MAX_TAGS, SUPERSEDED_TAG, MemoryEntry
+from memcore.records import SUCCESSION_KEY, SUPERSEDES_KEY, MemoryRecord, Where
+
+
+async def current(
+    backend: BatchBackend, agent_id: str, entries: Sequence[MemoryEntry], *, now: datetime
+) -> tuple[MemoryEntry, ...]:
+    """Return the entries as they stand: each is superseded only while what replaced it is there, and has not expired.
+
+    What takes the successor's place, such as its next version or what it was merged into, supersedes in its stead. The
+    mark in the store stays, so that a successor that is brought back supersedes again. Raises MemoryRetrievalError.
+    """
+    marked = {entry.id: entry.superseded_by for entry in entries if entry.superseded_by is not None}
+    if not marked:
+        return tuple(entries)
+    named = sorted({successor for successor in marked.values() if successor is not None})
+    there = {each.entry.id for each in await backend.get_many(agent_id, named) if _is_there(each.entry, now)}
+    found: dict[str, str | None] = {key: by for key, by in marked.items() if by in there}
+    if orphans := marked.keys() - found.keys():
+        async for page in scanned(backend, Where(agent_id=agent_id, supersedes=frozenset(orphans))):
+            for record in page:
+                if _is_there(record.entry, now):
+                    found |= dict.fromkeys(orphans.intersection(record.supersedes), record.entry.id)
+    return tuple(
+        entry if entry.superseded_by == found.get(entry.id) else _standing(entry, found.get(entry.id))
+        for entry in entries
+    )
+
+
+def _is_there(entry: MemoryEntry, now: datetime) -> bool:
+    return entry.expires_at is None or entry.expires_at > now
+
+
+def _standing(entry: MemoryEntry, successor: str | None) -> MemoryEntry:
+    if successor is not None:
+        return entry.model_copy(update={"superseded_by": successor})
+    tags = tuple(tag for tag in entry.metadata.tags if tag != SUPERSEDED_TAG)
+    metadata = entry.metadata.model_copy(update={"tags": tags})
+    return entry.model_copy(update={"superseded_by": None, "superseded_at": None, "metadata": metadata})
 
 
 async def mark_superseded(backend: BatchBackend, successor: MemoryRecord) -> int:
@@ -29,6 +69,15 @@ async def mark_superseded(backend: BatchBackend, successor: MemoryRecord) -> int
                 extra={SUCCESSION_KEY: {"by": new.id, "at": new.last_stated_at.timestamp()}},
             )
     return len(known)
+
+
+async def inherit(backend: BatchBackend, agent_id: str, old_id: str, new_id: str) -> None:
+    """Let what takes a memory's place supersede what that superseded. Raises as mark_superseded."""
+    known = {each.entry.id: each for each in await backend.get_many(agent_id, [old_id, new_id])}
+    if old_id in known and new_id in known and (replaced := known[old_id].supersedes):
+        new = known[new_id]
+        every = list(dict.fromkeys((*new.supersedes, *replaced)))
+        await backend.set_metadata_many(agent_id, [new_id], new.entry.metadata, extra={SUPERSEDES_KEY: every})
 
 
 async def supersede(backend: BatchBackend, old: MemoryRecord, new: MemoryRecord) -> None:

@@ -1,11 +1,13 @@
 """Receipts of sent jobs, the states of jobs, and the jobs that a wait has pending."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from typing import Self
 
 from pydantic import Field
 
+from memcore.errors import MemoryStoreError
 from memcore.models.base import Frozen
 
 
@@ -32,10 +34,23 @@ class StoreReceipt(Frozen):
     """Proof that the broker holds these memories, in jobs of up to 256.
 
     They will have these ids, in the order given; the same text of the same agent has the same id.
+
+    Attributes:
+        unknown_supersedes: how many ids of ``supersedes`` name no memory of the agent; known to who waited.
     """
 
     job_ids: tuple[str, ...]
     memory_ids: tuple[str, ...]
+    unknown_supersedes: int | None = None
+
+    def written(self, statuses: "Iterable[JobStatus]") -> Self:
+        """Return it with what its ended jobs counted. Raises MemoryStoreError when one of them wrote nothing."""
+        unknown = 0
+        for status in statuses:
+            if status.state is not JobState.DONE:
+                raise MemoryStoreError(f"job {status.job_id} wrote nothing: it is {status.state}: {status.reason}")
+            unknown += status.facts.get("unknown_supersedes", 0)
+        return self.model_copy(update={"unknown_supersedes": unknown})
 
 
 class JobStatus(Frozen):

@@ -14,12 +14,11 @@ from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
     JobReceipt,
-    JobState,
     JobStatus,
     StoreReceipt,
     TurnReceipt,
 )
-from memcore.errors import MemoryConfigError, MemoryStoreError
+from memcore.errors import MemoryConfigError
 from memcore.event_loop import LoopThread
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import (
@@ -442,10 +441,7 @@ class Memory(KeptMemories, ToolCalls):
         return tuple(self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds))
 
     def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
-        for status in self.wait(receipt):
-            if status.state is not JobState.DONE:
-                raise MemoryStoreError(f"job {status.job_id} wrote nothing: {status.reason}")
-        return receipt
+        return receipt.written(self.wait(receipt))
 
     def close(self) -> None:
         """Wait for reads that are running, send what was counted, close the connections; a call opens them again.

@@ -28,7 +28,7 @@ from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage,
 from memcore.remote import calls
 from memcore.remote.calls import LoadedTurn
 from memcore.remote.connection import AsyncConnection
-from memcore.remote.remote_memory import Sent, not_remote, report_lost, require_done, require_entry
+from memcore.remote.remote_memory import Sent, not_remote, report_lost, require_entry
 from memcore.remote.requests import TIMEOUT_SECONDS, Address, Call, Result
 
 
@@ -118,6 +118,9 @@ class AsyncRemoteMemory:
 
     async def put(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> MemoryEntry:
         """Store a memory, wait until it can be found, and return it as it is found from here on."""
+        for place, each in enumerate(fields.get("supersedes", ())):
+            if await self.get(agent_id, each) is None:
+                raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
         receipt = await self.store(agent_id, content, wait=True, **fields)
         return require_entry(await self.get(agent_id, receipt.memory_ids[0]))
 
@@ -299,5 +302,4 @@ class AsyncRemoteMemory:
             return None
 
     async def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
-        require_done(await self.wait(receipt))
-        return receipt
+        return receipt.written(await self.wait(receipt))

@@ -10,7 +10,6 @@ from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
     JobReceipt,
-    JobState,
     JobStatus,
     PendingJobs,
     StoreReceipt,
@@ -153,6 +152,9 @@ class RemoteMemory:
 
     def put(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> MemoryEntry:
         """Store a memory, wait until it can be found, and return it as it is found from here on."""
+        for place, each in enumerate(fields.get("supersedes", ())):
+            if self.get(agent_id, each) is None:
+                raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
         receipt = self.store(agent_id, content, wait=True, **fields)
         return require_entry(self.get(agent_id, receipt.memory_ids[0]))
 
@@ -334,8 +336,7 @@ class RemoteMemory:
             return None
 
     def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
-        require_done(self.wait(receipt))
-        return receipt
+        return receipt.written(self.wait(receipt))
 
 
 def require_entry(found: MemoryEntry | None) -> MemoryEntry:
@@ -343,10 +344,3 @@ def require_entry(found: MemoryEntry | None) -> MemoryEntry:
     if found is None:
         raise MemoryStoreError("the memory was removed by somebody else at the same moment")
     return found
-
-
-def require_done(statuses: Iterable[JobStatus]) -> None:
-    """Raise MemoryStoreError when a job of a store wrote nothing."""
-    for status in statuses:
-        if status.state is not JobState.DONE:
-            raise MemoryStoreError(f"job {status.job_id} wrote nothing: {status.reason}")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from memcore.backends.current import ALIKE
 from memcore.backends.evidence import terms_of
 from memcore.models.memory import CONSOLIDATED_TAG, MemoryEntry
-from memcore.records import MemoryRecord
 
 #: Most memories that are compared, the newest.
 MOST_COMPARED = 10_000
@@ -27,14 +26,14 @@ class Conflict:
     newer: MemoryEntry
 
 
-def conflicts(records: Sequence[MemoryRecord]) -> tuple[Conflict, ...]:
+def conflicts(memories: Sequence[MemoryEntry]) -> tuple[Conflict, ...]:
     """Return the pairs of an agent's memories that may contradict one another, the latest first.
 
     Both have many words in common, which no third memory has all of, and each has others: "Ada's office is in Oslo" and
     "Ada's office is in Rome" are a pair; where twenty offices are in Oslo, those of Ada and Ben are none. What was
-    superseded, lessons and summaries are left out.
+    superseded, and summaries, are left out.
     """
-    entries = [each.entry for each in records if _is_compared(each)]
+    entries = [each for each in memories if each.superseded_by is None and CONSOLIDATED_TAG not in each.metadata.tags]
     entries.sort(key=lambda entry: (entry.last_stated_at, entry.id))
     entries = entries[-MOST_COMPARED:]
     terms = [terms_of(entry.content) for entry in entries]
@@ -44,11 +43,6 @@ def conflicts(records: Sequence[MemoryRecord]) -> tuple[Conflict, ...]:
             having[word].add(place)
     found = [Conflict(older=entries[old], newer=entries[new]) for old, new in _pairs(terms, having)]
     return tuple(sorted(found, key=lambda each: (each.newer.last_stated_at, each.older.last_stated_at), reverse=True))
-
-
-def _is_compared(record: MemoryRecord) -> bool:
-    entry = record.entry
-    return not record.is_lesson and entry.superseded_by is None and CONSOLIDATED_TAG not in entry.metadata.tags
 
 
 def _pairs(terms: Sequence[frozenset[str]], having: Mapping[str, set[int]]) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from memcore.backends.protocol import MAX_PAGE, SharedKnowledgeStore, scanned
-from memcore.backends.succession import reinstate, supersede
+from memcore.backends.succession import current, reinstate, supersede
 from memcore.client.envelopes import Scope
 from memcore.client.results import StoreReceipt
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
@@ -124,8 +124,10 @@ class MemoryOperations:
         """Return pairs of memories that may contradict one another; ``supersede`` decides which holds."""
         require_agent_id(agent_id)
         backend = await self._resources.backend()
-        records = [record async for page in scanned(backend, Where(agent_id=agent_id)) for record in page]
-        return (await asyncio.to_thread(conflicts, records))[:limit]
+        where = Where(agent_id=agent_id, lessons=False)
+        entries = [record.entry async for page in scanned(backend, where) for record in page]
+        shown = await current(backend, agent_id, entries, now=self._resources.clock())
+        return (await asyncio.to_thread(conflicts, shown))[:limit]
 
     async def supersede(
         self, agent_id: str, old_id: str, new_id: str, *, by: str | None = None, reason: str | None = None

@@ -105,9 +105,14 @@ class Accepted(Frozen):
 
 
 class Stored(Accepted):
-    """Memories that are on their way, or with ``wait`` stored; they have these ids, in the order given."""
+    """Memories that are on their way, or with ``wait`` stored; they have these ids, in the order given.
+
+    Attributes:
+        unknown_supersedes: how many ids of ``supersedes`` name no memory; without ``wait`` the operation counts them.
+    """
 
     memory_ids: tuple[str, ...]
+    unknown_supersedes: int | None = None
 
 
 class MemoryView(MemoryEntry):

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memcore import errors
 from memcore.backends.base import RecordBackend
 from memcore.backends.deletion import Deletion
-from memcore.backends.fusion import RankedLists, default_dense_weight
+from memcore.backends.fusion import Hit, RankedLists, default_dense_weight
 from memcore.backends.mem0.collection import ActiveCollection, PlanOf, ServingCollection, StoreConnections
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import SearchScope
@@ -152,12 +152,18 @@ class Mem0Backend(RecordBackend):
         return self._indexing.identity.label
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        serving, scope = self._serving(), SearchScope.of_agent(agent_id, query)
-        return await serving.read("retrieve", Reader.by_text, scope, query, now=query.as_of or self._clock())
+        return await self._found("retrieve", Reader.by_text, agent_id, query)
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        serving, scope = self._serving(), SearchScope.of_agent(agent_id, query)
-        return await serving.read("retrieve_sparse", Reader.by_words, scope, query, now=query.as_of or self._clock())
+        return await self._found("retrieve_sparse", Reader.by_words, agent_id, query)
+
+    async def _found(
+        self, operation: str, read: Callable[..., tuple[MemoryEntry, ...]], agent_id: str, query: MemoryQuery
+    ) -> tuple[MemoryEntry, ...]:
+        serving, standing = self._serving(), await self._standing(agent_id, query)
+        scope = SearchScope.of_agent(agent_id, query, standing=standing)
+        found = await serving.read(operation, read, scope, query, now=query.as_of or self._clock())
+        return await self._current(agent_id, found, query.as_of)
 
     @property
     def dense_weight(self) -> float:
@@ -175,13 +181,21 @@ class Mem0Backend(RecordBackend):
         include_archived: bool = False,
     ) -> RankedLists:
         opened, others = self._connected(), None
-        own = SearchScope.of_agent(agent_id, query, beside_archived=include_archived)
+        standing = await self._standing(agent_id, query)
+        own = SearchScope.of_agent(agent_id, query, beside_archived=include_archived, standing=standing)
         archive = SearchScope.of_archived(agent_id, query) if include_archived else None
         if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
-        return await opened.serving.read(
+        lists = await opened.serving.read(
             "retrieve_rankings", Reader.rankings, own, others, query, now=query.as_of or self._clock(), archive=archive
         )
+        entries = {hit.entry.id: hit.entry for hit in (*lists.dense, *lists.sparse)}
+        shown = {each.id: each for each in await self._current(agent_id, list(entries.values()), query.as_of)}
+
+        def current(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+            return tuple(replace(hit, entry=shown[hit.entry.id]) for hit in hits)
+
+        return lists if shown == entries else replace(lists, dense=current(lists.dense), sparse=current(lists.sparse))
 
     async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         return await self._serving().read("document_vectors", Reader.document_vectors, entries)
@@ -190,7 +204,8 @@ class Mem0Backend(RecordBackend):
         return await self._serving().read("query_vectors", Reader.query_vectors, texts)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        return await self._serving().read("get", Reader.get, agent_id, memory_id, now=self._clock())
+        found = await self._serving().read("get", Reader.get, agent_id, memory_id, now=self._clock())
+        return None if found is None else (await self._current(agent_id, [found]))[0]
 
     async def store_many(self, records: Sequence[MemoryRecord]) -> None:
         """Write every record whose id is not there yet, 256 to a request; a failure may leave some written."""

@@ -27,7 +27,7 @@ from memcore.models.memory import (
     require_agent_id,
     require_owner_id,
 )
-from memcore.records import ATTRIBUTES_KEY, CALLER_KEY, Where
+from memcore.records import ATTRIBUTES_KEY, CALLER_KEY, SUPERSEDES_KEY, Where
 
 #: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last
 #: digit of a float differently in a payload and in a filter would otherwise lose a memory at the edge of a range.
@@ -85,12 +85,10 @@ def of_where(where: Where) -> Filter:
         *([] if where.outside is None else [without(Key(where.outside))]),
         *([] if where.lessons is not False else [without(LESSON)]),
         *_present(Key.CLAIM, where.token),
+        *_any_of(CALLER_KEY, where.keys),
+        *_any_of(SUPERSEDES_KEY, where.supersedes),
         *_with_attributes(where.attributes),
     ]
-    if where.keys is not None:
-        # Of no keys, as in _any_of.
-        keys = MatchAny(any=sorted(where.keys))
-        must.append(FieldCondition(key=CALLER_KEY, match=keys) if where.keys else with_ids(()))
     must_not: list[Condition] = [without(LESSON)] if where.lessons else []
     if where.without_tags:
         must_not.append(FieldCondition(key=Key.TAGS.value, match=MatchAny(any=list(where.without_tags))))
@@ -181,14 +179,18 @@ def _asked(query: MemoryQuery) -> tuple[Condition, ...]:
     )
 
 
-def _held(query: MemoryQuery) -> tuple[Condition, ...]:
-    """Return the conditions of what did not hold at the time of the query."""
+def _held(query: MemoryQuery, standing: Collection[str] = ()) -> tuple[Condition, ...]:
+    """Return the conditions of what did not hold at the time of the query; the standing are not superseded."""
     if query.as_of is None:
         return ()
     at = _later(query.as_of.timestamp())
     return (
         FieldCondition(key=HOLDS_FROM, range=Range(gt=at)),
-        *(FieldCondition(key=key, range=Range(lte=at)) for key in (HOLDS_UNTIL, REPLACED_AT)),
+        FieldCondition(key=HOLDS_UNTIL, range=Range(lte=at)),
+        Filter(
+            must=[FieldCondition(key=REPLACED_AT, range=Range(lte=at))],
+            must_not=[with_ids(standing)] if standing else None,
+        ),
     )
 
 
@@ -215,13 +217,13 @@ def _present(key: Key, value: str | None) -> list[Condition]:
     return [] if value is None else [_equal(key, value)]
 
 
-def _any_of(key: Key, values: Collection[str] | None) -> list[Condition]:
+def _any_of(key: str, values: Collection[str] | None) -> list[Condition]:
     if values is None:
         return []
     if not values:
         # "Any of none" is nothing; an empty list of values is not sure to mean that to every store.
         return [with_ids(())]
-    return [FieldCondition(key=key.value, match=MatchAny(any=sorted(map(str, values))))]
+    return [FieldCondition(key=str(key), match=MatchAny(any=sorted(map(str, values))))]
 
 
 def _range(
@@ -262,10 +264,13 @@ class SearchScope:
     asked: Filter
 
     @classmethod
-    def of_agent(cls, agent_id: str, query: MemoryQuery, *, beside_archived: bool = False) -> Self:
+    def of_agent(
+        cls, agent_id: str, query: MemoryQuery, *, beside_archived: bool = False, standing: Collection[str] = ()
+    ) -> Self:
         """Return the scope of one agent's own memories, to be ranked alone or with its archived ones."""
         everything = of_owners([agent_id]) if beside_archived else owned(agent_id)
-        return cls(owner=agent_id, everything=everything, asked=owned(agent_id, *_asked(query), but_not=_held(query)))
+        asked = owned(agent_id, *_asked(query), but_not=_held(query, standing))
+        return cls(owner=agent_id, everything=everything, asked=asked)
 
     @classmethod
     def of_archived(cls, agent_id: str, query: MemoryQuery) -> Self:

@@ -21,7 +21,7 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryMetadata,
 )
-from memcore.records import COVERS_UNTIL_KEY, LOSSLESS_KEY, Lineage, MemoryRecord
+from memcore.records import COVERS_UNTIL_KEY, LOSSLESS_KEY, SUPERSEDES_KEY, Lineage, MemoryRecord
 
 #: UTF-8 bytes that count as one token: about four letters of English, about one and a third Chinese characters.
 #: An estimate on the safe side of what tokenizers do; counting exactly would tie selection to one model.
@@ -345,6 +345,9 @@ def summary_record(
     extra: dict[str, Any] = {}
     for source in sorted(sources, key=lambda source: source.entry.created_at) if same is not None else ():
         extra |= source.extra
+    # What they superseded, it supersedes in their stead.
+    if superseded := dict.fromkeys(each for source in sources for each in source.supersedes):
+        extra[SUPERSEDES_KEY] = list(superseded)
     if draft.is_lossless or same is not None:
         extra[LOSSLESS_KEY] = True
     if same is None and covers_until > made_at[0]:

@@ -95,8 +95,8 @@ def store(
         scope = Scope(session_id=session, project_id=project, task_id=task)
     with command.client() as client:
         receipt = client.store(agent_id, request, scope=scope)
-        await_stored(client, receipt)
-    command.show_facts({"id": receipt.memory_ids[0], "job_id": receipt.job_ids[0]})
+        unknown = await_stored(client, receipt)["unknown_supersedes"]
+    command.show_facts({"id": receipt.memory_ids[0], "job_id": receipt.job_ids[0], "unknown_supersedes": unknown})
 
 
 @app.command("search")

@@ -8,8 +8,8 @@ from pydantic import AwareDatetime, BaseModel, TypeAdapter
 from starlette.responses import Response
 
 from memcore.backends.protocol import MAX_PAGE
-from memcore.client.results import JobState, JobStatus, StoreReceipt
-from memcore.errors import MemoryNotFoundError, MemoryStoreError
+from memcore.client.results import StoreReceipt
+from memcore.errors import MemoryNotFoundError
 from memcore.memory.fields import WAIT_SECONDS, named_as_given, split_fields
 from memcore.models.attributes import MAX_ATTRIBUTE_BYTES, AttributeFilter
 from memcore.models.base import naming_fields
@@ -206,17 +206,11 @@ def _unknown() -> MemoryNotFoundError:
 async def _stored(
     receipt: StoreReceipt, agent_id: str, service: CompanyService, serving: Serving, *, wait: bool
 ) -> tuple[int, Stored]:
+    if wait:
+        receipt = receipt.written(await service.engine.wait(receipt, timeout_seconds=WAIT_SECONDS))
     stored = Stored(
         operation_id=serving.operations.issue(service.company, agent_id, receipt.job_ids),
         memory_ids=receipt.memory_ids,
+        unknown_supersedes=receipt.unknown_supersedes,
     )
-    if not wait:
-        return 202, stored
-    _require_written(await service.engine.wait(receipt, timeout_seconds=WAIT_SECONDS))
-    return 201, stored
-
-
-def _require_written(statuses: tuple[JobStatus, ...]) -> None:
-    for status in statuses:
-        if status.state is not JobState.DONE:
-            raise MemoryStoreError(f"job {status.job_id} is {status.state}: {status.reason}")
+    return 201 if wait else 202, stored

@@ -81,7 +81,7 @@ def current() -> tuple[list[Figure], list[Target]]:
         strategy = ContextInjectionStrategy.from_policy(policy_of(stack.settings), backend=backend, clock=lambda: START)
         targets = list[Target]()
         page = runner.run(_records(backend))
-        known = conflicts(page)
+        known = conflicts([each.entry for each in page])
         forms = {each.text for each in alike}
         ill = {each.newer.content for each in known if {each.older.content, each.newer.content} <= forms}
         targets.append(

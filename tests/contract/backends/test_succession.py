@@ -11,7 +11,7 @@ from memcore.backends.fusion import HybridBackend
 from memcore.backends.succession import mark_superseded, reinstate, supersede
 from memcore.errors import MemoryInputError
 from memcore.models.memory import SUPERSEDED_TAG, MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from memcore.records import MemoryRecord
+from memcore.records import SUPERSEDES_KEY, MemoryRecord
 
 DAY = timedelta(days=1)
 
@@ -92,6 +92,43 @@ async def test_another_agents_memory_is_not_replaced(backend: WorkerBackend) -> 
     entry = await backend.get(theirs, target)
     assert entry is not None
     assert entry.superseded_by is None
+
+
+async def test_what_was_replaced_holds_while_its_successor_is_not_there(
+    backend: WorkerBackend, clock: StoppedClock
+) -> None:
+    agent = new_agent()
+    old = await backend.store(agent, said("Ada lives in Oslo"))
+    clock.now += DAY
+    ends = {"expires_at": clock.now + 9 * DAY}
+    new = await backend.store(agent, said("Ada lives in Bergen", old, **ends))
+    records = await backend.get_many(agent, [new], with_vectors=True)
+
+    async def shown(at: datetime) -> set[str | None]:
+        clock.now = at
+        found = [await backend.get(agent, old), *await backend.retrieve(agent, MemoryQuery())]
+        # Three words of its own: every backend finds it, and none but it.
+        found += await backend.retrieve(agent, MemoryQuery(text="Ada lives in Oslo"))
+        if isinstance(backend, HybridBackend):
+            lists = await backend.retrieve_rankings(agent, MemoryQuery(text="Ada lives in Oslo"))
+            found += [hit.entry for hit in (*lists.dense, *lists.sparse)]
+        said_of = {each.superseded_by for each in found if each is not None and each.id == old}
+        assert (old in await holding(backend, agent, at)) is (said_of == {None})
+        return said_of
+
+    assert await shown(NOW + 2 * DAY) == {new}
+    await backend.delete_many(agent, [new])
+    assert await shown(NOW + 2 * DAY) == {None}
+    await backend.store_many(records)
+    assert await shown(NOW + 2 * DAY) == {new}
+    assert await shown(NOW + 11 * DAY) == {None}
+    # The next version of the successor, or what it became, has another id.
+    clock.now = NOW + 2 * DAY
+    await backend.delete_many(agent, [new])
+    third = await backend.store(agent, said("Ada has moved to Bergen"))
+    (record,) = await backend.get_many(agent, [third])
+    await backend.set_metadata_many(agent, [third], record.entry.metadata, extra={SUPERSEDES_KEY: [old]})
+    assert await shown(NOW + 3 * DAY) == {third}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,4 +1,5 @@
 import asyncio
+import uuid
 from datetime import UTC, datetime
 
 from support.command_line import CommandLine
@@ -109,6 +110,8 @@ def test_a_memory_that_another_replaced_ranks_behind_and_says_so_until_it_is_rei
     assert [each["id"] for each in memtend.ok("search", agent, "--as-of", then, "--json").value] == [old]
     assert memtend.ok("reinstate", agent, old, "--by", "ada", "--json").value == {"reinstated": old, "from": new}
     assert memtend("reinstate", agent, old).code == 2
+    astray = memtend.ok("store", new_agent(), "Ada likes tea", "--supersedes", str(uuid.uuid4()), "--json").value
+    assert astray["unknown_supersedes"] == 1
     third = memtend.ok("store", agent, "Ada lives in Rome", "--json").value["id"]
     (pair,) = memtend.ok("conflicts", agent, "--json").value
     assert (pair["older"]["id"], pair["newer"]["id"]) == (old, third)

@@ -16,7 +16,11 @@ from support.running_stack import StackAddress
 from support.serve_process import ServeProcess, serve_process
 
 from memcore import AsyncMemory, Memory, Policy, RemoteMemory, RemoteRefusedError
-from memcore.errors import MemoryConnectionError, MemoryError  # noqa: A004  # the reference fixes the name
+from memcore.errors import (
+    MemoryConnectionError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+)
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.ledger import Ledger
 
@@ -247,6 +251,22 @@ async def test_coroutines_get_the_same_and_a_store_can_be_read_at_once(
         entry = await memory.put(agent, "Deploys wait.", key="deploys")
         assert await memory.get_by_key(agent, "deploys") == entry
         assert "500 messages" in (await memory.prepare(agent, "payments", token_budget=400))[-1].content
+
+
+def test_who_supersedes_what_nobody_knows_is_told_so(near: Memory, far: RemoteMemory) -> None:
+    for memory in (near, far):
+        agent, nobody = new_agent("unknown"), "3f0c7a52-8f0e-5c6c-9a55-0d6f7a1b2c31"
+        old = memory.put(agent, "Ada lives in Oslo.").id
+        receipt = memory.store(agent, "Ada lives in Rome.", supersedes=[old, nobody], wait=True)
+        assert receipt.unknown_supersedes == 1
+        assert memory.store(agent, "Ada lives in Bonn.", supersedes=[old], wait=True).unknown_supersedes == 0
+        sent = memory.store(agent, "Ada lives in Kiel.", supersedes=[nobody])
+        (ended,) = memory.wait(sent)
+        assert (sent.unknown_supersedes, ended.facts["unknown_supersedes"]) == (None, 1)
+        with pytest.raises(MemoryInputError) as caught:
+            memory.put(agent, "Ada lives in Nice.", supersedes=[old, nobody])
+        assert caught.value.field == "supersedes.1"
+        assert memory.count(agent) == 4
 
 
 def test_conversations_and_traces_travel_too(far: RemoteMemory) -> None:
