@@ -108,9 +108,12 @@ class MemoryInputError(MemoryError):
     domain_code = "invalid"
 
     def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}")
+        super().__init__(field, problem)
         self.field = field
         self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}"
 
     @classmethod
     def of(cls, error: "ValidationError", *, prefix: str = "") -> Self:

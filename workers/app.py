@@ -10,14 +10,14 @@ from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.jobs import Queue
 from tasks.job import all_jobs
-from workers.broker import BrokerDispatcher, broker_app
+from workers.broker import ANSWER_SECONDS, BrokerDispatcher, broker_app, results_within
 from workers.celery_task import build_tasks
 from workers.consumer import refuse_compressed
 from workers.context import WorkerContexts
 from workers.groups import STORE, WorkerGroup
 from workers.lifecycle import watch_heartbeat, watch_pool
 from workers.progress import TaskProgress
-from workers.unreadable import unreadable_step
+from workers.unreadable import Refusals, unreadable_step
 
 if TYPE_CHECKING:
     from memcore.embedding.protocol import Embedder
@@ -53,5 +53,6 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
     watch_pool(contexts, group, share=embedder)
     watch_heartbeat(app, settings, group, is_ready=lambda: contexts.is_ready)
     steps: Any = app.steps
-    steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company))
+    refusals = Refusals(lambda: results_within(settings, seconds=ANSWER_SECONDS))
+    steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company, on_refused=refusals.write))
     return app

@@ -48,6 +48,10 @@ HEARTBEAT_SECONDS = 20
 #: Timeout of a question by a person, in seconds.
 ANSWER_SECONDS = 1
 
+#: The queue of jobs that another Celery app sends without naming one; it may be another project's, so no worker of ours
+#: reads it.
+UNREAD = "celery"
+
 #: kombu tries a second time after two seconds, unless it is told otherwise.
 _ONE_TRY = {"max_retries": 0}
 
@@ -103,6 +107,30 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
         enable_utc=True,
     )
     return app
+
+
+def results_within(settings: Settings, *, seconds: float) -> Any:
+    """Return the result store for what can do without it: it is given so long to answer, and one try.
+
+    Of an app of its own: the worker's waits twenty seconds, which is right for an outcome.
+    """
+    address = Address.of(settings.result_url)
+    app = OwnCelery(backend=address.url)
+    app.conf.update(
+        result_serializer="json",
+        accept_content=["json"],
+        result_expires=RESULT_SECONDS,
+        redis_socket_timeout=seconds,
+        redis_socket_connect_timeout=seconds,
+        result_backend_transport_options=address.options | {"retry_policy": {"max_retries": 0}},
+    )
+    return app.backend
+
+
+def read_unread(settings: Settings) -> int:
+    """Return how many jobs wait where a Celery app sends those that name no queue; raises as read_queue_lengths."""
+    with _asked(settings) as connection:
+        return _waiting_on(connection, UNREAD)
 
 
 def read_queue_lengths(settings: Settings) -> tuple[dict[str, int], int]:
@@ -181,7 +209,7 @@ def _unreadable(connection: Connection) -> int:
     return 0 if key is None else int(channel.client.llen(key))
 
 
-def _waiting_on(connection: Connection, queue: Queue) -> int:
+def _waiting_on(connection: Connection, queue: str) -> int:
     try:
         return int(connection.default_channel.queue_declare(str(queue), passive=True).message_count)
     except connection.channel_errors as error:

@@ -3,6 +3,7 @@
 Redelivered jobs of dead workers run again a limited number of times, and from the second time one at a time.
 """
 
+import json
 import logging
 import threading
 import time
@@ -133,10 +134,12 @@ def build_tasks(app: Celery, jobs: Iterable[Job], contexts: WorkerContexts) -> N
 
 
 def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGate) -> None:
-    def run(self: Task, payload: str = "{}") -> dict[str, Any]:
-        company = company_of(payload)
+    def run(self: Task, payload: str | dict[str, Any] = "{}") -> dict[str, Any]:
+        # Another client than ours may send an object.
+        text = payload if isinstance(payload, str) else json.dumps(payload)
+        company = company_of(text)
         try:
-            return _process(self, job, contexts, gate, payload=payload, company=company)
+            return _process(self, job, contexts, gate, payload=text, company=company)
         except TaskPredicate:
             raise  # the message is settled
         except BaseException as error:

@@ -3,6 +3,7 @@
 Celery's own consumer drops both and logs their bodies, memories included; or it crashes.
 """
 
+import json
 import logging
 import re
 from datetime import UTC, datetime, timedelta
@@ -63,7 +64,16 @@ def _empty(value: Any) -> Any:
     return value
 
 
+def _writable(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(value)
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+    return value
+
+
 Text = Annotated[str, NoNul, AfterValidator(_storable)]
+Given = Text | Annotated[dict[str, Any], AfterValidator(_writable)]
 Name = Annotated[Text, StringConstraints(min_length=1, max_length=MAX_KEY_CHARS, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Seconds = Annotated[float, Field(ge=0, le=_LONGEST_SECONDS)]
 Planned = Annotated[Text, AfterValidator(_planned)]
@@ -114,10 +124,10 @@ class _Properties(_Part):
 
 
 class _Body(_Part):
-    """The arguments of a job: one payload, and none of Celery's callbacks, chords and chains."""
+    """The arguments of a job: one payload as text or object, and none of Celery's callbacks, chords and chains."""
 
-    arguments: Annotated[list[Text], Field(max_length=1)]
-    named: dict[str, Text]
+    arguments: Annotated[list[Given], Field(max_length=1)]
+    named: dict[str, Given]
     embed: dict[str, Any]
 
 
@@ -149,6 +159,13 @@ def check_message(message: Any, *, may_expire: bool) -> None:
         raise MemoryInputError.of(error) from None
     except Exception as error:  # noqa: BLE001  # decoders raise whatever they like, and quote what they decode
         raise MemoryInputError("body", f"cannot be decoded: {type(error).__name__}") from None
+
+
+def hide_arguments(headers: dict[str, Any]) -> None:
+    """Remove arguments that another client quotes for monitoring: memories are in them; ours says how many they are."""
+    for name in ("argsrepr", "kwargsrepr"):
+        if str(headers.get(name) or "").startswith(("(", "[", "{", "'", '"')):
+            headers[name] = "..."
 
 
 def _refuse(_body: bytes) -> Never:
@@ -270,6 +287,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
         name = headers.get("task")
         task = self.app.tasks.get(name) if isinstance(name, str) else None
         check_message(message, may_expire=bool(getattr(task, "is_repeated", False)))
+        hide_arguments(headers)
         if str(name).startswith("celery.") or (task is None and not _OUR_NAME.fullmatch(str(name))):
             raise MemoryInputError("headers.task", "is no job of ours")
 

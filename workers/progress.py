@@ -12,12 +12,11 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from memcore.client.publisher import PROGRESS, OwnCelery
+from memcore.client.publisher import PROGRESS
 from memcore.config.settings import Settings
-from memcore.config.urls import Address
 from memcore.jobs import ProgressCallback, no_progress
 from memcore.telemetry.events import Event
-from workers.broker import RESULT_SECONDS
+from workers.broker import ANSWER_SECONDS, results_within
 
 #: Least time between two progress reports of one job, in seconds.
 PAUSE_SECONDS = 1.0
@@ -25,11 +24,8 @@ PAUSE_SECONDS = 1.0
 #: How long no progress is written after the result store failed, in seconds.
 AWAY_SECONDS = 60.0
 
-#: How long it may take to answer, in seconds; a job waits for it.
-_ANSWER_SECONDS = 1.0
-
 #: No wider: the signal that a job's time is over is an error too, and must get through.
-_AWAY = (OSError, BackendError, CeleryError, KombuError, RedisError, SQLAlchemyError)
+AWAY = (OSError, BackendError, CeleryError, KombuError, RedisError, SQLAlchemyError)
 
 _log = logging.getLogger("memtend.progress")
 
@@ -56,7 +52,7 @@ class TaskProgress:
             try:
                 self._backend.store_result(job_id, {"stage": str(stage), "fraction": fraction}, PROGRESS)
                 quiet_until = self._clock() + PAUSE_SECONDS
-            except _AWAY as error:
+            except AWAY as error:
                 _log.warning(Event.PROGRESS_UNTOLD, extra={"job_id": job_id, "error": type(error).__name__})
                 quiet_until = self._clock() + AWAY_SECONDS
 
@@ -64,16 +60,4 @@ class TaskProgress:
 
     @cached_property
     def _backend(self) -> Any:
-        # Of an app of its own: the worker's waits twenty seconds for a result store that is away, which is right for an
-        # outcome and wrong for progress.
-        address = Address.of(self._settings.result_url)
-        app = OwnCelery(backend=address.url)
-        app.conf.update(
-            result_serializer="json",
-            accept_content=["json"],
-            result_expires=RESULT_SECONDS,
-            redis_socket_timeout=_ANSWER_SECONDS,
-            redis_socket_connect_timeout=_ANSWER_SECONDS,
-            result_backend_transport_options=address.options | {"retry_policy": {"max_retries": 0}},
-        )
-        return app.backend
+        return results_within(self._settings, seconds=ANSWER_SECONDS)

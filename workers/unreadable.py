@@ -2,20 +2,24 @@
 
 import json
 import logging
+import time
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+from celery.app.task import Context
 from celery.bootsteps import StartStopStep
 
 from memcore.config.urls import LedgerUrls
+from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_MESSAGE_BYTES, Queue
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.telemetry.events import Event
+from workers.progress import AWAY, AWAY_SECONDS
 from workers.transport.channel import UnreadableMessage, broker_errors
 
 #: Seconds between two checks of the messages that the transport set aside; an empty list costs nothing.
@@ -47,6 +51,7 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
     #: Set by :func:`unreadable_step`. The ledger is opened for each batch: children must not inherit a connection.
     open_ledger: Callable[[], Ledger]
     company: str
+    on_refused: Callable[[Any, str], None]
 
     def __init__(self, parent: Any, **options: Any) -> None:
         """Follow Celery's signature: ``parent`` is the consumer, which adds messages here."""
@@ -107,6 +112,7 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
                 if self._waiting:
                     message, reason = self._waiting[0]
                     self._put(ledger, _pieces(message), queue=_queue_of(message), reason=reason)
+                    self.on_refused(message, reason)
                     self._waiting.popleft()
                     _acknowledge(message)
                 elif listed and (found := listed.oldest()):
@@ -131,10 +137,50 @@ class UnreadableStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         log.error(Event.MESSAGE_UNREADABLE, extra={"job_id": letter.job_id, "queue": known, "reason": reason})
 
 
-def unreadable_step(urls: LedgerUrls, *, company: str) -> type[UnreadableStep]:
-    """Return the step for the workers of a company."""
-    open_ledger = staticmethod(partial(Ledger.open, urls))
-    return type("Unreadable", (UnreadableStep,), {"open_ledger": open_ledger, "company": company})
+def unreadable_step(
+    urls: LedgerUrls, *, company: str, on_refused: Callable[[Any, str], None] = lambda _message, _reason: None
+) -> type[UnreadableStep]:
+    """Return the step for the workers of a company; ``on_refused`` gets a message whose dead letter is written."""
+    parts = {"open_ledger": staticmethod(partial(Ledger.open, urls)), "on_refused": staticmethod(on_refused)}
+    return type("Unreadable", (UnreadableStep,), {"company": company, **parts})
+
+
+class Refusals:
+    """Writes the results of refused messages, so that nobody waits for them for ever; for one thread.
+
+    ``results`` is asked for the result store with the first message. While that is away, messages are refused without
+    a result: the event loop must not wait for each.
+    """
+
+    def __init__(self, results: Callable[[], Any], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._results = cache(results)
+        self._monotonic = monotonic
+        self._quiet_until = float("-inf")
+
+    def write(self, message: Any, reason: str) -> None:
+        """Write a failure with our error as the result of the job, and of the chord or chain that it is a part of."""
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        job_id = headers.get("id")
+        if not isinstance(job_id, str) or headers.get("ignore_result") or self._monotonic() < self._quiet_until:
+            return
+        field, _, problem = reason.partition(": ")
+        try:
+            request = Context(id=job_id, group=headers.get("group"), **_canvas_of(message))
+            error = MemoryInputError(field, problem)
+            self._results().mark_as_failure(job_id, error, request=request, call_errbacks=False)
+        except Exception as error:  # noqa: BLE001  # its dead letter is written; whatever a message holds, the worker goes on
+            log.warning(Event.RESULT_UNWRITTEN, extra={"job_id": job_id, "error": type(error).__name__})
+            if isinstance(error, AWAY):
+                self._quiet_until = self._monotonic() + AWAY_SECONDS
+
+
+def _canvas_of(message: Any) -> dict[str, Any]:
+    """Return the chord and the chain of a message; nothing where its body cannot be read."""
+    try:
+        _, _, embed = message.payload
+        return {name: embed.get(name) for name in ("chord", "chain")}
+    except Exception:  # noqa: BLE001  # decoders raise whatever they like
+        return {}
 
 
 def _pieces(message: Any) -> Iterator[bytes]:

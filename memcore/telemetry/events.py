@@ -395,6 +395,8 @@ class Event(StrEnum):
     CREW_ABSENT = "crew.absent", WARNING, "job_id error at"
     #: Progress could not be published; the job goes on.
     PROGRESS_UNTOLD = "progress.untold", WARNING, "job_id error"
+    #: The result of a refused message could not be written; its dead letter is.
+    RESULT_UNWRITTEN = "result.unwritten", WARNING, "job_id error"
     #: The heartbeat's file could not be written.
     HEARTBEAT_LOST = "heartbeat.lost", WARNING, "path error"
     #: A message cannot be read as a job; it is a dead letter.

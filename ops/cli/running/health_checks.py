@@ -34,7 +34,7 @@ from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
-from workers.broker import answering, broker_app, person_options, read_queue_lengths
+from workers.broker import UNREAD, answering, broker_app, person_options, read_queue_lengths, read_unread
 from workers.groups import GROUPS
 from workers.stack.home import read_state, sleeping_parts
 
@@ -287,6 +287,16 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
         seen=f"{unreadable} wait to become dead letters" if unreadable else "none",
         mend="a worker writes the letters within seconds: does one run, and does the ledger answer?",
     )
+    if _is_embedded(settings):
+        # Another broker may serve other Celery projects, too.
+        unread = read_unread(settings)
+        yield CheckResult(
+            check=f"queue {UNREAD}",
+            ok=not unread,
+            seen=f"{unread} jobs wait, and no worker reads it" if unread else "empty",
+            mend='name a queue when you send: `send_task(..., queue="memory.store")`, and send these again',
+            group="queues",
+        )
     for queue, count in waiting.items():
         yield CheckResult(check=f"queue {queue}", ok=True, seen=f"{count} waiting", group="queues")
 

@@ -27,6 +27,7 @@ BESIDE_A_STACK = {
     "undo.py": "\nundone {'restored': 3, 'removed': 1}",
 }
 EXPORT = "import_export.py"
+PLAIN_CELERY = "plain_celery.py"
 #: What runs in tests/acceptance, on servers of one's own and with no more than an engine installs, and what runs with
 #: the tests of mem0's clients.
 ELSEWHERE = {"quickstart.py", "mem0_client.py"}
@@ -44,7 +45,7 @@ def run(name: str, **environ: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_every_example_is_run() -> None:
-    run_by_a_test = {*ALONE, *BESIDE_A_STACK, EXPORT, *ELSEWHERE}
+    run_by_a_test = {*ALONE, *BESIDE_A_STACK, EXPORT, PLAIN_CELERY, *ELSEWHERE}
     assert {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"} == run_by_a_test
 
 
@@ -60,6 +61,18 @@ def test_an_example_runs_beside_a_stack(name: str, stack: StackAddress) -> None:
     done = run(name, MEMTEND_HOME=str(stack.home))
     assert done.returncode == 0, f"{done.stdout} {done.stderr}"
     assert BESIDE_A_STACK[name] in done.stdout
+
+
+def test_a_plain_celery_app_stores_and_is_told_what_is_refused(stack: StackAddress) -> None:
+    settings = stack.settings
+    addresses = {"MEMTEND_BROKER_URL": settings.broker_url, "MEMTEND_RESULT_URL": settings.result_url}
+    done = run(PLAIN_CELERY, **addresses, MEMTEND_COMPANY=settings.company)
+    assert done.returncode == 0, f"{done.stdout} {done.stderr}"
+    assert done.stdout.splitlines() == [
+        "{'outcome': 'done', 'facts': {'stored': 1, 'buried': 0}}",
+        "FAILURE ('headers.expires', 'must not be set: this job comes but once')",
+    ]
+    assert done.stderr == ""
 
 
 def test_what_the_export_example_prints_can_be_imported(

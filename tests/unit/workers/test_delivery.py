@@ -27,7 +27,7 @@ from memcore.jobs import (
     UsePayload,
 )
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
-from workers.consumer import check_message, refuse_compressed
+from workers.consumer import check_message, hide_arguments, refuse_compressed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -58,6 +58,20 @@ def test_what_our_client_sends_is_read() -> None:
     check_message(delivered(body=[[], {"payload": "{}"}, {}]), may_expire=False)
 
 
+def test_an_object_is_a_payload_too() -> None:
+    for body in ([[{"company": "acme"}], {}, {}], [[], {"payload": {}}, {}]):
+        check_message(delivered(body=body), may_expire=False)
+
+
+def test_arguments_that_another_client_quotes_are_shown_to_nobody() -> None:
+    headers = {"argsrepr": repr([SECRET]), "kwargsrepr": repr({"payload": SECRET}), "id": "job-1"}
+    hide_arguments(headers)
+    assert headers == {"argsrepr": "...", "kwargsrepr": "...", "id": "job-1"}
+    ours = {"argsrepr": "2 memories", "kwargsrepr": ""}
+    hide_arguments(ours)
+    assert ours == {"argsrepr": "2 memories", "kwargsrepr": ""}
+
+
 @pytest.mark.parametrize(
     ("message", "field"),
     [
@@ -84,6 +98,9 @@ def test_what_our_client_sends_is_read() -> None:
         (lambda: delivered(body=[[SECRET, SECRET], {}, {}]), "body"),
         (lambda: delivered(body=[["\ud800"], {}, {}]), "body"),
         (lambda: delivered(body=[["a\0b"], {}, {}]), "body"),
+        (lambda: delivered(body=[[[SECRET]], {}, {}]), "body"),
+        (lambda: delivered(body=[[{}], {"payload": {}}, {}]), "body"),
+        (lambda: delivered(body=[[{}], {}, {"callbacks": [{"task": SECRET}]}]), "body"),
         (lambda: delivered(body=[[], {SECRET: "{}"}, {}]), "body"),
         (lambda: delivered(body=[[], {}, {"chord": {"task": SECRET}}]), "body"),
         (lambda: Message(body=b"[" * 100_000, headers=delivered().headers, content_type="application/json",

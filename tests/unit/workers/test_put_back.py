@@ -1,6 +1,7 @@
 """No message is acknowledged that nobody kept: what cannot begin goes back, and what fails later becomes an outcome."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -122,6 +123,22 @@ def test_a_message_that_cannot_be_sent_again_is_rejected(
     with pytest.raises(Reject) as rejected:
         task.run(PAYLOAD)
     assert rejected.value.requeue
+
+
+def test_an_object_is_read_as_its_text_is(job_context: ScriptedContext) -> None:
+    read: list[StorePayload] = []
+
+    def run(payload: StorePayload, _context: object) -> Outcome:
+        read.append(payload)
+        return Done()
+
+    app = Celery(set_as_current=False, broker="memory://")
+    current: Any = ScriptedContexts(job_context)
+    build_tasks(app, [job_that(run)], current)
+    for payload in (json.loads(PAYLOAD), PAYLOAD):
+        answer = app.tasks[StorePayload.task].apply((payload,), task_id="job-1").get()
+        assert answer["outcome"] == "done"
+    assert read[0] == read[1]
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit, SystemExit, KeyboardInterrupt])

@@ -8,10 +8,12 @@ import pytest
 from kombu.message import Message
 
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.ledger.dead_letters import UNREADABLE, DeadLetters
 from memcore.ledger.ledger import Ledger
-from workers.unreadable import BATCH, POLL_INTERVAL_SECONDS, RETRY_SECONDS, unreadable_step
+from memcore.telemetry.events import Event
+from workers.progress import AWAY_SECONDS
+from workers.unreadable import BATCH, POLL_INTERVAL_SECONDS, RETRY_SECONDS, Refusals, unreadable_step
 
 SECRET = "xylophonequartz"
 
@@ -174,3 +176,72 @@ def test_a_queue_that_is_none_of_ours_is_not_named(consumer: Consumer, ledger: L
     consumer.unreadable.add(message, "r")
     consumer.run()
     assert ledger.dead_letters.list("acme")[0].queue == "unknown"
+
+
+def refused(message: Any, reason: str = "headers.expires: must not be set") -> MagicMock:
+    results = MagicMock()
+    Refusals(lambda: results).write(message, reason)
+    found: MagicMock = results.mark_as_failure
+    return found
+
+
+def test_a_refused_job_has_a_result_that_says_why() -> None:
+    found = refused(a_message())
+    (job_id, error), options = found.call_args
+    assert (job_id, str(error)) == ("job-1", "headers.expires: must not be set")
+    # As Celery makes it again where it is read.
+    assert str(MemoryInputError(*error.args)) == str(error)
+    assert options["call_errbacks"] is False
+
+
+def test_a_refused_part_of_a_chord_or_a_chain_fails_the_whole() -> None:
+    embed = {"chord": {"task": "sum"}, "chain": [{"task": "next"}], "callbacks": [{"task": "x"}]}
+    message = a_message(group="g")
+    message.body = json.dumps([[{}], {}, embed])
+    request = refused(message).call_args.kwargs["request"]
+    assert (request.id, request.group, request.chord, request.chain) == ("job-1", "g", embed["chord"], embed["chain"])
+    assert not request.callbacks
+
+
+@pytest.mark.parametrize("headers", [{"id": ["x"]}, {"id": None}, {"ignore_result": True}])
+def test_nobody_waits_for_a_message_without_an_id_or_a_result(headers: dict[str, Any]) -> None:
+    refused(a_message(**headers)).assert_not_called()
+
+
+def test_a_result_store_that_is_away_is_left_alone_for_a_while_and_stops_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now, results = [0.0], MagicMock()
+    results.mark_as_failure.side_effect = OSError(SECRET)
+    refusals = Refusals(lambda: results, monotonic=lambda: now[0])
+    for _ in range(3):
+        refusals.write(a_message(), "body: is wrong")
+    assert results.mark_as_failure.call_count == 1
+    assert [record.message for record in caplog.records] == [Event.RESULT_UNWRITTEN]
+    assert SECRET not in caplog.text
+    now[0] += AWAY_SECONDS
+    refusals.write(a_message(), "body: is wrong")
+    assert results.mark_as_failure.call_count == 2
+
+
+def test_a_message_that_no_result_fits_does_not_keep_those_of_others_away() -> None:
+    results = MagicMock()
+    results.mark_as_failure.side_effect = [KeyError("a chord without a task"), None]
+    refusals = Refusals(lambda: results)
+    refusals.write(a_message(), "body: is wrong")
+    refusals.write(a_message(), "body: is wrong")
+    assert results.mark_as_failure.call_count == 2
+
+
+def test_the_result_is_written_once_the_letter_is(sqlite_ledger: LedgerUrls, ledger: Ledger) -> None:
+    letters: list[int] = []
+    consumer = Consumer()
+    step = unreadable_step(
+        sqlite_ledger, company="acme", on_refused=lambda *_: letters.append(ledger.dead_letters.count("acme"))
+    )
+    step(consumer).start(consumer)
+    message = a_message()
+    consumer.unreadable.add(message, "body: is wrong")
+    consumer.run()
+    assert letters == [1]
+    message.channel.basic_ack.assert_called_once_with(1)
