@@ -79,13 +79,13 @@ def world(stack: StackAddress) -> Generator[World]:
         loop, ended = runner.get_loop(), asyncio.Event()
         opened: asyncio.Future[HttpApi] = loop.create_future()
         holding = loop.create_task(_held(stack, opened, ended))
-        held = runner.run(asyncio.wait_for(opened, 60))
+        held = runner.run(asyncio.wait_for(opened, 600))
         made = World(runner=runner, http_api=held, agents=(new_agent("a"), new_agent("b")))
         held.context.ledger.companies.add("globex")
         made.kept += [_kept(made, company, agent) for company in COMPANIES for agent in made.agents]
         yield made
         ended.set()
-        runner.run(asyncio.wait_for(holding, 60))
+        runner.run(asyncio.wait_for(holding, 600))
 
 
 def _operations(app_api: HttpApi) -> list[tuple[str, str]]:

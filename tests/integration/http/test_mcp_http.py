@@ -218,7 +218,7 @@ async def test_an_operator_replays_a_job_that_was_given_up(served: Served) -> No
 
 
 async def _until_found(agent: Sessions) -> None:
-    async with asyncio.timeout(60.0):
+    async with asyncio.timeout(600.0):
         while TEXT not in text_of(await agent.call_tool("search_memory", {"query": "boiler"})):  # noqa: ASYNC110  # a worker writes it
             await asyncio.sleep(0.2)
 

@@ -149,7 +149,7 @@ async def test_a_slow_model_keeps_its_question_however_long_it_thinks(
         # The second renewal of each began after the clock was turned.
         for each in (*renewed.values(), *renewed.values()):
             each.clear()
-            await asyncio.wait_for(each.wait(), timeout=30)
+            await asyncio.wait_for(each.wait(), timeout=600)
         assert places_due(world.ledger, run.run_id, company=COMPANY) == []
         assert isinstance((await world.synthesis().ask(run.run_id, 0)).outcome, Skipped)
 
