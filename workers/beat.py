@@ -50,18 +50,8 @@ def _entry(payload: type[BasePayload], seconds: float) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    """Run beat until it is told to stop; return its exit code."""
-    try:
-        settings = Settings.load(os.environ)
-        set_up_logs(settings)
-        tracing.start(settings.traces, service="beat")
-        effective_policy(settings.policy_path)  # beat refuses an invalid one like every part beside it
-        app = broker_app(settings)
-    except Exception as error:  # noqa: BLE001  # a defect is raised again
-        return report_error(error)
-    app.conf.beat_schedule = schedule(settings)
-    end_within()
+def scheduler_of(settings: Settings) -> type[Scheduler]:
+    """Return beat's scheduler, which writes a heartbeat below the settings' folder."""
     heartbeat = Heartbeat.of(settings.home, "beat")
 
     class HeartbeatScheduler(Scheduler):  # type: ignore[misc]  # celery is untyped
@@ -76,7 +66,24 @@ def main() -> int:
             # Celery's own ends each pause 10 ms early, and then looks again and again until an entry is due.
             return super().adjust(n, drift)
 
-    app.Beat(scheduler=HeartbeatScheduler, loglevel="WARNING", quiet=True, redirect_stdouts=False, logfile=None).run()
+    return HeartbeatScheduler
+
+
+def main() -> int:
+    """Run beat until it is told to stop; return its exit code."""
+    try:
+        settings = Settings.load(os.environ)
+        set_up_logs(settings)
+        tracing.start(settings.traces, service="beat")
+        effective_policy(settings.policy_path)  # beat refuses an invalid one like every part beside it
+        app = broker_app(settings)
+    except Exception as error:  # noqa: BLE001  # a defect is raised again
+        return report_error(error)
+    app.conf.beat_schedule = schedule(settings)
+    end_within()
+    app.Beat(
+        scheduler=scheduler_of(settings), loglevel="WARNING", quiet=True, redirect_stdouts=False, logfile=None
+    ).run()
     return 0
 
 
