@@ -82,7 +82,7 @@ def verified(text: str, keys: Collection[bytes]) -> ErasureReceipt:
     try:
         content = _Object.validate_json(text)
         signature = content.pop("signature", None)
-        receipt = ErasureReceipt.model_validate(content)
+        receipt = ErasureReceipt.model_validate(content, extra="ignore")
     except ValidationError:
         raise MemoryInputError("receipt", "is no receipt of an erasure") from None
     if not isinstance(signature, str) or not any(

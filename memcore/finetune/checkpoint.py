@@ -93,7 +93,7 @@ def save_checkpoint(model: Any, output: Path, *, kind: str, base_model: str | No
 def read_manifest(folder: Path) -> Manifest:
     """Return a checkpoint's manifest; MemoryInputError when the folder holds none, or its files have changed."""
     try:
-        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes(), extra="ignore")
     except (OSError, ValidationError):
         raise MemoryInputError("checkpoint_path", "names no checkpoint") from None
     if folder_hash(folder) != manifest.sha256:
@@ -197,7 +197,7 @@ def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:
     small, and a model that leads its base by meaning deserves no smaller share. Raises CheckpointCorruptError.
     """
     try:
-        return max(EvalReport.model_validate(checkpoint.report).fusion_weight, at_least)
+        return max(EvalReport.model_validate(checkpoint.report, extra="ignore").fusion_weight, at_least)
     except ValidationError:
         raise CheckpointCorruptError(f"the report of checkpoint {checkpoint.checkpoint_id} has another form") from None
 

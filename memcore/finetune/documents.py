@@ -125,7 +125,7 @@ def read_lines(path: Path, model: type[Row]) -> Iterator[Row]:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    yield model.model_validate_json(line)
+                    yield model.model_validate_json(line, extra="ignore")
                 except ValidationError:
                     raise MemoryInputError(path.name, f"line {number} has another form") from None
     except (OSError, UnicodeDecodeError):

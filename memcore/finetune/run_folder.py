@@ -182,13 +182,13 @@ def report_of(run: FineTuneRun, folder: RunFolder, kind: Kind | None = None) -> 
     """Return what the evaluation found, with what the training took. Raises FineTuneStageError, OSError."""
     try:
         found = folder.place(run, FineTuneStage.EVALUATING, REPORT_FILE, kind).read_bytes()
-        report = EvalReport.model_validate_json(found)
+        report = EvalReport.model_validate_json(found, extra="ignore")
     except ValidationError:
         raise FineTuneStageError(f"{REPORT_FILE} has another form") from None
     with suppress(FineTuneStageError, ValidationError):
         # A run that another release began has none.
         sizes = folder.place(run, FineTuneStage.TRAINING, SIZES_FILE, kind)
-        report = report.model_copy(update={"sizes": Sizes.model_validate_json(sizes.read_bytes())})
+        report = report.model_copy(update={"sizes": Sizes.model_validate_json(sizes.read_bytes(), extra="ignore")})
     return report
 
 

@@ -114,7 +114,7 @@ class StageLease:
 
 def checkpoint_row(run: FineTuneRun, folder: RunFolder, *, company: str, at: datetime) -> Checkpoint:
     """Return the checkpoint's row of a run. Raises FineTuneStageError, MemoryInputError, OSError."""
-    plan = FineTunePlan.model_validate(run.plan)
+    plan = FineTunePlan.model_validate(run.plan, extra="ignore")
     kind = handed_over(run, plan, folder)
     model = checkpoint_of(run, folder, kind)
     manifest = read_manifest(model)
@@ -264,7 +264,7 @@ class FineTuneService:
         if run.stage is STAGES[-1]:
             return self._complete(run, token, folder)
         files = folder.files(output)
-        missing = missing_of(run.stage, FineTunePlan.model_validate(run.plan), files)
+        missing = missing_of(run.stage, FineTunePlan.model_validate(run.plan, extra="ignore"), files)
         if missing is not None:
             return self._failed(run, token, f"{run.stage} left no {missing}")
         self._runs.finish_stage(self._company, run.run_id, token, stage=run.stage, files=files)
@@ -283,7 +283,7 @@ class FineTuneService:
         return self._runs.rewind(self._company, run.run_id, token, finished=kept)
 
     def _performed(self, run: FineTuneRun, folder: RunFolder, output: Path, stage_lease: StageLease) -> StageOutcome:
-        plan = FineTunePlan.model_validate(run.plan)
+        plan = FineTunePlan.model_validate(run.plan, extra="ignore")
         if run.stage is FineTuneStage.GENERATING_DATA and plan.is_gathered:
             self._gather(plan, output / PASSAGES_FILE, stage_lease)
         if run.stage not in PER_KIND:

@@ -71,9 +71,9 @@ def decode(row: RecordRow) -> MemoryRecord:
     body: dict[str, Any] = json.loads(row.body)
     if body["version"] != _VERSION:
         raise MemoryRetrievalError(f"the journal holds form {body['version']}; this release reads form {_VERSION}")
-    lineage = body["lineage"]
+    lineage = {name: value for name, value in body["lineage"].items() if name in Lineage.__dataclass_fields__}
     return MemoryRecord(
-        entry=MemoryEntry.model_validate(_with_times_in_range(body["entry"])),
+        entry=MemoryEntry.model_validate(_with_times_in_range(body["entry"]), extra="ignore"),
         lineage=Lineage(**{**lineage, "summary_of": tuple(lineage["summary_of"])}),
         vectors=_vectors(row, space=body.get("space")),
         extra=body["extra"],

@@ -191,7 +191,7 @@ class ProceduralCapture:
         """Leave the memory of the earlier lesson as it is; store it where its worker died, or somebody removed it."""
         agent_id, learned_at, memory_id = record.entry.agent_id, record.entry.created_at, first.memory_id or ""
         if not await self.backend.get_many(agent_id, [memory_id]):
-            earlier = ProceduralMemoryProposal.model_validate_json(first.text or "")
+            earlier = ProceduralMemoryProposal.model_validate_json(first.text or "", extra="ignore")
             again = record_of(
                 earlier,
                 company=self.company,

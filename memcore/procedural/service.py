@@ -129,7 +129,7 @@ class LearningService:
 
         def settle(proposal: ProceduralMemoryProposal, memory_id: str) -> Lesson | None:
             def is_repeated(first: Lesson) -> bool:
-                earlier = LessonText.model_validate_json(first.text or "")
+                earlier = LessonText.model_validate_json(first.text or "", extra="ignore")
                 return says_the_same(proposal, earlier, tasks=(trajectory.task_id, first.task_id))
 
             first = self.ledger.lessons.settle(

@@ -178,6 +178,6 @@ def known(model: type[Model], given: Mapping[str, Any]) -> Model:
     Raises ValueError when it says something else.
     """
     try:
-        return model.model_validate({name: value for name, value in given.items() if name in model.model_fields})
+        return model.model_validate(dict(given), extra="ignore")
     except (ValidationError, MemoryInputError) as error:
         raise ValueError(type(error).__name__) from None

@@ -170,7 +170,7 @@ def held_by(letter: DeadLetter) -> dict[str, Any]:
         message = json.loads(letter.payload)
         return {"message_bytes": message["bytes"], "message_sha256": message["sha256"]}
     try:
-        items = StorePayload.model_validate_json(letter.payload).items
+        items = StorePayload.model_validate_json(letter.payload, extra="ignore").items
     except ValidationError:
         return {"agents": [], "memory_ids": []}
     return {"agents": sorted({item.agent_id for item in items}), "memory_ids": [item.id for item in items]}

@@ -44,7 +44,7 @@ class SkillInfo(Frozen):
     @classmethod
     def of(cls, skill: Skill, counts: Applications | None, approval: Approval | None) -> Self:
         """Return what is shown of a skill."""
-        lesson = LessonText.model_validate_json(skill.text)
+        lesson = LessonText.model_validate_json(skill.text, extra="ignore")
         details: dict[str, Any] = approval.proposal.details if approval else {}
         decided_by = approval.decided_by if approval else None
         return cls(
@@ -158,7 +158,7 @@ class SkillOperations:
             # The one under which agents find it.
             memory_id=lines[-1].memory_id if lines and lines[-1].kind == "publish" else None,
             supersedes=self._superseded(approval),
-            lesson=LessonText.model_validate_json(skill.text),
+            lesson=LessonText.model_validate_json(skill.text, extra="ignore"),
         )
 
     def _superseded(self, approval: Approval | None) -> tuple[str, ...]:

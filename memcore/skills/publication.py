@@ -92,7 +92,7 @@ def promotion(
 def lesson_of(approval: Approval) -> LessonText:
     """Return the lesson that a promotion is about; MemoryInputError when it holds none."""
     try:
-        return LessonText.model_validate(approval.proposal.details.get("lesson"))
+        return LessonText.model_validate(approval.proposal.details.get("lesson"), extra="ignore")
     except ValidationError as error:
         raise MemoryInputError.of(error, prefix="details.lesson") from None
 
@@ -137,7 +137,7 @@ class SkillStore:
                 return
 
     def _put(self, skill: Skill) -> None:
-        lesson = LessonText.model_validate_json(skill.text)
+        lesson = LessonText.model_validate_json(skill.text, extra="ignore")
         if skill.state is not SkillState.ACTIVE:
             self._folders.remove(lesson, memory_id=skill.skill_id)
             return

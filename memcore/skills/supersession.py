@@ -124,7 +124,7 @@ def _agreement(one: tuple[frozenset[str], frozenset[str]], other: tuple[frozense
 
 def _text(lesson: Lesson) -> LessonText | None:
     try:
-        return LessonText.model_validate_json(lesson.text or "")
+        return LessonText.model_validate_json(lesson.text or "", extra="ignore")
     except ValidationError:
         return None
 
@@ -223,7 +223,7 @@ def standings_of(
 def text_of(skill: Skill) -> LessonText | None:
     """Return a skill's text; None when it is of a form that this release cannot read."""
     try:
-        return LessonText.model_validate_json(skill.text)
+        return LessonText.model_validate_json(skill.text, extra="ignore")
     except ValidationError:
         return None
 

@@ -535,7 +535,7 @@ def created_as(folder: Path) -> tuple[str, rest.CreateCollection]:
         record = orjson.loads((folder / _RECORD).read_bytes())
         if record["format"] != _FORMAT:
             raise DamagedError(f"its format is {record['format']}, this version knows {_FORMAT}")
-        return record["name"], rest.CreateCollection.model_validate(record["created"])
+        return record["name"], rest.CreateCollection.model_validate(record["created"], extra="ignore")
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"{_RECORD} cannot be read ({type(error).__name__})") from error
 

@@ -94,7 +94,7 @@ def reserve_addresses(home: Path) -> ListenAddresses:
     kept = home / "run" / "doors.json"
     try:
         with opened_regular(kept) as file:
-            addresses = ListenAddresses.model_validate_json(file.read())
+            addresses = ListenAddresses.model_validate_json(file.read(), extra="ignore")
         ports = (addresses.broker_port, addresses.store_port, addresses.flower_port, addresses.serve_port)
         if all(map(_is_free, ports)):
             return addresses
@@ -199,7 +199,7 @@ def read_state(home: Path) -> StackState | None:
     """Return the state last written, or None when there is none that can be read."""
     try:
         with opened_regular(state_path(home)) as file:
-            return StackState.model_validate(json.loads(file.read()))
+            return StackState.model_validate(json.loads(file.read()), extra="ignore")
     except (OSError, ValueError, MemoryConfigError):
         return None
 

@@ -383,7 +383,7 @@ def _require_layout(info: CollectionInfo, name: str, identity: EmbedderIdentity)
 
 def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> None:
     try:
-        theirs = EmbedderIdentity.model_validate(recorded)
+        theirs = EmbedderIdentity.model_validate(recorded, extra="ignore")
     except ValidationError as error:
         raise MemoryConfigError(f"collection {name!r} records its embedder in a form that is not known") from error
     if theirs != identity:

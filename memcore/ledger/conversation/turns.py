@@ -501,8 +501,8 @@ def _held(row: Mapping[Any, Any]) -> HeldCandidate:
     return HeldCandidate(
         candidate_id=row["candidate_id"],
         layer=Layer(row["layer"]),
-        candidate=_CANDIDATE.validate_python(body["candidate"]),
-        decision=Decision.model_validate(body["decision"]),
+        candidate=_CANDIDATE.validate_python(body["candidate"], extra="ignore"),
+        decision=Decision.model_validate(body["decision"], extra="ignore"),
         turn_id=row["turn_id"],
         created_at=row["created_at"],
     )

@@ -179,7 +179,7 @@ class Approvals(CompanyRecords[Approval]):
         # Older releases took control characters; a proposal must not become unreadable for one.
         title, proposed_by = escaped(row["title"])[:MAX_TITLE_CHARS], escaped(body["proposed_by"])[:MAX_NAME_CHARS]
         proposal = {**body, "action": row["action"], "risk": row["risk"], "title": title, "proposed_by": proposed_by}
-        return Approval.model_validate({**shown, "proposal": proposal})
+        return Approval.model_validate({**shown, "proposal": proposal}, extra="ignore")
 
 
 def _closed(approval: Approval, now: datetime) -> ApprovalClosedError:
