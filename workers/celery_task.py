@@ -273,12 +273,12 @@ def run_job(job: Job, payload: str, job_context: JobContext) -> Outcome:
 def perform(job: Job, text: str, job_context: JobContext) -> Outcome:
     """Read the payload and run the job; a memory error becomes an outcome.
 
-    A payload of newer code waits for a newer worker; one that breaks a limit becomes a dead letter that names the
-    field. On a full disk a job waits. Other memory errors become a retry where it may help, else a dead letter that
-    says why.
+    A payload of a newer version waits for a newer worker; fields that are not known in an older one are passed over.
+    A payload that breaks a limit becomes a dead letter that names the field. On a full disk a job waits. Other memory
+    errors become a retry where it may help, else a dead letter that says why.
     """
     try:
-        payload = job.payload.model_validate_json(text)
+        payload = _read(job, text)
     except ValidationError as error:
         if is_newer(text):
             return Snooze(reason="the payload is of a newer version than this worker", delay=NEWER_DELAY)
@@ -290,6 +290,16 @@ def perform(job: Job, text: str, job_context: JobContext) -> Outcome:
     except errors.MemoryError as error:
         is_passing = error.is_retryable
         return Retry(reason=type(error).__name__, delay=job.retry_after) if is_passing else Dead(reason=str(error))
+
+
+def _read(job: Job, text: str) -> BasePayload:
+    try:
+        return job.payload.model_validate_json(text)
+    except (ValidationError, errors.MemoryInputError):
+        # Fields that an older worker must not pass over come with a newer version.
+        payload = job.payload.model_validate_json(text, extra="ignore")
+    log.warning(Event.JOB_FIELDS_UNKNOWN, extra={"job": job.name})
+    return payload
 
 
 def _run(job: Job, payload: BasePayload, job_context: JobContext) -> Outcome:

@@ -434,7 +434,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def record_of(model: type[_Model], row: Mapping[Any, Any], /, **more: Any) -> _Model:
-    """Return a row as its record; columns and keys of its JSON that are no field, as of a later release, are left out."""
+    """Return a row as its record; columns, and keys in its JSON, that are no field are left out: other releases'."""
     # A row of SQLAlchemy's looks a name up in Python, which costs a third of reading it: its items come at once.
     fields = model.model_fields
     return model.model_validate({name: value for name, value in row.items() if name in fields} | more, extra="ignore")

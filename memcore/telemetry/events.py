@@ -375,6 +375,8 @@ class Event(StrEnum):
     # Jobs.
     #: A job failed with an unexpected error.
     JOB_FAILED = "job.failed", ERROR, "job error at"
+    #: A job's payload has fields that this release does not know; it is done without them.
+    JOB_FIELDS_UNKNOWN = "job.fields_unknown", WARNING, "job"
     #: A job failed for now; it is tried again after a delay.
     JOB_RETRY = "job.retry", WARNING, f"{_JOB} reason attempt"
     #: A job waits, and costs no attempt.

@@ -1,7 +1,8 @@
 """A rolling upgrade over one release: engines and workers of both share an installation; nothing is lost or doubled.
 
 The last release comes out of the history of git. Its engine asks for an undo and the end of a task while only its own
-workers run, on a database that has been migrated: those wait for a worker of this release.
+workers run, on a database that has been migrated: those wait for a worker of this release. At the end a release after
+this one writes rows and messages.
 """
 
 import json
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from celery import Celery
+from sqlalchemy import select, update
 from support import engine_of_release
 from support.engine_of_release import EXPIRED, FILLED
 from support.ledger_records import postgres_database
@@ -28,8 +30,9 @@ from support.thorough import also_thorough
 from support.valkey_servers import valkey_server
 
 from memcore import MemoryClient
+from memcore.jobs import StorePayload
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.tables import OPEN_WORK, work_items
+from memcore.ledger.tables import OPEN_WORK, pointer, work_items
 from memcore.ledger.work_items import WorkState
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
@@ -213,6 +216,22 @@ def test_engines_and_workers_of_two_releases_lose_and_double_nothing(installatio
     here.wait([*old.jobs, *new.jobs], "the rest")
     wait_until(here.is_idle, what=f"nothing to be left: {here.new.logs()}")
     assert_accounted(here, runs, undos, ends)
+
+    # A release after this one writes rows and messages that have more fields, while workers of this one start.
+    assert here.new.stop("worker-store") == 0
+    with here.ledger.work._database.write() as connection:
+        current = connection.execute(select(pointer.c.current)).scalar_one()
+        current = {**current, "of_tomorrow": 1, "choice": {**current["choice"], "of_tomorrow": 1}}
+        connection.execute(update(pointer).values(current=current))
+    here.new.start_all("worker-store")
+    here.wait(new.ask("fill", "gil"), "memories beside rows of a later release")
+    here.wait(new.ask("maintain", "gil"), "a run beside rows of a later release")
+    payload = json.loads((ROOT / "tests/fixtures/payloads/store-1.json").read_text())
+    payload |= {"company": here.new.settings.company, "of_tomorrow": 1}
+    with Celery(broker=here.new.settings.broker_url, set_as_current=False) as app:
+        sent = app.send_task(StorePayload.task, args=[json.dumps(payload)], queue=str(StorePayload.queue))
+    here.wait([sent.id], "a message of a later release")
+    assert {each["id"] for each in payload["items"]} <= memory_ids(here.new.settings).keys()
 
 
 def assert_accounted(here: Installation, runs: dict[str, str], undos: dict[str, str], ends: dict[str, str]) -> None:

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 #: The agents of the folder; one run of each removes its working memories, and that of the second is undone.
 AGENTS = ("ada", "bob")
@@ -22,9 +21,9 @@ AGENTS = ("ada", "bob")
 #: Memories of each agent up to its limit, those above it, which its run archives, and working memories that it removes.
 LIMIT, ABOVE, WORKING = 6, 2, 3
 
-#: What the organisation knows: a fact, a publication, and texts of which one was approved.
+#: What all agents know: a fact, a publication, and proposals of which one was approved.
 FACT, PUBLISHED = "Invoices are sent on the first Monday.", "The staging cluster restarts at noon."
-APPROVED, PROPOSED = "Deploys need two reviewers.", "Backups are checked on Fridays."
+PROPOSALS = ("Deploys need two reviewers.", "Backups are checked on Fridays.")
 
 #: The journal lasts until long after the tests were written: a run of the folder can be undone.
 POLICY = """\
@@ -81,13 +80,6 @@ def _up(memtend: Path, home: Path) -> Iterator[None]:
             process.wait(150)
 
 
-def rows(printed: str) -> list[dict[str, Any]]:
-    """Return the rows that a command printed as JSON; older releases print a bare list."""
-    found = json.loads(printed)
-    listed: list[dict[str, Any]] = found if isinstance(found, list) else found["items"]
-    return listed
-
-
 def make(memtend: Path, home: Path) -> None:
     """Fill a folder: memories, runs, an undo, archive rows, a fact, a publication, approvals."""
 
@@ -102,14 +94,14 @@ def make(memtend: Path, home: Path) -> None:
         run("import", "-", given="".join(f"{json.dumps(record)}\n" for record in _records()))
         for agent_id in AGENTS:
             run("maintain", agent_id, "--allow-large")
-        (done,) = rows(run("runs", "list", "--agent", AGENTS[1], "--json"))
+        (done,) = json.loads(run("runs", "list", "--agent", AGENTS[1], "--json"))
         run("runs", "undo", done["run_id"])
         run("org", "write", FACT, "--by", "Ida")
         run("shared", "publish", AGENTS[0], PUBLISHED)
-        for text in (APPROVED, PROPOSED):
+        for text in PROPOSALS:
             run("approvals", "propose", "--text", text, "--by", "Ida", "--title", "A rule")
-        first = next(each for each in rows(run("approvals", "list", "--json")) if each["state"] == "pending")
-        run("approvals", "approve", first["id"], "--by", "Max")
+        newest, *_ = json.loads(run("approvals", "list", "--json"))
+        run("approvals", "approve", newest["id"], "--by", "Max")
 
 
 def pack(home: Path, archive: Path) -> None:

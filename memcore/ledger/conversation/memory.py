@@ -107,7 +107,9 @@ def _row(company: str, owner: Owner, entry: Fact | ProfileRule | Arc, **more: An
 
 
 def _entry(model: type[_Entry], row: Mapping[Any, Any]) -> _Entry:
-    return model.model_validate({name: row[name] for name in _COLUMNS} | unpack("a memory", row["body"]), extra="ignore")
+    return model.model_validate(
+        {name: row[name] for name in _COLUMNS} | unpack("a memory", row["body"]), extra="ignore"
+    )
 
 
 def _vector_columns(embedded: Embedded | None) -> Row:

@@ -141,7 +141,10 @@ class Erasures(Work[Erasure]):
                 return self._in(connection, company, key)
             mine = equals(work_items, company=company, kind=self._kind, lock=lock)
             going_on = connection.execute(select(work_items.c.key, work_items.c.payload).where(mine, OPEN_WORK)).one()
-            if retire_checkpoints and not ErasePayload.model_validate_json(going_on.payload, extra="ignore").retire_checkpoints:
+            if (
+                retire_checkpoints
+                and not ErasePayload.model_validate_json(going_on.payload, extra="ignore").retire_checkpoints
+            ):
                 raise MemoryInputError("retire_checkpoints", "one without it goes on: ask again when it is done")
             return self._in(connection, company, going_on.key)
 

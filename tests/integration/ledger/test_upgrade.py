@@ -3,21 +3,18 @@
 The fixture was made with that release's own calls: two companies, with rows in every state of what is a work item now.
 """
 
-import json
-import sqlite3
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import JSON, Boolean, Connection, DateTime, MetaData, create_engine, inspect, select, text
+from sqlalchemy import Connection, create_engine, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from support.ledger_records import StoppedClock, postgres_database, sqlite_urls
+from support.older_ledgers import copy_to_postgresql
 from support.repository import ROOT
 
 from memcore.config.urls import LedgerUrls
@@ -61,7 +58,7 @@ Counts = dict[str, Counter[tuple[str, str]]]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
-def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LedgerUrls]:
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LedgerUrls]:
     """A copy of what that release left behind."""
     with tarfile.open(RELEASE) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -70,48 +67,8 @@ def old(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         yield urls
         return
     with postgres_database(request.getfixturevalue("postgres")) as url:
-        with monkeypatch.context() as patch:
-            upgrade = command.upgrade
-            patch.setattr(command, "upgrade", lambda config, _head: upgrade(config, _revision(tmp_path, config)))
-            migrate(LedgerUrls(ledger=url, journal=url))
-        for tree in ("ledger", "journal"):
-            _copy(tmp_path / f"{tree}.db", url)
+        copy_to_postgresql(tmp_path, url)
         yield LedgerUrls(ledger=url, journal=url)
-
-
-def _revision(folder: Path, config: Any) -> str:
-    tree = config.attributes["tree"]
-    with closing(sqlite3.connect(folder / f"{tree}.db")) as connection:
-        found: str = connection.execute(f"SELECT version_num FROM alembic_version_{tree}").fetchone()[0]  # noqa: S608  # ours
-    return found
-
-
-def _copy(file: Path, url: str) -> None:
-    """Copy the rows of a SQLite file into the same tables on PostgreSQL."""
-    engine, metadata = create_engine(url), MetaData()
-    metadata.reflect(engine)
-    with closing(sqlite3.connect(file)) as source, engine.begin() as target:
-        source.row_factory = sqlite3.Row
-        theirs = {name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        for table in metadata.sorted_tables:
-            if table.name in theirs and not table.name.startswith("alembic"):
-                rows = [
-                    {column.name: _value(row[column.name], column.type) for column in table.columns}
-                    for row in source.execute(f"SELECT * FROM {table.name}")  # noqa: S608  # ours
-                ]
-                if rows:
-                    target.execute(table.insert(), rows)
-    engine.dispose()
-
-
-def _value(value: Any, kind: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(kind, DateTime):
-        return datetime.fromisoformat(value).replace(tzinfo=UTC)
-    if isinstance(kind, JSON):
-        return json.loads(value)
-    return bool(value) if isinstance(kind, Boolean) else value
 
 
 def _sizes(url: str) -> dict[str, int]:

@@ -1,4 +1,5 @@
 import errno
+import json
 import logging
 import threading
 from collections.abc import Generator
@@ -415,3 +416,24 @@ def test_a_job_that_meets_another_fault_of_the_disk_is_tried_again(job_context: 
         raise OSError(errno.EIO, "broken")
 
     assert isinstance(run_job(replace(JOB, run=write), PAYLOAD, job_context), Retry)
+
+
+@pytest.mark.parametrize("place", [(), ("items", 0), ("items", 0, "request"), ("items", 0, "request", "metadata")])
+def test_a_field_of_a_later_release_stops_no_job(
+    place: tuple[str | int, ...], job_context: ScriptedContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    payload = json.loads(PAYLOAD)
+    part = payload
+    for name in place:
+        part = part[name]
+    part["of_tomorrow"] = {"mood": TEXT}
+    outcome = run_job(JOB, json.dumps(payload), job_context)
+    assert isinstance(outcome, Done)
+    assert [each.message for each in caplog.records if each.levelno == logging.WARNING] == ["job.fields_unknown"]
+    assert TEXT not in caplog.text
+
+
+@pytest.mark.parametrize("more", [{"version": 5}, {"company": ""}])
+def test_a_field_of_a_later_release_hides_no_other_fault(more: dict[str, object], job_context: ScriptedContext) -> None:
+    payload = json.dumps({**json.loads(PAYLOAD), "of_tomorrow": 1, **more})
+    assert isinstance(run_job(JOB, payload, job_context), Snooze if "version" in more else Dead)
