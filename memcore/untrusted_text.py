@@ -27,15 +27,15 @@ _BEARER = re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE)
 
 #: "api_key=x", "password: x", also as JSON writes it.
 _NAMED = re.compile(
-    r"([\w-]*(?:password|passwd|pwd|secret|token|api[_-]?key|credential|authorization)s?[\"']?\s*[:=]\s*)"
+    r"((?:password|passwd|pwd|secret|token|api[_-]?key|credential|authorization)s?[\"']?\s*[:=]\s*)"
     r"(\"[^\"]*\"?|'[^']*'?|[^\s,;&]+)",
     re.IGNORECASE,
 )
 
-_MAIL_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
+_MAIL_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+\.[\w.+-]+")
 
 #: A key that stands alone: 32 or more letters and digits without a break, a digit among them. Paths are no keys.
-_KEY = re.compile(r"(?=[A-Za-z+_=-]*\d)[A-Za-z0-9+_=-]{32,}")
+_KEY = re.compile(r"(?<![A-Za-z0-9+_=-])(?=[A-Za-z+_=-]*\d)[A-Za-z0-9+_=-]{32,}")
 
 #: In this order: what follows "Bearer" is hidden before the name in front of it hides that word alone.
 _SHOWN = (

@@ -146,7 +146,7 @@ def text_in(value: object) -> str:
 
 
 #: What a key or namespace may not have, or not at its ends, and the sign that stands for it with two digits.
-_ESCAPED = re.compile(rf"%|{UNSEEN.pattern}|^\s+|\s+$")
+_ESCAPED = re.compile(rf"%|{UNSEEN.pattern}")
 
 #: The name of the empty text.
 _EMPTY = "%"
@@ -155,7 +155,10 @@ _EMPTY = "%"
 def escaped_name(name: str, *, also: str = "") -> str:
     """Return a framework's name as memtend takes names: no control characters, no outer white space, not empty."""
     pattern = re.compile(f"{_ESCAPED.pattern}|[{re.escape(also)}]") if also else _ESCAPED
-    return pattern.sub(lambda found: _percent(found[0]), name) or _EMPTY
+    inner = name.strip()
+    start = name.find(inner)
+    outer = _percent(name[:start]), _percent(name[start + len(inner) :])
+    return pattern.sub(lambda found: _percent(found[0]), inner).join(outer) or _EMPTY
 
 
 def plain_name(escaped: str) -> str:

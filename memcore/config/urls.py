@@ -99,7 +99,7 @@ def scheme_of(url: str) -> str:
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # Up to the last @, wherever it stands: a password may hold @ and /, and hiding too much is the safe mistake.
 _CREDENTIALS = re.compile(r"(?<=://).*@")
-_SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:password|secret|token|key)[^=&]*=)[^&#]*", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(r"([?&](?=[^=&?]*(?:password|secret|token|key))[^=&?]*=)[^&#]*", re.IGNORECASE)
 
 
 def _has_scheme(value: str) -> str:

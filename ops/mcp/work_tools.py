@@ -1,5 +1,6 @@
 """Operator tools of work that waits for a person: maintenance runs, approvals, dead letters."""
 
+from asyncio import to_thread
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -117,7 +118,8 @@ async def _approvals(service: "MemoryService", asked: ApprovalsArguments) -> Fac
 
 
 async def _approval(service: "MemoryService", asked: ApprovalArguments) -> Facts:
-    return ApprovalDetail.of(await service.approvals.get(asked.approval_id)).model_dump(mode="json")
+    found = await to_thread(ApprovalDetail.of, await service.approvals.get(asked.approval_id))
+    return found.model_dump(mode="json")
 
 
 async def _approve(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:

@@ -1,10 +1,10 @@
 """The difference of two texts, sentence by sentence and then word by word, as rows of a table with two columns."""
 
 import re
-from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import NamedTuple
 
-from memcore.approvals import sentences
+from memcore.approvals import changes, sentences
 
 
 class Piece(NamedTuple):
@@ -23,24 +23,15 @@ class DiffRow(NamedTuple):
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
-#: Longest sentences that are compared by words, in words: it takes the square of it.
-_MOST_WORDS = 2_000
-
 
 def difference(before: str, after: str) -> list[DiffRow]:
     """Return the rows; sentences that are alike stand beside one another."""
-    old, new = sentences(before), sentences(after)
     rows: list[DiffRow] = []
-    for tag, first, last, start, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            rows += [
-                DiffRow((Piece(each, is_changed=False),), (Piece(each, is_changed=False),)) for each in old[first:last]
-            ]
-            continue
-        for place in range(max(last - first, stop - start)):
-            left = old[first + place] if first + place < last else None
-            right = new[start + place] if start + place < stop else None
-            rows.append(_compared(left, right))
+    for change in changes(sentences(before), sentences(after)):
+        if change.is_equal:
+            rows += [DiffRow((Piece(each, is_changed=False),), (Piece(each, is_changed=False),)) for each in change.old]
+        else:
+            rows += [_compared(left, right) for left, right in zip_longest(change.old, change.new)]
     return rows
 
 
@@ -50,14 +41,10 @@ def _compared(left: str | None, right: str | None) -> DiffRow:
             None if left is None else (Piece(left, is_changed=True),),
             None if right is None else (Piece(right, is_changed=True),),
         )
-    old, new = _WORD.findall(left), _WORD.findall(right)
-    if len(old) > _MOST_WORDS or len(new) > _MOST_WORDS:
-        return DiffRow((Piece(left, is_changed=True),), (Piece(right, is_changed=True),))
     before, after = list[Piece](), list[Piece]()
-    for tag, first, last, start, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        is_changed = tag != "equal"
-        if last > first:
-            before.append(Piece("".join(old[first:last]), is_changed))
-        if stop > start:
-            after.append(Piece("".join(new[start:stop]), is_changed))
+    for change in changes(_WORD.findall(left), _WORD.findall(right)):
+        if change.old:
+            before.append(Piece("".join(change.old), not change.is_equal))
+        if change.new:
+            after.append(Piece("".join(change.new), not change.is_equal))
     return DiffRow(tuple(before), tuple(after))

@@ -36,7 +36,7 @@ _MOST_FETCHED = 1_000
 #: The shares of relevance and of recency within the window.
 _EPISODIC_RELEVANCE, _EPISODIC_RECENCY = 0.4, 0.6
 
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_OBJECT = re.compile(r"[^{]*(\{.*\})", re.DOTALL)
 
 
 class Worker(StrEnum):
@@ -227,9 +227,9 @@ class LLMHierarchicalRetriever:
         return None
 
     async def _asked(self, agent_id: str, purpose: str, system: str, content: str) -> dict[str, Any]:
-        found = _OBJECT.search(await self._questions.answer(agent_id, purpose, system, content, max_tokens=200))
+        found = _OBJECT.match(await self._questions.answer(agent_id, purpose, system, content, max_tokens=200))
         try:
-            given = json.loads(found[0]) if found else None
+            given = json.loads(found[1]) if found else None
         except (ValueError, RecursionError):
             given = None
         if not isinstance(given, dict):

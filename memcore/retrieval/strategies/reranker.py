@@ -45,7 +45,7 @@ _SCHEMA: dict[str, object] = {
     "additionalProperties": False,
 }
 
-_OBJECT = re.compile(r"\{.*\}|\[.*\]", re.DOTALL)
+_OBJECT = re.compile(r"[^{\[]*(\{.*\}|\[.*\])", re.DOTALL)
 
 
 class OrderCache:
@@ -171,9 +171,9 @@ def _request(query_text: str, memories: Sequence[ScoredMemory]) -> CompletionReq
 
 def _order(answer: str, memories: Sequence[ScoredMemory]) -> list[str]:
     """Return the ids in the order of an answer. Raises MalformedAnswerError when it is no order of all memories."""
-    found = _OBJECT.search(answer)
+    found = _OBJECT.match(answer)
     try:
-        given = json.loads(found[0]) if found else None
+        given = json.loads(found[1]) if found else None
     except (ValueError, RecursionError):
         given = None
     numbers = cast("dict[str, object]", given).get("order") if isinstance(given, dict) else given

@@ -1,5 +1,6 @@
 """Approvals: propose a text for all agents; list, show and decide the proposals that wait for a person."""
 
+from asyncio import to_thread
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -85,7 +86,7 @@ async def propose(body: ProposalBody, caller: CurrentCaller, service: Service) -
 @router.get("/{approval_id}", dependencies=[company_wide(Verb.READ)])
 async def get_approval(approval_id: PathId, service: Service) -> ApprovalDetail:
     """Return one approval: who proposed and decided, its figures, its text, and what it changes."""
-    return ApprovalDetail.of(await service.approvals.get(approval_id))
+    return await to_thread(ApprovalDetail.of, await service.approvals.get(approval_id))
 
 
 @router.post("/{approval_id}/approve", dependencies=[company_wide(Verb.APPROVE)])

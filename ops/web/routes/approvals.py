@@ -1,5 +1,7 @@
 """Approvals: the proposals that wait for a person, each with what it changes; approve, reject, undo."""
 
+from asyncio import to_thread
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -36,7 +38,7 @@ async def show(request: Request, approval_id: PathId, caller: CurrentCaller, ser
     """Show a proposal beside each text whose place it would take."""
     found = await service.approvals.get(approval_id)
     proposal = found.proposal
-    changes = [(each.id, difference(each.content, proposal.content)) for each in proposal.supersedes]
+    changes = [(each.id, await to_thread(difference, each.content, proposal.content)) for each in proposal.supersedes]
     return page(
         request,
         "approval",

@@ -1,0 +1,106 @@
+"""The worst texts of 64 KiB to every path and to a page: who asks beside them is answered in time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+import httpx
+from support.console import ConsoleClient
+from support.http_api import http_api
+from support.memories import new_agent
+from support.proposals import proposal
+from support.running_stack import StackAddress
+
+from memcore.models.approval import Superseded
+
+#: What expressions and comparisons dislike: one letter, brackets, separators, equal lines.
+WORST = [unit * (65_536 // len(unit)) for unit in ("a", "{", "a.", "x\n", "token ")]
+
+#: How much slower a search may be beside them, and what a busy machine may take whatever it was before.
+SLOWER, FLOOR_SECONDS = 10, 5.0
+
+
+def _filled(schema: dict[str, Any], text: str) -> dict[str, Any]:
+    """A body in which every property that may be a text is one."""
+    fields: dict[str, Any] = {}
+    for name, each in schema.get("properties", {}).items():
+        kinds = {each.get("type"), *(one.get("type") for one in each.get("anyOf", ()))}
+        if "string" in kinds:
+            fields[name] = text
+        elif "array" in kinds:
+            fields[name] = [text]
+    return fields
+
+
+async def _seconds(client: httpx.AsyncClient, agent: str) -> float:
+    began = monotonic()
+    answer = await client.post(f"/v1/agents/{agent}/search", json={"text": "Where is the lift?"})
+    assert answer.status_code == 200, answer.text
+    return monotonic() - began
+
+
+@asynccontextmanager
+async def _asked_beside(client: httpx.AsyncClient, agent: str) -> AsyncIterator[None]:
+    """Another caller's search stays as quick, or nearly, while the body runs."""
+    quiet = max([await _seconds(client, agent) for _ in range(3)])
+    over, taken = asyncio.Event(), list[float]()
+
+    async def asking() -> None:
+        while not over.is_set():
+            taken.append(await _seconds(client, agent))
+
+    beside = asyncio.create_task(asking())
+    yield
+    over.set()
+    await beside
+    assert max(taken) < max(SLOWER * quiet, FLOOR_SECONDS)
+
+
+def test_no_text_to_any_path_holds_another_caller(stack: StackAddress) -> None:
+    async def sent() -> None:
+        async with http_api(stack.settings) as api, api.client(api.key()) as client, api.client(api.key()) as other:
+            document = api.app.openapi()
+            models = document["components"]["schemas"]
+            bodies = 0
+            async with _asked_beside(other, new_agent("quiet")):
+                for path, methods in document["paths"].items():
+                    for method, operation in methods.items():
+                        json = operation.get("requestBody", {}).get("content", {}).get("application/json")
+                        if json is None:
+                            continue
+                        named = str(json["schema"].get("$ref", "")).rpartition("/")[2]
+                        schema = models.get(named, json["schema"])
+                        place = path.replace("{agent_id}", new_agent("worst"))
+                        for text in WORST:
+                            answer = await client.request(method, place, json=_filled(schema, text))
+                            assert answer.status_code < 500, (method, path, answer.text)
+                            bodies += 1
+            assert bodies > 100
+
+    asyncio.run(sent())
+
+
+def test_no_proposal_holds_another_caller(stack: StackAddress) -> None:
+    lines = [str(number) for number in range(6_000)]
+    texts = [
+        ("x\n" * 15_000, "x\ny\n" * 7_500),
+        ("\n".join(lines), "\n".join(reversed(lines))),
+        ("a b " * 7_500, "b c a " * 5_000),
+    ]
+
+    async def shown() -> None:
+        async with http_api(stack.settings) as api, api.client(api.key()) as client, api.client(api.key()) as other:
+            company = stack.settings.company
+            async with ConsoleClient(api.app) as browser, _asked_beside(other, new_agent("quiet")):
+                await browser.sign_in(api.key())
+                for number, (old, new) in enumerate(texts):
+                    name = new_agent(f"worst-{number}")
+                    given = proposal(new, supersedes=(Superseded(id="old", content=old, owner="eve"),))
+                    api.context.ledger.approvals.file(company, name, given, lasts=timedelta(days=1))
+                    assert "A text for all" in await browser.get(f"approvals/{name}")
+                    assert (await client.get(f"/v1/approvals/{name}")).status_code == 200
+
+    asyncio.run(shown())
