@@ -27,6 +27,7 @@ import uvloop
 
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore.app import build_app
+from memcore.vectorstore.bounded_server import BoundedProtocol
 from memcore.vectorstore.collection import owned
 from memcore.vectorstore.store import Store
 
@@ -96,7 +97,7 @@ def _bound(port: int) -> Generator[socket.socket]:
 async def _serve(data: Path, listener: socket.socket, api_key: str) -> None:
     config = uvicorn.Config(
         build_app(Store(data), api_key=api_key),
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -22,6 +22,7 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.operational import report_error
 from memcore.telemetry import tracing
+from memcore.vectorstore.bounded_server import BoundedProtocol
 from ops.http.app import create_app
 from ops.http.context import ServeContext, ServeOptions
 from ops.http.limits import BURST, RATE_PER_SECOND
@@ -83,7 +84,7 @@ def run(settings: Settings, listen: Listen) -> None:
 async def _serve(context: ServeContext, listener: socket.socket) -> None:
     config = uvicorn.Config(
         create_app(context),
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
