@@ -22,6 +22,7 @@ from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.ingest import Ingestor
+from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
@@ -40,11 +41,21 @@ from memcore.models.memory import (
     require_agent_id,
     require_text,
 )
-from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
+from memcore.models.memory_changes import (
+    ANY_VERSION,
+    ForgetReceipt,
+    ListFields,
+    MemoryPage,
+    MemoryVersion,
+    UpdateFields,
+)
 from memcore.records import ATTRIBUTES_KEY, MemoryRecord, Where
 
 #: Changes of one memory at the same moment before the caller gets an error.
 _ATTEMPTS = 20
+
+#: Looks for the memory of a later writer of the same key before it is written again, and the pause between two.
+_LOOKS, _PAUSE_SECONDS = 10, 0.05
 
 #: Most versions that are followed: a memory that was changed more often is found by its newest id alone.
 _MAX_VERSIONS = 10_000
@@ -117,53 +128,122 @@ class Memories:
         return await self.backend.count_where(where)
 
     async def put(
-        self, agent_id: str, request: MemoryStoreRequest, *, scope: Scope | Mapping[str, Any] | None = None
+        self,
+        agent_id: str,
+        request: MemoryStoreRequest,
+        *,
+        scope: Scope | Mapping[str, Any] | None = None,
+        only_new: bool = False,
     ) -> MemoryEntry:
         """Write one memory now, in this process, and return it; it can be found when this returns.
+
+        With ``only_new`` MemoryConflictError where its key has a memory: of several at one moment, one is written.
+        Without it each replaces what the key has, and the last stays: what that says is returned.
 
         A store through the queue outlives a store server that is down; this call raises MemoryConnectionError then.
         Raises MemoryInputError for an id in ``supersedes`` that names no memory of the agent; MemoryStoreError where
         the agent keeps no memories, or is being erased.
         """
-        item = build_payload(agent_id, request, company=self.company, sent_at=self.clock(), scope=scope)
+        for _ in range(_ATTEMPTS):
+            item = build_payload(agent_id, request, company=self.company, sent_at=self.clock(), scope=scope)
+            try:
+                found = await self._put(item, only_new=only_new)
+            except MemoryConflictError:
+                if only_new:
+                    raise
+                continue
+            if found is not None:
+                return found
+            if item.request.key is None:
+                break
+        raise MemoryStoreError("the memory was removed by somebody else at the same moment")
+
+    async def _put(self, item: StoreItem, *, only_new: bool) -> MemoryEntry | None:
+        """Write one memory, and return what is there then; None where it was removed at once."""
         _refuse_erased(await self._watched(item.agent_id), item.agent_id)
         wanted = models.memory_ids(item.request.supersedes)
         there = {each.entry.id for each in await self.backend.get_many(item.agent_id, wanted)}
         for place, each in enumerate(item.request.supersedes):
             if each not in there:
                 raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
+        if only_new:
+            await self.reserve(item)
         written = await self._ingestor.write([item])
         if missing := written.refused.get(item.id):
             raise MemoryInputError(missing, refusal(missing))
         if item.id in written.skipped:
             raise MemoryStoreError("level none: no memories are kept for this agent; nothing was written")
-        found = await self.get(item.agent_id, item.id)
-        if found is None:
-            raise MemoryStoreError("the memory was removed by somebody else at the same moment")
-        return found
+        namespace, key = item.request.namespace, item.request.key
+        for _ in range(_LOOKS):
+            found = await self.get(item.agent_id, item.id)
+            if found is None and only_new:
+                raise MemoryConflictError("key: another writer was first")
+            if found is not None or key is None:
+                return found
+            # A later version of the key took its place, and is on its way.
+            if (found := await self.get_by_key(item.agent_id, key, namespace=namespace)) is not None:
+                return found
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return None
 
-    async def update(self, agent_id: str, memory_id: str, **fields: Unpack[UpdateFields]) -> MemoryEntry:
+    async def reserve(self, item: StoreItem) -> None:
+        """Let a key lead to a memory that is about to be written. Raises MemoryConflictError where it has one."""
+        agent_id, namespace, key = item.agent_id, item.request.namespace, item.request.key
+        if key is None:
+            raise MemoryInputError("key", "is needed for a memory that must be new under it")
+        keys = self.ledger.keys
+        before = await asyncio.to_thread(keys.of, self.company, agent_id, namespace=namespace, key=key)
+
+        def claim(memory_id: str, before: str | None) -> bool:
+            return keys.claim(
+                self.company,
+                agent_id,
+                namespace=namespace,
+                key=key,
+                memory_id=memory_id,
+                sent_at=item.sent_at,
+                before=before,
+            )
+
+        there = await self.get_by_key(agent_id, key, namespace=namespace)
+        if there is None and await asyncio.to_thread(claim, item.id, before):
+            # One that was on its way may have come in between; then the key is its own again.
+            came = await self.backend.get_many(agent_id, [] if before in {None, item.id} else [str(before)])
+            if not came or await self._shown(came[0]) is None:
+                return
+            await asyncio.to_thread(claim, came[0].entry.id, item.id)
+        raise MemoryConflictError("key: has a memory already")
+
+    async def update(
+        self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: Unpack[UpdateFields]
+    ) -> MemoryEntry:
         """Change a memory, and return its new version; the one before is journaled. The same again changes nothing.
 
-        Of several at the same moment each is applied to what the one before it left. Raises MemoryNotFoundError when
-        the agent has no such memory, MemoryConflictError where others are always in between, MemoryStoreError while it
-        is being erased.
+        ``expected`` is the id of the version that is to be changed, ``memory_id`` itself where it is left out; ``*`` is
+        any: of several at the same moment each is then applied to what the one before it left. Raises
+        MemoryConflictError where another version is there, or others are always in between; MemoryNotFoundError when
+        the agent has no such memory, MemoryStoreError while it is being erased.
         """
         for name in fields.keys() - UpdateFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a field that can be changed")
         watched = await self._watched(agent_id)
         _refuse_erased(watched, agent_id)
         try:
-            return await self._updated(agent_id, memory_id, fields, watched)
+            return await self._updated(agent_id, memory_id, fields, watched, expected=expected)
         finally:
             await asyncio.to_thread(self.ledger.erasures.end_write, watched)
 
-    async def _updated(self, agent_id: str, memory_id: str, fields: UpdateFields, watched: WatchedWrite) -> MemoryEntry:
+    async def _updated(
+        self, agent_id: str, memory_id: str, fields: UpdateFields, watched: WatchedWrite, *, expected: str | None
+    ) -> MemoryEntry:
         for attempt in range(1, _ATTEMPTS + 1):
             current = await self._current(agent_id, memory_id)
             if current is None:
                 raise MemoryNotFoundError("memory_id: names no memory of this agent")
             _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
+            if self._version(current, fields) is None:
+                return current.entry
+            await self._require_version(current, memory_id if expected is None else expected)
             try:
                 changed = await self._changes.replace(
                     self.backend, agent_id, current.entry.id, lambda record: self._version(record, fields)
@@ -173,8 +253,6 @@ class Memories:
                     raise
                 continue
             if changed is None:
-                if self._version(current, fields) is None:
-                    return current.entry
                 continue
             entry = changed.after.entry
             if entry.key is not None:
@@ -196,19 +274,28 @@ class Memories:
         memory_ids: str | Collection[str] | None = None,
         *,
         everything: bool = False,
+        expected: str | None = None,
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """Forget memories by their ids, or all that meet the filters, in one run that can be undone.
 
-        Raises MemoryInputError without ids, filters or ``everything``.
+        ``expected`` is the version of a single memory that is to be forgotten; left out, it is the one that is there.
+        Raises MemoryConflictError where another is there; MemoryInputError without ids, filters or ``everything``.
         """
         has_filter = any(value is not None and value != () for value in filters.values())
         if (memory_ids is not None) + has_filter + everything != 1:
             raise MemoryInputError("memory_ids", "give ids, or filters, or everything=True: one of them")
         if memory_ids is not None:
             wanted = named_ids(memory_ids)
+            if expected is not None and len(wanted) != 1:
+                raise MemoryInputError("expected", "is the version of one memory: name that one alone")
             found = [await self._current(agent_id, each) for each in dict.fromkeys(wanted)]
             going = [record.entry.id for record in found if record is not None]
+            for record in found:
+                if record is not None and expected is not None:
+                    await self._require_version(record, expected)
+        elif expected is not None:
+            raise MemoryInputError("expected", "is the version of one memory: name that one alone")
         else:
             where = self._where(agent_id, **filters)
             going = [record.entry.id async for page in scanned(self.backend, where) for record in page]
@@ -218,6 +305,8 @@ class Memories:
             run_id, gone = await self._changes.delete_many(self.backend, agent_id, going)
         finally:
             await asyncio.to_thread(self.ledger.erasures.end_write, watched)
+        if expected is not None and going and not gone:
+            raise MemoryConflictError("memory_id: was changed at the same moment; read it again")
         return ForgetReceipt(run_id=run_id, forgotten=gone)
 
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
@@ -281,6 +370,21 @@ class Memories:
             memory_id, reason = following
             is_merged = is_merged or reason == "consolidated"
         return None
+
+    async def _require_version(self, current: MemoryRecord, expected: str) -> None:
+        """Raise MemoryConflictError unless a memory is the expected version, or says the same word for word."""
+        if expected in {ANY_VERSION, current.entry.id}:
+            return
+        agent_id, version, met = current.entry.agent_id, expected, set[str]()
+        # Copies of one text that a run has merged are no other version of it.
+        while version not in met and len(met) < _MAX_VERSIONS:
+            met.add(version)
+            following = await asyncio.to_thread(self._successor, agent_id, version)
+            if following is None or following[1] != "consolidated":
+                break
+            version = following[0]
+        if version != current.entry.id:
+            raise MemoryConflictError(f"memory_id: another version is there now, {current.entry.id}; read that first")
 
     def _successor(self, agent_id: str, memory_id: str) -> tuple[str, EntryReason] | None:
         """Return what took a memory's place when it last went, and why; None when it went for good."""

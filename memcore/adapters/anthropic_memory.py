@@ -1,14 +1,16 @@
 """``MemtendMemoryTool``: Anthropic's memory tool (``memory_20250818``), whose files are memories."""
 
 import asyncio
+import random
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from memcore.adapters.protocol import MemoryLike, forget, listed, requiring, write
 from memcore.adapters.values import escaped_name, plain_name
-from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.errors import MemoryConflictError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.models.base import UNSEEN
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryEntry
 
@@ -83,7 +85,7 @@ class MemoryFiles:
             for length in range(1, len(parts)):
                 if self._file(parts[:length]) is not None:
                     raise ToolError(f"{_path_of(parts[:length])} is a file, not a directory")
-            self._write([(parts, text)])
+            self._put(parts, text)
         return f"File created successfully at: {path}"
 
     def str_replace(self, path: str, old: str, new: str) -> str:
@@ -149,8 +151,12 @@ class MemoryFiles:
                 raise ToolError(f"The destination {new} lies below a file")
             if target[: len(source)] == source:
                 raise ToolError(f"The destination {new} lies below {old}")
-            self._write([((*target, *_parts_of(each)[len(source) :]), _text_of(each)) for each in found])
-            self._forget(found)
+            if entry is not None:
+                self._move(entry, target)
+            else:
+                moved = [self._fields((*target, *_parts_of(each)[len(source) :]), _text_of(each)) for each in found]
+                write(self._memory, self._agent_id, moved)
+                self._forget(found)
         return f"Successfully renamed {old} to {new}"
 
     def clear(self) -> str:
@@ -184,23 +190,30 @@ class MemoryFiles:
                 break
         return found
 
-    def _write(self, files: "Iterable[tuple[tuple[str, ...], str]]") -> None:
-        written = []
-        for parts, text in files:
-            content, blank = _kept(text)
-            path = {str(place): part for place, part in enumerate(parts)}
-            attributes = {_FILES: self._namespace, _PATH: path, **blank}
-            written.append(
-                {
-                    "content": content,
-                    "category": self._category,
-                    "namespace": self._namespace,
-                    "key": _key_of(parts),
-                    "attributes": attributes,
-                    "source": SOURCE,
-                }
-            )
-        write(self._memory, self._agent_id, written)
+    def _put(self, parts: tuple[str, ...], text: str) -> MemoryEntry:
+        """Write a file where there is none. Raises MemoryConflictError."""
+        return self._memory.put(self._agent_id, **self._fields(parts, text), only_new=True)
+
+    def _move(self, entry: MemoryEntry, target: tuple[str, ...]) -> None:
+        """Write a file elsewhere, then take it away. Raises MemoryConflictError where it was edited in between."""
+        copy = self._put(target, _text_of(entry))
+        try:
+            self._memory.forget(self._agent_id, entry.id, expected=entry.id)
+        except MemoryConflictError:
+            self._forget([copy])
+            raise
+
+    def _fields(self, parts: tuple[str, ...], text: str) -> dict[str, Any]:
+        content, blank = _kept(text)
+        path = {str(place): part for place, part in enumerate(parts)}
+        return {
+            "content": content,
+            "category": self._category,
+            "namespace": self._namespace,
+            "key": _key_of(parts),
+            "attributes": {_FILES: self._namespace, _PATH: path, **blank},
+            "source": SOURCE,
+        }
 
     def _edit(self, entry: MemoryEntry, text: str) -> None:
         content, blank = _kept(text)
@@ -304,12 +317,23 @@ def _size(count: int) -> str:
     return f"{value:.0f}{unit}" if value == int(value) else f"{value:.1f}{unit}"
 
 
+#: Times that a command is done before the model gets an error, and the longest pause between two.
+_ATTEMPTS, _PAUSE_SECONDS = 50, 0.05
+
 _P = ParamSpec("_P")
 
 
 def _answered(command: "Callable[_P, str]", *given: "_P.args", **named: "_P.kwargs") -> str:
-    """Return what a command returns; an error of memory becomes one that the model reads."""
+    """Return what a command returns; an error of memory becomes one that the model reads.
+
+    Each command reads before it writes: where another tool has written in between, it is done again.
+    """
     try:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return command(*given, **named)
+            except MemoryConflictError:
+                time.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311  # no secret
         return command(*given, **named)
     except MemoryInputError as error:
         raise ToolError(str(error)) from error

@@ -22,7 +22,7 @@ from memcore.adapters.values import (
     value_of,
 )
 from memcore.clock import Clock, utc_now
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.models.memory import MemoryEntry
 
 with requiring("langgraph"):
@@ -287,8 +287,8 @@ class MemtendStore(BaseStore):
             return
         try:
             self._memory.update(self._agent_id, entry.id, expires_at=self._expiry(ttl))
-        except MemoryNotFoundError:
-            return  # It was deleted since it was read.
+        except (MemoryNotFoundError, MemoryConflictError):
+            return  # It was deleted or written since it was read.
 
     def _expiry(self, ttl: float) -> datetime:
         return self._clock() + timedelta(minutes=ttl * (1 + _GRACE))

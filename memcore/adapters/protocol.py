@@ -48,7 +48,7 @@ class MemoryLike(Protocol):
 
     @property
     def put(self) -> "Callable[..., MemoryEntry]":
-        """Write a memory without the queue."""
+        """Write a memory without the queue; with ``only_new`` where its key has none."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class MemoryLike(Protocol):
 
     @property
     def update(self) -> "Callable[..., MemoryEntry]":
-        """Change fields of a memory."""
+        """Change fields of the version that is named. Raises MemoryConflictError where another one is there."""
         ...
 
     @property

@@ -497,6 +497,26 @@ class MemoryKeys(Repository):
             connection.execute(update(memory_keys).where(mine, memory_keys.c.sent_at <= sent_at).values(version))
         return before
 
+    def claim(
+        self,
+        company: str,
+        agent_id: str,
+        *,
+        namespace: str,
+        key: str,
+        memory_id: str,
+        sent_at: datetime,
+        before: str | None,
+    ) -> bool:
+        """Let a key lead to this version if it still leads where it did before, None for nowhere; return whether."""
+        name = {"company": company, "agent_id": agent_id, "namespace": namespace, "memory_key": key}
+        version = {"memory_id": memory_id, "sent_at": sent_at}
+        with self._database.write() as connection:
+            if before is None:
+                return insert_one(connection, memory_keys, {**name, **version})
+            mine = equals(memory_keys, **name, memory_id=before)
+            return connection.execute(update(memory_keys).where(mine).values(version)).rowcount == 1
+
     def of(self, company: str, agent_id: str, *, namespace: str, key: str) -> str | None:
         """Return the newest version of a keyed memory; it may have been removed since."""
         mine = equals(memory_keys, company=company, agent_id=agent_id, namespace=namespace, memory_key=key)

@@ -55,21 +55,26 @@ class KeptMemories:
         """Return how many memories the agent has."""
         return self._read(lambda opened: opened.kept.count(agent_id, category=category))
 
-    def put(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> MemoryEntry:
+    def put(self, agent_id: str, content: str, *, only_new: bool = False, **fields: Unpack[StoreFields]) -> MemoryEntry:
         """Write one memory now, without the queue, and return it as it is found from here on.
 
-        ``store`` goes on while the store server is down; this call raises MemoryConnectionError then.
+        ``store`` goes on while the store server is down; this call raises MemoryConnectionError then. With ``only_new``
+        it raises MemoryConflictError where the key has a memory: of several at one moment, one is written.
         """
         request, scope = built(content, fields)
-        return self._read(lambda opened: opened.kept.put(agent_id, request, scope=scope))
+        return self._read(lambda opened: opened.kept.put(agent_id, request, scope=scope, only_new=only_new))
 
-    def update(self, agent_id: str, memory_id: str, **fields: "Unpack[UpdateFields]") -> MemoryEntry:
+    def update(
+        self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: "Unpack[UpdateFields]"
+    ) -> MemoryEntry:
         """Change a memory at once, and return its new version; the version before is journaled, and can be undone.
 
-        What is left out stays as it is. Raises MemoryNotFoundError when the agent has no such memory.
+        What is left out stays as it is. ``expected`` is the id of the version to change, ``memory_id`` itself where it
+        is left out, ``*`` any. Raises MemoryConflictError where another version is there: read it, and try again.
+        Raises MemoryNotFoundError when the agent has no such memory.
         """
         with named_as_given():
-            return self._read(lambda opened: opened.kept.update(agent_id, memory_id, **fields))
+            return self._read(lambda opened: opened.kept.update(agent_id, memory_id, expected=expected, **fields))
 
     def forget(
         self,
@@ -77,13 +82,17 @@ class KeptMemories:
         memory_ids: str | Collection[str] | None = None,
         *,
         everything: bool = False,
+        expected: str | None = None,
         **filters: "Unpack[ListFields]",
     ) -> "ForgetReceipt":
         """Forget memories by their ids, by filters, or all; ``client.undo(agent_id, receipt.run_id)`` brings them back.
 
-        Raises MemoryInputError unless ids, filters or ``everything`` is given, one of them.
+        ``expected`` is the version of a single memory. Raises MemoryConflictError where another one is there;
+        MemoryInputError unless ids, filters or ``everything`` is given, one of them.
         """
-        return self._read(lambda opened: opened.kept.forget(agent_id, memory_ids, everything=everything, **filters))
+        return self._read(
+            lambda opened: opened.kept.forget(agent_id, memory_ids, everything=everything, expected=expected, **filters)
+        )
 
     def history(self, agent_id: str, memory_id: str) -> "tuple[MemoryVersion, ...]":
         """Return what became of a memory, oldest first; raises MemoryNotFoundError when the agent never had it."""
@@ -119,15 +128,19 @@ class AsyncKeptMemories:
         """See KeptMemories.count."""
         return await (await self._open()).kept.count(agent_id, category=category)
 
-    async def put(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> MemoryEntry:
+    async def put(
+        self, agent_id: str, content: str, *, only_new: bool = False, **fields: Unpack[StoreFields]
+    ) -> MemoryEntry:
         """See KeptMemories.put."""
         request, scope = built(content, fields)
-        return await (await self._open()).kept.put(agent_id, request, scope=scope)
+        return await (await self._open()).kept.put(agent_id, request, scope=scope, only_new=only_new)
 
-    async def update(self, agent_id: str, memory_id: str, **fields: "Unpack[UpdateFields]") -> MemoryEntry:
+    async def update(
+        self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: "Unpack[UpdateFields]"
+    ) -> MemoryEntry:
         """See KeptMemories.update."""
         with named_as_given():
-            return await (await self._open()).kept.update(agent_id, memory_id, **fields)
+            return await (await self._open()).kept.update(agent_id, memory_id, expected=expected, **fields)
 
     async def forget(
         self,
@@ -135,11 +148,12 @@ class AsyncKeptMemories:
         memory_ids: str | Collection[str] | None = None,
         *,
         everything: bool = False,
+        expected: str | None = None,
         **filters: "Unpack[ListFields]",
     ) -> "ForgetReceipt":
         """See KeptMemories.forget."""
         kept = (await self._open()).kept
-        return await kept.forget(agent_id, memory_ids, everything=everything, **filters)
+        return await kept.forget(agent_id, memory_ids, everything=everything, expected=expected, **filters)
 
     async def history(self, agent_id: str, memory_id: str) -> "tuple[MemoryVersion, ...]":
         """See KeptMemories.history."""

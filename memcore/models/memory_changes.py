@@ -7,6 +7,9 @@ from typing import Any, Literal, TypedDict
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryEntry
 
+#: As an expected version: whichever is there now.
+ANY_VERSION = "*"
+
 #: What became of a memory.
 Event = Literal["ADD", "UPDATE", "DELETE"]
 

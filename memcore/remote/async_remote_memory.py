@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NoReturn, Self, Unpack
 
 from memcore.client.results import (
+    POLL_SECONDS,
     AppliedReceipt,
     DistillReceipt,
     JobReceipt,
@@ -28,7 +29,7 @@ from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage,
 from memcore.remote import calls
 from memcore.remote.calls import LoadedTurn
 from memcore.remote.connection import AsyncConnection
-from memcore.remote.remote_memory import Sent, not_remote, report_lost, require_entry
+from memcore.remote.remote_memory import LOOKS, Sent, not_remote, report_lost, require_entry
 from memcore.remote.requests import TIMEOUT_SECONDS, Address, Call, Result
 
 
@@ -116,17 +117,30 @@ class AsyncRemoteMemory:
         """See Memory.count."""
         return await self._send(calls.count(agent_id, category=category))
 
-    async def put(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> MemoryEntry:
+    async def put(
+        self, agent_id: str, content: str, *, only_new: bool = False, **fields: Unpack[StoreFields]
+    ) -> MemoryEntry:
         """Store a memory, wait until it can be found, and return it as it is found from here on."""
         for place, each in enumerate(fields.get("supersedes", ())):
             if await self.get(agent_id, each) is None:
                 raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
-        receipt = await self.store(agent_id, content, wait=True, **fields)
-        return require_entry(await self.get(agent_id, receipt.memory_ids[0]))
+        call = calls.store(agent_id, content, fields, key=self._new_key(), only_new=only_new)
+        receipt = await self._awaited(await self._send(call))
+        key, namespace = fields.get("key"), fields.get("namespace", "default")
+        found = await self.get(agent_id, receipt.memory_ids[0])
+        for _ in range(LOOKS):
+            if found is not None or key is None or only_new:
+                break
+            # A later version of the key took its place, or is on its way.
+            await self._connection.sleep(POLL_SECONDS)
+            found = await self.get_by_key(agent_id, key, namespace=namespace)
+        return require_entry(found, only_new=only_new)
 
-    async def update(self, agent_id: str, memory_id: str, **fields: Unpack[UpdateFields]) -> MemoryEntry:
+    async def update(
+        self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: Unpack[UpdateFields]
+    ) -> MemoryEntry:
         """See Memory.update."""
-        return await self._send(calls.update(agent_id, memory_id, fields))
+        return await self._send(calls.update(agent_id, memory_id, fields, expected=expected))
 
     async def forget(
         self,
@@ -134,12 +148,13 @@ class AsyncRemoteMemory:
         memory_ids: str | Collection[str] | None = None,
         *,
         everything: bool = False,
+        expected: str | None = None,
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """See Memory.forget."""
-        return await self._send(
-            calls.forget(agent_id, memory_ids, everything=everything, filters=filters, key=self._new_key())
-        )
+        key = self._new_key()
+        call = calls.forget(agent_id, memory_ids, everything=everything, expected=expected, filters=filters, key=key)
+        return await self._send(call)
 
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """See Memory.history."""

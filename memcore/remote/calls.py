@@ -35,7 +35,14 @@ from memcore.models.memory import (
     require_prompt,
     require_text,
 )
-from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
+from memcore.models.memory_changes import (
+    ANY_VERSION,
+    ForgetReceipt,
+    ListFields,
+    MemoryPage,
+    MemoryVersion,
+    UpdateFields,
+)
 from memcore.remote.requests import Call, known
 
 #: Filters of a list as parameters, which are given once for each value.
@@ -68,14 +75,16 @@ def new_key() -> str:
     return str(uuid.uuid4())
 
 
-def store(agent_id: str, content: str, fields: Mapping[str, Any], *, key: str) -> Call[StoreReceipt]:
+def store(
+    agent_id: str, content: str, fields: Mapping[str, Any], *, key: str, only_new: bool = False
+) -> Call[StoreReceipt]:
     """Return the request that stores one memory."""
     request, scope = split_fields(fields)
     with named_as_given():
         made = checked(MemoryStoreRequest, {**request, "content": content}, name="request")
         ends_with = checked_scope(scope)
     body = {**_memory(made), **_said(ends_with)}
-    return _storing(_path(agent_id, "memories"), body, key=key)
+    return _storing(_path(agent_id, "memories"), body, key=key, only_new=only_new)
 
 
 def store_many(
@@ -236,7 +245,9 @@ def count(agent_id: str, *, category: str | None) -> Call[int]:
     return Call(method="GET", path=_path(agent_id, "memories:count"), params=params, read=lambda given: given["count"])
 
 
-def update(agent_id: str, memory_id: str, fields: Mapping[str, Any]) -> Call[MemoryEntry]:
+def update(
+    agent_id: str, memory_id: str, fields: Mapping[str, Any], *, expected: str | None = None
+) -> Call[MemoryEntry]:
     """Return the request that changes a memory: the same again changes nothing."""
     for name in fields.keys() - UpdateFields.__annotations__.keys():
         raise MemoryInputError(name, "is not a field that can be changed")
@@ -245,7 +256,10 @@ def update(agent_id: str, memory_id: str, fields: Mapping[str, Any]) -> Call[Mem
         raise MemoryNotFoundError("memory_id: names no memory of this agent")
     # None is a value here: it takes a source or an end away.
     body = to_jsonable_python({name: _listed(value) for name, value in fields.items()})
-    return Call(method="PATCH", path=path, body=body, read=lambda given: known(MemoryEntry, given))
+    conditions = {} if expected is None else {"If-Match": f'"{expected}"'}
+    return Call(
+        method="PATCH", path=path, body=body, read=lambda given: known(MemoryEntry, given), conditions=conditions
+    )
 
 
 def forget(
@@ -255,6 +269,7 @@ def forget(
     everything: bool,
     filters: Mapping[str, Any],
     key: str,
+    expected: str | None = None,
 ) -> Call[ForgetReceipt]:
     """Return the request that forgets memories; under its key it is done once, and answered with the same run."""
     given = _filters(filters)
@@ -265,6 +280,8 @@ def forget(
         body["memory_ids"] = named_ids(memory_ids)
     if everything:
         body["everything"] = True
+    if expected is not None:
+        body["expected"] = expected
     return Call(
         method="POST",
         path=_path(agent_id, "memories:forget"),
@@ -323,11 +340,12 @@ def _memory_path(agent_id: str, memory_id: str, rest: str = "") -> str | None:
     return path if is_uuid(memory_id) else None
 
 
-def _storing(path: str, body: Mapping[str, Any], *, key: str) -> Call[StoreReceipt]:
+def _storing(path: str, body: Mapping[str, Any], *, key: str, only_new: bool = False) -> Call[StoreReceipt]:
     def read(given: Any) -> StoreReceipt:
         return StoreReceipt(job_ids=(given["operation_id"],), memory_ids=tuple(given["memory_ids"]))
 
-    return Call(method="POST", path=path, body=body, read=read, idempotency_key=key)
+    conditions = {"If-None-Match": ANY_VERSION} if only_new else {}
+    return Call(method="POST", path=path, body=body, read=read, idempotency_key=key, conditions=conditions)
 
 
 def _memory(request: MemoryStoreRequest) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import httpx
 
 from memcore.errors import (
     MemoryCapabilityError,
+    MemoryConflictError,
     MemoryConnectionError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
@@ -24,13 +25,20 @@ TOO_MANY, UNAVAILABLE = 429, 503
 #: Statuses of what stands between: a proxy whose server is away.
 _AWAY = frozenset({502, UNAVAILABLE, 504})
 
+#: What a kind of problem is in the engine's own process.
+_BY_CODE: Mapping[str, type[MemoryError]] = {
+    "not_found": MemoryNotFoundError,
+    "conflict": MemoryConflictError,
+    "not_supported": MemoryCapabilityError,
+}
+
 
 class RemoteRefusedError(MemoryError):
     """The server refuses the request: the key is missing, revoked, or not for this; or something went wrong there.
 
     Attributes:
         status: of the answer.
-        domain_code: what kind it is: ``unauthorized``, ``denied``, ``conflict``, ``too_large``, ``internal``, ...
+        domain_code: what kind it is: ``unauthorized``, ``denied``, ``too_large``, ``internal``, ...
     """
 
     def __init__(self, reason: str, *, status: int, domain_code: str) -> None:
@@ -47,10 +55,8 @@ def error_of(response: httpx.Response) -> MemoryError:
     field = problem.get("field")
     if code == "invalid" and isinstance(field, str):
         return MemoryInputError(field, detail.removeprefix(f"{field}: "))
-    if code == "not_found":
-        return MemoryNotFoundError(detail)
-    if code == "not_supported":
-        return MemoryCapabilityError(detail)
+    if code in _BY_CODE:
+        return _BY_CODE[code](detail)
     if status == TOO_MANY:
         return MemoryQueueFullError(detail)
     if status in _AWAY:

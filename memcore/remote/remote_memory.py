@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, NoReturn, Self, Unpack
 
 from memcore.client.results import (
+    POLL_SECONDS,
     AppliedReceipt,
     DistillReceipt,
     JobReceipt,
@@ -17,6 +18,7 @@ from memcore.client.results import (
 )
 from memcore.errors import (
     MemoryCapabilityError,
+    MemoryConflictError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
     MemoryStoreError,
@@ -50,6 +52,9 @@ def not_remote(name: str) -> MemoryCapabilityError:
     """Return the error of a call that HTTP has no request for."""
     return MemoryCapabilityError(f"{name}: {NOT_REMOTE[name]}")
 
+
+#: Looks for the memory of a later writer of the same key, before a put counts as failed.
+LOOKS = 40
 
 #: What an engine sends without waiting for it.
 Sent = Literal["trace", "turn", "end", "application"]
@@ -150,17 +155,28 @@ class RemoteMemory:
         """See Memory.count."""
         return self._send(calls.count(agent_id, category=category))
 
-    def put(self, agent_id: str, content: str, **fields: Unpack[StoreFields]) -> MemoryEntry:
+    def put(self, agent_id: str, content: str, *, only_new: bool = False, **fields: Unpack[StoreFields]) -> MemoryEntry:
         """Store a memory, wait until it can be found, and return it as it is found from here on."""
         for place, each in enumerate(fields.get("supersedes", ())):
             if self.get(agent_id, each) is None:
                 raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
-        receipt = self.store(agent_id, content, wait=True, **fields)
-        return require_entry(self.get(agent_id, receipt.memory_ids[0]))
+        call = calls.store(agent_id, content, fields, key=self._new_key(), only_new=only_new)
+        receipt = self._awaited(self._send(call))
+        key, namespace = fields.get("key"), fields.get("namespace", "default")
+        found = self.get(agent_id, receipt.memory_ids[0])
+        for _ in range(LOOKS):
+            if found is not None or key is None or only_new:
+                break
+            # A later version of the key took its place, or is on its way.
+            self._connection.sleep(POLL_SECONDS)
+            found = self.get_by_key(agent_id, key, namespace=namespace)
+        return require_entry(found, only_new=only_new)
 
-    def update(self, agent_id: str, memory_id: str, **fields: Unpack[UpdateFields]) -> MemoryEntry:
+    def update(
+        self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: Unpack[UpdateFields]
+    ) -> MemoryEntry:
         """See Memory.update."""
-        return self._send(calls.update(agent_id, memory_id, fields))
+        return self._send(calls.update(agent_id, memory_id, fields, expected=expected))
 
     def forget(
         self,
@@ -168,12 +184,13 @@ class RemoteMemory:
         memory_ids: str | Collection[str] | None = None,
         *,
         everything: bool = False,
+        expected: str | None = None,
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """See Memory.forget."""
-        return self._send(
-            calls.forget(agent_id, memory_ids, everything=everything, filters=filters, key=self._new_key())
-        )
+        key = self._new_key()
+        call = calls.forget(agent_id, memory_ids, everything=everything, expected=expected, filters=filters, key=key)
+        return self._send(call)
 
     def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """See Memory.history."""
@@ -339,8 +356,10 @@ class RemoteMemory:
         return receipt.written(self.wait(receipt))
 
 
-def require_entry(found: MemoryEntry | None) -> MemoryEntry:
-    """Return what was stored; MemoryStoreError when it is gone already."""
+def require_entry(found: MemoryEntry | None, *, only_new: bool) -> MemoryEntry:
+    """Return what was stored; MemoryStoreError when it is gone already, MemoryConflictError where it had to be new."""
+    if found is None and only_new:
+        raise MemoryConflictError("key: another writer was first")
     if found is None:
         raise MemoryStoreError("the memory was removed by somebody else at the same moment")
     return found

@@ -46,6 +46,7 @@ class Call(Generic[Result]):
         is_optional: whether an answer ``not_found`` is no error; ``read`` is then given None.
         arguments: what the caller calls parameters that have another name in the request.
         idempotency_key: by which the server knows a request that comes again.
+        conditions: headers that say on what it is done.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -56,12 +57,13 @@ class Call(Generic[Result]):
     is_optional: bool = False
     arguments: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def headers(self) -> dict[str, str]:
         """Those of this request alone."""
         trace = tracing.current_context()
-        headers = {} if trace is None else {tracing.HEADER: trace}
+        headers = {**self.conditions, **({} if trace is None else {tracing.HEADER: trace})}
         return headers if self.idempotency_key is None else {**headers, "Idempotency-Key": self.idempotency_key}
 
 

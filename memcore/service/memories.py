@@ -74,13 +74,20 @@ class MemoryOperations:
                 return count
 
     async def update(
-        self, agent_id: str, memory_id: str, *, by: str | None = None, **fields: Unpack[UpdateFields]
+        self,
+        agent_id: str,
+        memory_id: str,
+        *,
+        by: str | None = None,
+        expected: str | None = None,
+        **fields: Unpack[UpdateFields],
     ) -> MemoryEntry:
         """Change a memory, and return its new version; the one before is journaled. With a name the audit has it.
 
-        Raises MemoryInputError, MemoryNotFoundError.
+        Raises MemoryInputError, MemoryNotFoundError; MemoryConflictError unless the expected version, or without one
+        the one that is named, is there.
         """
-        entry = await (await self.kept()).update(agent_id, memory_id, **fields)
+        entry = await (await self.kept()).update(agent_id, memory_id, expected=expected, **fields)
         if by is not None:
             await self._resources.note(by, "memory.update", entry.id)
         return entry
@@ -91,16 +98,18 @@ class MemoryOperations:
         memory_ids: str | Collection[str] | None = None,
         *,
         everything: bool = False,
+        expected: str | None = None,
         by: str | None = None,
         reason: str | None = None,
         **filters: Unpack[ListFields],
     ) -> ForgetReceipt:
         """Forget memories by their ids, or all that meet the filters, in one run that can be undone.
 
-        With a name or a reason, the audit has it. Raises MemoryInputError; MemoryStoreError while a run of the agent is
-        removing one of them.
+        With a name or a reason, the audit has it. Raises MemoryInputError; MemoryConflictError while a run of the agent
+        is removing one of them, or where another version than the expected one is there.
         """
-        receipt = await (await self.kept()).forget(agent_id, memory_ids, everything=everything, **filters)
+        kept = await self.kept()
+        receipt = await kept.forget(agent_id, memory_ids, everything=everything, expected=expected, **filters)
         if receipt.run_id is not None and (by is not None or reason is not None):
             await self._resources.note(by, "memory.forget", receipt.run_id, reason=reason)
         return receipt

@@ -172,10 +172,12 @@ class ForgetBody(Frozen):
 
     Attributes:
         everything: true for all; then neither ids nor filters.
+        expected: the version of a single memory that is to be forgotten.
     """
 
     memory_ids: tuple[Name, ...] | None = Field(default=None, max_length=MAX_FORGOTTEN)
     everything: Literal[True] | None = None
+    expected: Name | None = None
     namespaces: tuple[Name, ...] | None = None
     categories: tuple[MemoryCategory, ...] | None = None
     tags: tuple[Name, ...] | None = None

@@ -74,7 +74,8 @@ class Changes:
         self._newer[old.id] = entry.id
         return entry
 
-    async def forget(self, agent_id: str, memory_ids: str) -> Receipt:
+    async def forget(self, agent_id: str, memory_ids: str, *, expected: str) -> Receipt:
+        del expected
         gone = await self._backend.delete_many(agent_id, [memory_ids])
         return Receipt(forgotten=(memory_ids,) if gone else ())
 

@@ -22,7 +22,14 @@ def _pointed(ledger: Ledger, clock: StoppedClock, company: str) -> object:
     )
 
 
+def _claimed(ledger: Ledger, clock: StoppedClock, company: str) -> object:
+    return ledger.keys.claim(
+        company, AGENT, namespace="default", key="home", memory_id="claimed", sent_at=clock(), before="memory of acme"
+    )
+
+
 WRITES: dict[str, Call] = {
+    "keys.claim": _claimed,
     "keys.point": _pointed,
     "core_slots.claim": lambda ledger, _, c: ledger.core_slots.claim(c, AGENT, "core", stored=(), most=1),
     "core_slots.free": lambda ledger, _, c: ledger.core_slots.free(c, AGENT, "core"),

@@ -15,7 +15,7 @@ from memcore.client.client import MemoryClient
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.results import JobState, JobStatus
 from memcore.config.policy import Policy
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.ingest import Ingestor
 from memcore.jobs import StorePayload
 from memcore.ledger.ledger import Ledger
@@ -69,8 +69,10 @@ class FakeMemory:
     def entries(self) -> Entries:
         return [*self.kept.values()]
 
-    def put(self, agent_id: str, content: str, **fields: Any) -> MemoryEntry:
+    def put(self, agent_id: str, content: str, *, only_new: bool = False, **fields: Any) -> MemoryEntry:
         self.calls["put"] += 1
+        if only_new and self.get_by_key(agent_id, fields["key"], namespace=fields.get("namespace", "default")):
+            raise MemoryConflictError("key: has a memory already")
         metadata = {name: fields.pop(name) for name in ("source", "tags", "confidence") if name in fields}
         return self._write(agent_id, {"content": content, "metadata": metadata, **fields})
 
@@ -134,7 +136,16 @@ class FakeMemory:
         self.kept[entry.id] = entry
         return entry
 
-    def forget(self, agent_id: str, memory_ids: str | Collection[str] | None = None, **filters: Any) -> ForgetReceipt:
+    def forget(
+        self,
+        agent_id: str,
+        memory_ids: str | Collection[str] | None = None,
+        *,
+        expected: str | None = None,
+        **filters: Any,
+    ) -> ForgetReceipt:
+        if expected is not None and expected not in self.kept:
+            raise MemoryConflictError("memory_id: another version is there now")
         assert (memory_ids is None) is bool(filters)
         found = self._matching(agent_id, **filters)
         if memory_ids is not None:

@@ -125,10 +125,10 @@ class CoreMemory:
         if not self._writer.is_core(old):
             raise ToolRefusedError("replaces: is not the id of a core entry; core_memory_read shows them.")
         if content is None:
-            await self._writer.forget(agent_id, old.id)
+            await self._writer.forget(agent_id, replaces)
             return "Removed from core memory."
         # The new version is in the store when this returns, and counts from there; the old one's place is free.
-        new = await self._writer.update(agent_id, old.id, content=content)
+        new = await self._writer.update(agent_id, replaces, content=content)
         if new.id != old.id:
             await asyncio.to_thread(self._slots.free, self._company, agent_id, old.id)
         return f"Replaced; the entry is {new.id} now."

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from memcore.errors import (
     MemoryCapabilityError,
+    MemoryConflictError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
     MemoryNotFoundError,
@@ -232,6 +233,8 @@ def _error_text(error: Exception, *, tool_name: str, agent_id: str) -> str:
             return f"{ERROR} {error}"
         case MemoryNotFoundError():
             return f"{ERROR} there is no memory with this id."
+        case MemoryConflictError():
+            return f"{ERROR} it was changed since you read it. Read it again, then change it."
         case MemoryCapabilityError():
             answer = f"{ERROR} the memory store of this agent cannot do this."
         case UnavailableError() | MemoryError():

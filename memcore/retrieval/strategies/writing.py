@@ -68,11 +68,11 @@ class MemoryChanges(Protocol):
         ...
 
     async def update(self, agent_id: str, memory_id: str, *, content: str) -> MemoryEntry:
-        """Write a new version of the memory. Raises MemoryNotFoundError."""
+        """Write a new version of the memory. Raises MemoryNotFoundError, MemoryConflictError for an old version."""
         ...
 
-    async def forget(self, agent_id: str, memory_ids: str) -> Forgotten:
-        """Remove the memory."""
+    async def forget(self, agent_id: str, memory_ids: str, *, expected: str) -> Forgotten:
+        """Remove the memory. Raises MemoryConflictError where another version than the expected one is there."""
         ...
 
 
@@ -138,15 +138,18 @@ class MemoryWriter:
         return found
 
     async def update(self, agent_id: str, memory_id: str, *, content: str) -> MemoryEntry:
-        """Write a new version of a memory, and return it. Raises ToolRefusedError where the policy forbids it."""
+        """Write a new version of a memory, and return it.
+
+        Raises ToolRefusedError where the policy forbids it, MemoryConflictError where it was changed since.
+        """
         self._check_may_change(await self.get(agent_id, memory_id))
         return await self._changes.update(agent_id, memory_id, content=content)
 
     async def forget(self, agent_id: str, memory_id: str) -> None:
-        """Remove a memory; a person can undo it. Raises ToolRefusedError where the policy forbids it."""
+        """Remove a memory; a person can undo it. Raises as ``update``."""
         found = await self.get(agent_id, memory_id)
         self._check_may_change(found)
-        removed = await self._changes.forget(agent_id, found.id)
+        removed = await self._changes.forget(agent_id, found.id, expected=memory_id)
         if not removed.forgotten:
             raise MemoryNotFoundError("no memory of this agent has this id")
         if self.is_core(found):

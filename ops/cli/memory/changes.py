@@ -21,6 +21,9 @@ MemoryArgument = Annotated[str, typer.Argument(help="The memory's id, or that of
 AttributesOption = Annotated[
     str | None, typer.Option("--attributes", help="Own fields as a JSON object; they take the place of all before.")
 ]
+Expected = Annotated[
+    str | None, typer.Option(help="The version that is meant, refused where another is there; * is any.")
+]
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ def update(
     confidence: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
     attributes: AttributesOption = None,
     expires_at: Annotated[str | None, typer.Option(help="ISO time with a zone.")] = None,
+    expected: Expected = None,
     by: By = None,
 ) -> None:
     """Change a memory: a new version with an id of its own; `memtend history` shows those before."""
@@ -136,7 +140,7 @@ def update(
     if not given:
         raise MemoryInputError("content", "say what is to change")
     with command.service() as (service, runner):
-        entry = runner.run(service.memories.update(agent_id, memory_id, by=by, **given))
+        entry = runner.run(service.memories.update(agent_id, memory_id, by=by, expected=expected, **given))
     command.show_facts(_facts(entry))
 
 
@@ -148,6 +152,7 @@ def forget(
     memory_ids: Annotated[
         list[str] | None, typer.Argument(help="The memories' ids; or give filters.", metavar="[MEMORY_IDS]...")
     ] = None,
+    expected: Expected = None,
     by: By = None,
     yes: Annotated[bool, typer.Option("--yes", help="With filters: forget them; without, they are counted.")] = False,
 ) -> None:
@@ -160,7 +165,7 @@ def forget(
         if given and not yes:
             count = runner.run(memories.count_matching(agent_id, **given))
             raise MemoryInputError("yes", f"would forget {count} memories; say --yes")
-        receipt = runner.run(memories.forget(agent_id, memory_ids or None, by=by, **given))
+        receipt = runner.run(memories.forget(agent_id, memory_ids or None, by=by, expected=expected, **given))
     if memory_ids and not receipt.forgotten:
         raise MemoryNotFoundError("memory_ids: name no memory of this agent")
     command.show_facts({"run_id": receipt.run_id, "forgotten": receipt.forgotten})

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any
 
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
 from memcore.memory.async_memory import AsyncMemory
 from memcore.models.memory import MemoryEntry
@@ -47,6 +47,9 @@ _WIDER = 5
 
 #: What negative feedback leaves of a memory's confidence, at most.
 _CONFIDENCE = {"NEGATIVE": 0.5, "VERY_NEGATIVE": 0.2}
+
+#: Changes of one memory at the same moment before the client gets an error.
+_ATTEMPTS = 20
 
 #: How many memories are removed in one run.
 _REMOVED_AT_ONCE = 1_000
@@ -130,20 +133,19 @@ class Mem0Api:
 
         Raises MemoryNotFoundError; MemoryCapabilityError for a fact, which says what a person said.
         """
-        entry = await self._located(memory_id, Verb.WRITE)
-        if entry is None:
-            await self.people.get(memory_id, sees=self._reads)
-            raise self.people.unchangeable
-        fields: dict[str, Any] = {}
-        if body.content is not None:
-            fields["content"] = body.content
-        if body.metadata is not None:
-            metadata = {**metadata_of(entry.attributes), **body.metadata}
-            fields["attributes"] = attributes_of(metadata, _plain_own(entry))
-        if "expiration_date" in body.model_fields_set:
-            fields["expires_at"] = None if body.expiration_date is None else expiry_of(body.expiration_date)
-        changed = await self.memories.update(entry.agent_id, entry.id, **fields) if fields else entry
-        return record_of_entry(changed)
+
+        def fields_of(entry: MemoryEntry) -> dict[str, Any]:
+            fields: dict[str, Any] = {}
+            if body.content is not None:
+                fields["content"] = body.content
+            if body.metadata is not None:
+                metadata = {**metadata_of(entry.attributes), **body.metadata}
+                fields["attributes"] = attributes_of(metadata, _plain_own(entry))
+            if "expiration_date" in body.model_fields_set:
+                fields["expires_at"] = None if body.expiration_date is None else expiry_of(body.expiration_date)
+            return fields
+
+        return record_of_entry(await self._changed(memory_id, fields_of))
 
     async def delete(self, memory_id: str) -> None:
         """Forget a memory or a fact; a run or a person can bring it back. Raises MemoryNotFoundError."""
@@ -202,21 +204,39 @@ class Mem0Api:
 
     async def feedback(self, body: FeedbackBody) -> dict[str, Any]:
         """Keep what a person thinks of a memory with it; what is negative lowers its confidence."""
-        entry = await self._located(body.memory_id, Verb.WRITE)
-        if entry is None:
-            await self.people.get(body.memory_id, sees=self._reads)
-            raise self.people.unchangeable
-        own = _plain_own(entry)
         said = {"feedback": body.feedback, "feedback_reason": body.feedback_reason}
-        own.update({name: value for name, value in said.items() if value is not None})
-        if body.feedback is None:
-            for name in said:
-                own.pop(name, None)
-        fields: dict[str, Any] = {"attributes": attributes_of(metadata_of(entry.attributes), own)}
-        if (most := _CONFIDENCE.get(body.feedback or "")) is not None:
-            fields["confidence"] = min(most, entry.metadata.confidence)
-        changed = await self.memories.update(entry.agent_id, entry.id, **fields)
+
+        def fields_of(entry: MemoryEntry) -> dict[str, Any]:
+            own = _plain_own(entry)
+            own.update({name: value for name, value in said.items() if value is not None})
+            if body.feedback is None:
+                for name in said:
+                    own.pop(name, None)
+            fields: dict[str, Any] = {"attributes": attributes_of(metadata_of(entry.attributes), own)}
+            if (most := _CONFIDENCE.get(body.feedback or "")) is not None:
+                fields["confidence"] = min(most, entry.metadata.confidence)
+            return fields
+
+        changed = await self._changed(body.memory_id, fields_of)
         return {"id": changed.id, "memory_id": body.memory_id, **said}
+
+    async def _changed(self, memory_id: str, fields_of: Callable[[MemoryEntry], dict[str, Any]]) -> MemoryEntry:
+        """Change what is in the place of a memory now: mem0's ids stay, so any version's is that of today.
+
+        Raises MemoryNotFoundError; MemoryCapabilityError for a fact; MemoryConflictError where others always change it.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            entry = await self._located(memory_id, Verb.WRITE)
+            if entry is None:
+                await self.people.get(memory_id, sees=self._reads)
+                raise self.people.unchangeable
+            fields = fields_of(entry)
+            try:
+                return await self.memories.update(entry.agent_id, entry.id, **fields) if fields else entry
+            except MemoryConflictError:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")  # pragma: no cover  # the last attempt returns or raises
 
     def _condition(self, body: Identified) -> Every:
         more: list[Condition] = []

@@ -1,19 +1,20 @@
 """Memories of an agent: store and search them, prepare a prompt; list, read, change and forget single ones."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Header, Path, Query
 from pydantic import AwareDatetime, BaseModel, TypeAdapter
 from starlette.responses import Response
 
 from memcore.backends.protocol import MAX_PAGE
+from memcore.client.envelopes import build_payload, checked
 from memcore.client.results import StoreReceipt
 from memcore.errors import MemoryNotFoundError
 from memcore.memory.fields import WAIT_SECONDS, named_as_given, split_fields
 from memcore.models.attributes import MAX_ATTRIBUTE_BYTES, AttributeFilter
 from memcore.models.base import naming_fields
-from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory
+from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
 from memcore.models.memory_changes import ForgetReceipt
 from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import CompanyService, Service, Serving
@@ -47,6 +48,11 @@ MemoryId = Annotated[
     str, Path(min_length=1, max_length=MAX_KEY_CHARS, description="The memory's id, or that of an older version.")
 ]
 
+#: The version that is to be changed.
+IfMatch = Annotated[
+    str | None, Header(max_length=MAX_KEY_CHARS, description="The id of the version that is meant, or * for any.")
+]
+
 #: The page to go on with.
 Cursor = Annotated[str | None, Query(max_length=4_096, description="The cursor of the page before.")]
 
@@ -56,7 +62,16 @@ AnyOf = Annotated[list[Name] | None, Query(description="Any of these; give it ag
 
 @router.post("/memories", status_code=202, response_model=Stored, responses={201: {"model": Stored}})
 async def store(
-    agent_id: WriteAgent, body: StoreBody, service: Service, serving: Serving, repeated: Repeated, *, wait: Wait = False
+    agent_id: WriteAgent,
+    body: StoreBody,
+    service: Service,
+    serving: Serving,
+    repeated: Repeated,
+    *,
+    wait: Wait = False,
+    if_none_match: Annotated[
+        Literal["*"] | None, Header(description="With a key: 409 where it has a memory already.")
+    ] = None,
 ) -> Response:
     """Store a memory: a worker writes it within milliseconds. The same text of the same agent is written once."""
     request, scope = split_fields(body.given())
@@ -64,6 +79,10 @@ async def store(
     async def act(at: datetime) -> tuple[int, BaseModel]:
         with named_as_given():
             wanted = {**request, "content": body.content}
+            if if_none_match is not None:
+                new = checked(MemoryStoreRequest, wanted, name="request")
+                item = build_payload(agent_id, new, company=service.company, sent_at=at, scope=scope)
+                await (await service.memories.kept()).reserve(item)
             receipt = await service.client.store(agent_id, wanted, scope=scope, sent_at=at)
         return await _stored(receipt, agent_id, service, serving, wait=wait)
 
@@ -147,28 +166,41 @@ async def namespaces(agent_id: ReadAgent, service: Service) -> Namespaces:
 
 
 @router.get("/memories/{memory_id}")
-async def get(agent_id: ReadAgent, memory_id: MemoryId, service: Service) -> MemoryView:
-    """Return one memory; the id of an old version leads to the one of today."""
+async def get(agent_id: ReadAgent, memory_id: MemoryId, service: Service, response: Response) -> MemoryView:
+    """Return one memory; the id of an old version leads to the one of today. The ETag is the version's id."""
     found = await service.engine.get(agent_id, memory_id)
     if found is None:
         raise _unknown()
+    response.headers["ETag"] = f'"{found.id}"'
     return MemoryView.of(found)
 
 
 @router.patch("/memories/{memory_id}")
-async def update(agent_id: WriteAgent, memory_id: MemoryId, body: UpdateBody, service: Service) -> MemoryView:
-    """Change a memory at once, and return its new version; the one before is journaled, and can be undone."""
+async def update(
+    agent_id: WriteAgent,
+    memory_id: MemoryId,
+    body: UpdateBody,
+    service: Service,
+    response: Response,
+    if_match: IfMatch = None,
+) -> MemoryView:
+    """Change a memory at once, and return its new version; the one before is journaled, and can be undone.
+
+    409 where another version is there than If-Match names; without it, than the path names.
+    """
     fields: dict[str, Any] = body.model_dump(exclude_unset=True)
     with named_as_given():
-        return MemoryView.of(await service.engine.update(agent_id, memory_id, **fields))
+        entry = await service.engine.update(agent_id, memory_id, expected=_version(if_match), **fields)
+    response.headers["ETag"] = f'"{entry.id}"'
+    return MemoryView.of(entry)
 
 
 @router.delete("/memories/{memory_id}")
 async def forget_one(
-    agent_id: WriteAgent, memory_id: MemoryId, service: Service, caller: CurrentCaller
+    agent_id: WriteAgent, memory_id: MemoryId, service: Service, caller: CurrentCaller, if_match: IfMatch = None
 ) -> ForgetReceipt:
     """Forget a memory: it is journaled, never written again, and undone by its run."""
-    receipt = await service.memories.forget(agent_id, memory_id, by=caller.name)
+    receipt = await service.memories.forget(agent_id, memory_id, by=caller.name, expected=_version(if_match))
     if not receipt.forgotten:
         raise _unknown()
     return receipt
@@ -179,14 +211,19 @@ async def forget(
     agent_id: WriteAgent, body: ForgetBody, service: Service, caller: CurrentCaller, repeated: Repeated
 ) -> Response:
     """Forget memories by their ids, by filters, or all of the agent, in one run that can be undone."""
-    filters: dict[str, Any] = body.model_dump(exclude_none=True, exclude={"memory_ids", "everything"})
+    filters: dict[str, Any] = body.model_dump(exclude_none=True, exclude={"memory_ids", "everything", "expected"})
 
     async def act(at: datetime) -> tuple[int, BaseModel]:
         if filters:
             # Done again after a crash, it must not forget what was stored since.
             filters["until"] = min(filters.get("until", at), at)
         receipt = await service.memories.forget(
-            agent_id, body.memory_ids, everything=body.everything is not None, by=caller.name, **filters
+            agent_id,
+            body.memory_ids,
+            everything=body.everything is not None,
+            expected=body.expected,
+            by=caller.name,
+            **filters,
         )
         return 200, receipt
 
@@ -197,6 +234,10 @@ async def forget(
 async def history(agent_id: ReadAgent, memory_id: MemoryId, service: Service) -> Versions:
     """Return what became of a memory, oldest first, by the id of any of its versions."""
     return Versions(versions=await service.engine.history(agent_id, memory_id))
+
+
+def _version(if_match: str | None) -> str | None:
+    return None if if_match is None else if_match.removeprefix("W/").strip('"')
 
 
 def _unknown() -> MemoryNotFoundError:

@@ -1,7 +1,10 @@
 """The adapters over a running stack: what they keep passes a broker, workers and a store server unchanged."""
 
 import asyncio
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -27,6 +30,19 @@ from memcore.remote import RemoteMemory
 pytestmark = pytest.mark.slow(because="starts a stack")
 
 USERS = ("users", "ada")
+
+#: What another process does to the same file.
+_EDITS = """
+import sys
+from memcore import Memory
+from memcore.adapters.anthropic_memory import MemtendMemoryTool
+
+with Memory.from_environment() as memory:
+    tool = MemtendMemoryTool(memory, agent_id=sys.argv[1])
+    for number in range(6):
+        text = f"there {number}"
+        tool.call({"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": text})
+"""
 
 VALUES: list[dict[str, Any]] = [
     {},
@@ -174,6 +190,37 @@ def test_files_of_the_memory_tool_are_memories(memory: Memory | RemoteMemory) ->
     assert documents[0].metadata["score"] > 0
     tool.call({"command": "delete", "path": "/memories/d"})
     tool.call({"command": "create", "path": "/memories/d", "file_text": "x"})
+
+
+def test_edits_of_one_file_by_two_processes_are_all_there(memory: Memory | RemoteMemory, stack: StackAddress) -> None:
+    agent_id = new_id()
+    tool = MemtendMemoryTool(memory, agent_id=agent_id)
+    tool.call({"command": "create", "path": "/memories/a.md", "file_text": "begin\n"})
+    with subprocess.Popen(
+        [sys.executable, "-c", _EDITS, agent_id], env={**os.environ, "MEMTEND_HOME": str(stack.home)}
+    ) as other:
+        for number in range(6):
+            tool.call(
+                {"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": f"here {number}"}
+            )
+        assert other.wait(timeout=600) == 0
+    shown = str(tool.call({"command": "view", "path": "/memories/a.md"}))
+    lines = sorted(line.split("\t")[1] for line in shown.split("\n")[1:])
+    assert lines == sorted(["", "begin", *(f"{who} {number}" for who in ("here", "there") for number in range(6))])
+
+
+def test_ten_puts_to_one_key_at_once_are_all_done(memory: Memory | RemoteMemory) -> None:
+    store = MemtendStore(memory, agent_id=new_id())
+
+    async def put() -> None:
+        await asyncio.gather(*(store.aput(USERS, "k", {"n": number}) for number in range(10)))
+
+    asyncio.run(put())
+    assert len(store.search(USERS)) == 1
+    store.put(USERS, "k", {"n": 99})
+    found = store.get(USERS, "k")
+    assert found is not None
+    assert found.value == {"n": 99}
 
 
 def test_agents_call_the_tools_of_their_memory(in_process: Memory) -> None:

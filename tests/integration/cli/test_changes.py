@@ -70,6 +70,22 @@ def test_memories_are_listed_by_page_and_by_filter(memtend: CommandLine) -> None
     assert first != third
 
 
+def test_a_version_that_is_not_the_expected_one_is_left_alone(memtend: CommandLine) -> None:
+    agent = new_agent()
+    (first,) = stored(memtend, agent, "one")
+    second = memtend.ok("update", agent, first, "--content", "two", "--json").value["id"]
+    for words in (
+        ("update", agent, first, "--content", "three"),
+        ("update", agent, second, "--content", "three", "--expected", first),
+        ("forget", agent, second, "--expected", first),
+    ):
+        answer = memtend(*words)
+        assert answer.code != 0
+        assert second in answer.err
+    third = memtend.ok("update", agent, first, "--content", "three", "--expected", "*", "--json").value["id"]
+    assert memtend.ok("forget", agent, third, "--expected", third, "--json").value["forgotten"] == [third]
+
+
 def test_what_is_forgotten_by_ids_or_filter_comes_back_by_undo(memtend: CommandLine) -> None:
     agent = new_agent()
     first, second, third = stored(memtend, agent, "one", "two", "three")

@@ -122,6 +122,39 @@ def test_single_memories_are_listed_changed_and_forgotten(stack: StackAddress) -
     asyncio.run(_with_door(stack, engine))
 
 
+def test_only_the_version_that_was_read_is_changed(stack: StackAddress) -> None:
+    agent = new_agent("http_api")
+    place = f"/v1/agents/{agent}/memories"
+
+    async def engine(open_api: HttpApi) -> None:
+        async with open_api.client(open_api.key(agents=[agent])) as client:
+            body = {"content": "Note 0 on tea.", "key": "note-0", "namespace": "tea"}
+            old = (await client.post(place, json=body, params={"wait": "true"})).json()["memory_ids"][0]
+            changed = await client.patch(f"{place}/{old}", json={"content": "Note 0, changed."})
+            got = await client.get(f"{place}/{old}")
+            assert got.json()["id"] == changed.json()["id"] != old
+            assert got.headers["ETag"] == changed.headers["ETag"] == f'"{changed.json()["id"]}"'
+            for headers in ({}, {"If-Match": f'"{old}"'}, {"If-Match": f'W/"{old}"'}):
+                late = await client.patch(f"{place}/{old}", json={"content": "Of the old text."}, headers=headers)
+                assert (late.status_code, late.json()["domain_code"]) == (409, "conflict")
+                assert changed.json()["id"] in late.json()["detail"]
+            late = await client.delete(f"{place}/{old}", headers={"If-Match": f'"{old}"'})
+            assert late.status_code == 409
+            late = await client.post(f"{place}:forget", json={"memory_ids": [old], "expected": old})
+            assert late.status_code == 409
+            for expected in (changed.headers["ETag"], "*"):
+                headers = {"If-Match": expected}
+                changed = await client.patch(f"{place}/{old}", json={"tags": [expected[:2]]}, headers=headers)
+                assert changed.status_code == 200, changed.text
+
+            twice = {"content": "Note 0, anew.", "key": "note-0", "namespace": "tea"}
+            for body, status in ((twice, 409), ({"content": "No key."}, 422), ({**twice, "key": "new"}, 202)):
+                answer = await client.post(place, json=body, headers={"If-None-Match": "*"})
+                assert answer.status_code == status, answer.text
+
+    asyncio.run(_with_door(stack, engine))
+
+
 def test_a_turn_and_a_trace_are_taken_and_a_person_is_loaded(stack: StackAddress) -> None:
     agent = new_agent("http_api")
     place = f"/v1/agents/{agent}"

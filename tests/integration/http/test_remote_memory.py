@@ -17,6 +17,7 @@ from support.serve_process import ServeProcess, serve_process
 
 from memcore import AsyncMemory, Memory, Policy, RemoteMemory, RemoteRefusedError
 from memcore.errors import (
+    MemoryConflictError,
     MemoryConnectionError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
@@ -267,6 +268,25 @@ def test_who_supersedes_what_nobody_knows_is_told_so(near: Memory, far: RemoteMe
             memory.put(agent, "Ada lives in Nice.", supersedes=[old, nobody])
         assert caught.value.field == "supersedes.1"
         assert memory.count(agent) == 4
+
+
+def test_only_the_version_that_was_read_is_changed(near: Memory, far: RemoteMemory) -> None:
+    for memory in (near, far):
+        agent = new_agent("version")
+        old = memory.put(agent, "The lift is blue.", key="lift", only_new=True)
+        with pytest.raises(MemoryConflictError):
+            memory.put(agent, "The lift is green.", key="lift", only_new=True)
+        new = memory.update(agent, old.id, content="The lift is red.", expected=old.id)
+        for call in (
+            lambda: memory.update(agent, old.id, content="late"),  # noqa: B023  # called at once
+            lambda: memory.update(agent, new.id, content="late", expected=old.id),  # noqa: B023
+            lambda: memory.forget(agent, new.id, expected=old.id),  # noqa: B023
+        ):
+            with pytest.raises(MemoryConflictError, match=new.id):
+                call()
+        last = memory.update(agent, old.id, tags=["a"], expected="*")
+        assert memory.forget(agent, last.id, expected=last.id).forgotten == (last.id,)
+        assert memory.put(agent, "The lift is green.", key="lift", only_new=True).content == "The lift is green."
 
 
 def test_conversations_and_traces_travel_too(far: RemoteMemory) -> None:

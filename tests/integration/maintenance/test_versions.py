@@ -18,10 +18,10 @@ from support.maintenance_fixture import (
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.policy import Policy
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import MemoryState, trace_memory
 from memcore.memories import Memories
-from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
 from memcore.records import MemoryRecord, Where
 
 LOSSLESS = ConsolidationConfig()
@@ -53,7 +53,7 @@ async def test_an_update_is_a_new_version_that_the_old_id_leads_to(
     assert set(await world.live()) == {new.id}
     # The same again is no change, under either id.
     assert (await memories.update(AGENT, uid(1), content="a new text")).id == new.id
-    kept = await memories.update(AGENT, uid(1), tags=["b"])
+    kept = await memories.update(AGENT, new.id, tags=["b"])
     assert kept.created_at == new.created_at
     events = await memories.history(AGENT, new.id)
     assert [(each.event, each.content) for each in events] == [
@@ -78,7 +78,9 @@ async def test_updates_of_one_memory_at_once_are_all_applied(make_maintenance_fi
     await world.store([memory(1)])
     memories = memories_of(world)
 
-    made = await asyncio.gather(*(memories.update(AGENT, uid(1), content=f"text {number}") for number in range(5)))
+    made = await asyncio.gather(
+        *(memories.update(AGENT, uid(1), content=f"text {number}", expected="*") for number in range(5))
+    )
 
     assert [each.content for each in made] == [f"text {number}" for number in range(5)]
     events = await memories.history(AGENT, uid(1))
@@ -87,6 +89,78 @@ async def test_updates_of_one_memory_at_once_are_all_applied(make_maintenance_fi
     assert last is not None
     assert set(await world.live()) == {last.id}
     await world.check_balance()
+
+
+async def test_only_the_version_that_was_read_is_changed(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1)])
+    memories = memories_of(world)
+    made = await asyncio.gather(
+        *(memories.update(AGENT, uid(1), content=f"text {number}") for number in range(5)), return_exceptions=True
+    )
+    (new,) = [each for each in made if isinstance(each, MemoryEntry)]
+    refused = [each for each in made if isinstance(each, MemoryConflictError)]
+    assert len(refused) == 4
+    # Today's text is another one: neither the old id nor a wrong version changes or forgets it.
+    for call in (
+        memories.update(AGENT, uid(1), content="of the old text"),
+        memories.update(AGENT, uid(1), content="of the old text", expected=uid(1)),
+        memories.update(AGENT, new.id, content="of the old text", expected=uid(7)),
+        memories.forget(AGENT, new.id, expected=uid(1)),
+    ):
+        with pytest.raises(MemoryConflictError):
+            await call
+    for wrong in ([new.id, uid(1)], None):
+        with pytest.raises(MemoryInputError, match="expected"):
+            await memories.forget(AGENT, wrong, everything=wrong is None, expected=new.id)
+    assert set(await world.live()) == {new.id}
+    later = await memories.update(AGENT, uid(1), content="a second text", expected=new.id)
+    last = await memories.update(AGENT, uid(1), tags=["b"], expected="*")
+    assert (await memories.forget(AGENT, uid(1), expected=last.id)).forgotten == (last.id,)
+    assert later.content == last.content
+    await world.check_balance()
+
+
+async def test_what_was_merged_with_its_copies_is_no_other_version(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1, content="the lift is blue"), memory(2, content="The lift is blue.", days_old=20)])
+    await world.maintenance_run()
+    memories = memories_of(world)
+    one = await memories.get(AGENT, uid(1))
+    assert one is not None
+    assert one.id not in {uid(1), uid(2)}
+    changed = await memories.update(AGENT, uid(1), content="the lift is red")
+    assert set(await world.live()) == {changed.id}
+
+
+async def test_of_many_first_versions_under_a_key_one_is_written(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([])
+    memories = memories_of(world)
+
+    async def put(text: str, key: str | None = "k") -> MemoryEntry:
+        request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=text, key=key)
+        return await memories.put(AGENT, request, only_new=True)
+
+    for round_ in range(3):
+        made = await asyncio.gather(*(put(f"text {round_} {each}") for each in range(8)), return_exceptions=True)
+        won = [each for each in made if isinstance(each, MemoryEntry)]
+        assert sum(isinstance(each, MemoryConflictError) for each in made) == len(made) - len(won)
+        # Each may have met the others' beginnings; whoever tries again finds out.
+        if not won:
+            won = [await put("again")]
+        assert set(await world.live()) == {won[0].id}
+        assert await memories.get_by_key(AGENT, "k") == won[0]
+        with pytest.raises(MemoryConflictError):
+            await put("another")
+        # Once it is gone, the key is free.
+        await memories.forget(AGENT, won[0].id)
+    with pytest.raises(MemoryInputError, match="key"):
+        await put("without", key=None)
 
 
 async def test_an_update_is_undone_by_its_run(make_maintenance_fixture: MakeMaintenanceFixture) -> None:

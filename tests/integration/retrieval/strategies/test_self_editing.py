@@ -103,6 +103,24 @@ async def test_an_agent_reads_what_it_wrote_at_once(ledger: Ledger, clock: Turne
     assert ledger.agents.get(COMPANY, "ada") is not None, "the scheduler knows the agent"
 
 
+async def test_an_entry_that_another_session_changed_is_read_before_it_is_changed(
+    ledger: Ledger, clock: TurnedClock, backend: WordBackend
+) -> None:
+    here, there = (Editor(ledger, clock, backend) for _ in range(2))
+    first = id_in(await here.core("I work for Mara."))
+    second = id_in(await there.core("I work for Ben.", replaces=first))
+    for answer in (
+        await here.core("I work for Mara and Kim.", replaces=first),
+        await here.core(replaces=first),
+        await create_agent_tools(here.parts).call("ada", "update_memory", {"memory_id": first, "content": "Mara?"}),
+        await create_agent_tools(here.parts).call("ada", "forget_memory", {"memory_id": first}),
+    ):
+        assert answer == "Error: it was changed since you read it. Read it again, then change it."
+    assert "I work for Ben." in await here.call("core_memory_read")
+    await here.core("I work for Ben and Kim.", replaces=second)
+    assert "I work for Ben and Kim." in await there.call("core_memory_read")
+
+
 async def test_core_memory_can_be_replaced_and_freed(ledger: Ledger, clock: TurnedClock, backend: WordBackend) -> None:
     editor = Editor(ledger, clock, backend, "core_max_entries: 1")
     first = id_in(await editor.core("I work for Mara."))
