@@ -300,10 +300,14 @@ class Runs(Work[Run]):
         if state not in _ENDS:
             raise MemoryInputError("state", f"{state} does not end a run; use done, skipped, failed or held")
         own: Row = {"step": RunStep.FINISHED.value} if state is WorkState.DONE else {}
+        values: Row = {"reason": reason}
         if state is WorkState.HELD:
             own = {"step": step.value, "allow_large": False}
+        elif state is not WorkState.FAILED:
+            # Nobody sends its message again, and a third of the rows' bytes would be that.
+            values["payload"] = None
         with self._database.write() as connection:
-            run = self._counted(connection, company, run_id, token, _ENDS[state], counts, own=own, reason=reason)
+            run = self._counted(connection, company, run_id, token, _ENDS[state], counts, own=own, **values)
             if state in {WorkState.DONE, WorkState.SKIPPED} and run.kind == "maintenance":
                 agent = equals(agents, company=run.company, agent_id=run.agent_id)
                 connection.execute(update(agents).where(agent).values(last_run_at=self._clock()))
