@@ -1,6 +1,8 @@
 """Expiry: deletes what is older than its company's policy keeps."""
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from memcore.config.policy import Policy
@@ -15,19 +17,34 @@ from tasks.job import CONTROL_LIMITS, job
 #: Least time that a cycle's row is kept: a slot without its row would be planned again.
 KEPT_AT_LEAST = timedelta(weeks=2)
 
+#: How long one job deletes rows step by step, and how much of that goes to rows that no company owns; the next one
+#: goes on.
+STEPS_FOR, SHARED_STEPS_FOR = CONTROL_LIMITS.soft / 2, CONTROL_LIMITS.soft / 10
+
 
 @job(ExpirePayload, CONTROL_LIMITS, is_repeated=True)
 def expire(_payload: ExpirePayload, job_context: JobContext) -> Outcome:
     """Delete the old rows of all companies; what a failure leaves, the next job deletes."""
     ledger, now, expired = job_context.ledger, job_context.clock(), Counter[str]()
+    until = time.monotonic() + STEPS_FOR.total_seconds()
+    shared_until = time.monotonic() + SHARED_STEPS_FOR.total_seconds()
     # Where the time is too short for all, each company has its turn.
-    for company, policy in shuffled(job_context.policies.served(ledger.companies), now):
-        expired.update(expire_company(ledger, company.company, policy, now=now))
+    served = shuffled(job_context.policies.served(ledger.companies), now)
+    memories = [policy.memory for _, policy in served]
+    expired["rows"] += ledger.ends.expire_shared(memories, now=now, goes_on=lambda: time.monotonic() < shared_until)
+    for company, policy in served:
+        steps = expire_company(ledger, company.company, policy, now=now, goes_on=lambda: time.monotonic() < until)
+        expired.update(steps)
     return Done(facts=dict(expired))
 
 
-def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetime) -> dict[str, int]:
-    """Delete a company's old rows, and return how many entries of journal and archive went."""
+def expire_company(
+    ledger: Ledger, company: str, policy: Policy, *, now: datetime, goes_on: Callable[[], bool] = lambda: True
+) -> dict[str, int]:
+    """Delete a company's old rows: those of :mod:`memcore.ledger.erasure.ends` step by step while ``goes_on``.
+
+    Return how many entries of the journal lost their content, and how many rows went in steps.
+    """
     consolidation, learned = policy.memory.consolidation, timedelta(days=policy.memory.procedural.evolver.keep_days)
     ledger.skill_cycles.expire(company, before=now - max(learned, KEPT_AT_LEAST))
     ledger.trajectories.expire(company, before=now - learned)
@@ -48,4 +65,5 @@ def expire_company(ledger: Ledger, company: str, policy: Policy, *, now: datetim
     ledger.answers.expire(company, before=undoable)
     ledger.consolidation_groups.expire(company, before=undoable)
     # The archive's entries go by the sweep: their copies in the company's store go first.
-    return {"expired": ledger.journal.expire(company, before=undoable)}
+    expired = ledger.journal.expire(company, before=undoable)
+    return {"expired": expired, "rows": ledger.ends.expire(company, policy.memory, now=now, goes_on=goes_on)}

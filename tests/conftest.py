@@ -138,9 +138,10 @@ def urls(request: pytest.FixtureRequest) -> LedgerUrls:
 
 @pytest.fixture(scope="session")
 def ledger_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a migrated, empty ledger on SQLite, to be copied."""
+    """A folder with a migrated, empty ledger on SQLite, to be copied; mem0's history is in it, as by default."""
     folder = tmp_path_factory.mktemp("ledger-template")
     migrate(sqlite_urls(folder))
+    migrate_history(sqlite_urls(folder).ledger)
     return folder
 
 

@@ -334,3 +334,34 @@ class PruningConfig(Frozen):
     type: Literal["ttl", "pareto", "hybrid"] = "ttl"
     max_age_days: int = Field(default=90, ge=1)
     max_entries: int = Field(default=100, ge=1)
+
+
+class RecordsConfig(Frozen):
+    """Set for how long it is known what happened; no term is shorter than what an undo or a text needs.
+
+    What ends when, table by table: docs/reference/files.md.
+
+    Attributes:
+        explained_days: days for which maintenance runs, and what was removed, are known: ``memtend why``, ``memtend
+            runs``. At least ``consolidation.journal_days``. For those alone it is known what ended with a session,
+            project or task, and which run removed or changed a single memory.
+        replaced_days: days for which the id of a memory that was changed or merged leads to what replaced it. At least
+            ``explained_days``.
+        history_days: days for which mem0's history has the rows of a memory that was removed; they have no text. At
+            most ``consolidation.journal_days``. Of all companies the shortest counts: the rows name none.
+        session_days: days for which the turns of a conversation are known behind the end of its session, without their
+            text, at least ``conversation.transcript_hours``: a turn that is sent again within them is not read twice.
+            Ends of sessions and tasks that removed nothing are known for so long, too: a memory that comes later
+            waits for a time limit of ``options``.
+        usage_days: days for which the calls of language models, and what they cost, are kept.
+        audit_days: days for which the audit is kept.
+        experience_days: days for which raw experience is kept once a model has looked at it.
+    """
+
+    explained_days: int = Field(default=30, ge=1)
+    replaced_days: int = Field(default=400, ge=1)
+    history_days: int = Field(default=1, ge=1)
+    session_days: int = Field(default=1, ge=1)
+    usage_days: int = Field(default=400, ge=1)
+    audit_days: int = Field(default=400, ge=1)
+    experience_days: int = Field(default=400, ge=1)

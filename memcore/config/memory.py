@@ -10,7 +10,7 @@ from memcore.config.conversation import ConversationConfig
 from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
 from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
-from memcore.config.maintenance import ConsolidationConfig, RetentionRules
+from memcore.config.maintenance import ConsolidationConfig, RecordsConfig, RetentionRules
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.models.base import DataPath, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 from memcore.models.memory import ConsolidationInterval, MemoryLevel, NotBlankText
@@ -220,6 +220,7 @@ class CompanyMemoryConfig(Frozen):
         approvals: how long a proposal waits for a person.
         fine_tune: where the stages of a fine-tune run.
         conversation: what is kept of what people say.
+        records: for how long it is known what happened.
     """
 
     backend: Literal["mem0", "composite", "inmemory"] = "mem0"
@@ -236,6 +237,7 @@ class CompanyMemoryConfig(Frozen):
     approvals: ApprovalsConfig = ApprovalsConfig()
     fine_tune: FineTuneExecutionConfig = FineTuneExecutionConfig()
     conversation: ConversationConfig = ConversationConfig()
+    records: RecordsConfig = RecordsConfig()
 
     @property
     def backends(self) -> Mapping[str, str]:

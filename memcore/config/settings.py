@@ -276,7 +276,7 @@ class Settings(Frozen):
     @property
     def ledger_urls(self) -> LedgerUrls:
         """Return where the ledger and its journal are."""
-        return LedgerUrls(ledger=self.database_url, journal=self.journal_url)
+        return LedgerUrls(ledger=self.database_url, journal=self.journal_url, history=self.history_url)
 
     @property
     def send_events(self) -> bool:

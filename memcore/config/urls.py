@@ -151,13 +151,15 @@ def masked(url: str) -> str:
 class LedgerUrls(Frozen):
     """SQLAlchemy URLs of the ledger and of its journal; the same PostgreSQL URL twice keeps both in one database.
 
-    The repr shows neither, because a URL may carry a password.
+    The repr shows none, because a URL may carry a password.
 
     Attributes:
         ledger: companies, agents and runs; ``sqlite:///data/ledger.db`` or ``postgresql://...``.
         journal: entries with their memories in full; a file of its own on SQLite, so that large
             entries never hold up a tick.
+        history: mem0's history, whose old rows expire with those of the others; None leaves it alone.
     """
 
     ledger: NotBlankStr = Field(repr=False)
     journal: NotBlankStr = Field(repr=False)
+    history: NotBlankStr | None = Field(default=None, repr=False)

@@ -334,19 +334,18 @@ def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, 
 
 
 def _first_reason(connection: Connection, row: RowMapping) -> EntryReason:
-    reason, reverses = row["reason"], row["reverses"]
-    while reverses is not None:
-        undo = _row_of(connection, reverses)
-        if undo["reverses"] is None:
-            break
-        again = _row_of(connection, undo["reverses"])
-        reason, reverses = again["reason"], again["reverses"]
-    found: EntryReason = reason
-    return found
+    first: RowMapping | None = row
+    reason: EntryReason = row["reason"]
+    while first is not None:
+        reason = first["reason"]
+        undo = _row_of(connection, first["reverses"])
+        first = _row_of(connection, undo["reverses"] if undo else None)
+    return reason
 
 
-def _row_of(connection: Connection, booking_id: str) -> RowMapping:
-    return connection.execute(select(bookings).where(bookings.c.booking_id == booking_id)).mappings().one()
+def _row_of(connection: Connection, booking_id: str | None) -> RowMapping | None:
+    """Return an entry's row; None for no entry, and for one that is known no longer."""
+    return connection.execute(select(bookings).where(bookings.c.booking_id == booking_id)).mappings().one_or_none()
 
 
 #: What leaves a memory as it was before once it is undone.

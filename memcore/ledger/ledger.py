@@ -16,6 +16,7 @@ from memcore.ledger.conversation.notes import CrisisLog, SessionFeedback
 from memcore.ledger.conversation.turns import Sessions, Turns
 from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
+from memcore.ledger.erasure.ends import RecordEnds
 from memcore.ledger.erasure.erasures import Erasures, SigningKeys
 from memcore.ledger.erasure.rows import ErasableRows
 from memcore.ledger.erasure.shared_rows import rewrite_file
@@ -50,7 +51,7 @@ class Ledger:
     It may be opened before a fork and used after it, and by any number of threads.
     """
 
-    def __init__(self, *, ledger: Database, journal: Database, clock: Clock) -> None:
+    def __init__(self, *, ledger: Database, journal: Database, history: Database | None = None, clock: Clock) -> None:
         self._databases = (ledger, journal)
         self.work = WorkItems(ledger, clock=clock)
         self.agents = Agents(ledger, clock=clock)
@@ -99,8 +100,8 @@ class Ledger:
         self.journal = Journal(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)
-        self.uses = Uses(journal, clock=clock)
-        self.keys = MemoryKeys(journal, clock=clock)
+        self.uses, self.keys = Uses(journal, clock=clock), MemoryKeys(journal, clock=clock)
+        self.ends = RecordEnds(ledger=ledger, journal=journal, history=history)
 
     @classmethod
     def open(cls, urls: LedgerUrls, *, clock: Clock = utc_now) -> Self:
@@ -109,8 +110,9 @@ class Ledger:
         Raises:
             MemoryConfigError: a URL is neither SQLite's nor PostgreSQL's.
         """
-        ledger = Database(urls.ledger, name="ledger")
-        return cls(ledger=ledger, journal=Database(urls.journal, name="journal"), clock=clock)
+        ledger, journal = Database(urls.ledger, name="ledger"), Database(urls.journal, name="journal")
+        history = None if urls.history is None else Database(urls.history, name="history")
+        return cls(ledger=ledger, journal=journal, history=history, clock=clock)
 
     def rewrite_files(self) -> bool:
         """Write SQLite's files anew, without the bytes of deleted rows; False where a database is no SQLite file.
@@ -122,5 +124,5 @@ class Ledger:
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        for database in self._databases:
-            database.close()
+        for each in (*self._databases, self.ends):
+            each.close()

@@ -146,24 +146,14 @@ dead_letters = _table(
     Index("dead_letters_newest", "company", "died_at"),
 )
 
-attempts = _table(
-    "attempts",
-    *_key("job_id"),
-    Column("starts", Integer, nullable=False),
-    Column("started_at", UtcDateTime, nullable=False),
-)
+attempts = _table("attempts", *_key("job_id"), *_required(Integer, "starts"), *_required(UtcDateTime, "started_at"))
 
 ticks = _table(
     "ticks", *_key("company"), Column("ended_at", UtcDateTime, nullable=False), Column("sent", Integer, nullable=False)
 )
 
 #: Figures that outlive the process that measures them, one row each: counters that grow, and the canary.
-measures = _table(
-    "measures",
-    *_key("company", "name"),
-    Column("value", Double, nullable=False),
-    Column("at", UtcDateTime, nullable=False),
-)
+measures = _table("measures", *_key("company", "name"), *_required(Double, "value"), *_required(UtcDateTime, "at"))
 
 #: Append-only: no row of it is ever changed. A retraction has no body, for it names the publication that has one.
 shared_log = _table(
@@ -245,6 +235,7 @@ model_spending = _table(
     *_key("company", "agent_id", "day"),
     Column("tokens", BigInteger, nullable=False),
     Column("cost", Float, nullable=False),
+    Index("model_spending_oldest", "company", "day"),
 )
 
 #: Every call of a model, for people who ask what it cost and why.
@@ -275,10 +266,11 @@ experiences = _table(
     Index("experiences_of_agent", "company", "agent_id", "created_at"),
 )
 
-#: A raw trace that no model has looked at yet.
-RAW = experiences.c.compressed_at.is_(None)
+#: A raw trace that no model has looked at yet, and one that a model has.
+RAW, COMPRESSED = experiences.c.compressed_at.is_(None), experiences.c.compressed_at.is_not(None)
 
 _partial_index("experiences_raw", experiences.c.company, experiences.c.agent_id, experiences.c.created_at, where=RAW)
+_partial_index("experiences_compressed", experiences.c.company, experiences.c.compressed_at, where=COMPRESSED)
 
 #: Proposals, the decisions of people on them, and what is still to be carried out.
 approvals = _table(
@@ -416,12 +408,8 @@ skills = _table(
 )
 
 #: How often a lesson or a skill was applied, and how often it helped.
-skill_counts = _table(
-    "skill_counts",
-    *_key("company", "skill_id"),
-    *_required(Integer, "applications", "successes"),
-    Column("last_applied_at", UtcDateTime, nullable=False),
-)
+_applied = (*_required(Integer, "applications", "successes"), *_required(UtcDateTime, "last_applied_at"))
+skill_counts = _table("skill_counts", *_key("company", "skill_id"), *_applied)
 
 #: Each application, for as long as its message may come again; counted in the same transaction.
 skill_applications = _table(
@@ -573,6 +561,11 @@ KEPT = (bookings.c.state == literal_column("'done'")) & bookings.c.expired_at.is
 _partial_index("bookings_open", bookings.c.company, bookings.c.agent_id, where=OPEN)
 _partial_index("bookings_kept", bookings.c.settled_at, where=KEPT)
 
+#: An entry whose memories are no longer held.
+EXPIRED = bookings.c.expired_at.is_not(None)
+
+_partial_index("bookings_expired", bookings.c.company, bookings.c.settled_at, where=EXPIRED)
+
 booking_records = Table(
     "booking_records",
     journal_metadata,
@@ -584,13 +577,8 @@ booking_records = Table(
     Index("booking_records_of_memory", "memory_id"),
 )
 
-tombstones = Table(
-    "tombstones",
-    journal_metadata,
-    *_key("memory_id"),
-    Column("booking_id", String, nullable=False),
-    Column("buried_at", UtcDateTime, nullable=False),
-)
+_removal = (*_required(String, "booking_id"), *_required(UtcDateTime, "buried_at"))
+tombstones = Table("tombstones", journal_metadata, *_key("memory_id"), *_removal)
 
 #: The newest version of each keyed memory, by the time that it was sent.
 memory_keys = Table(
@@ -599,6 +587,7 @@ memory_keys = Table(
     *_key("company", "agent_id", "namespace", "memory_key"),
     Column("memory_id", String, nullable=False),
     Column("sent_at", UtcDateTime, nullable=False),
+    Index("memory_keys_of_memory", "memory_id"),
 )
 
 holds = Table(
@@ -697,3 +686,8 @@ history = Table(
     # mem0 has no index: without one, erasing a memory's history reads the history of all of them.
     Index("history_memory_id", "memory_id"),
 )
+
+#: The row that says that a memory was removed.
+REMOVED_FROM_HISTORY = history.c.event == literal_column("'DELETE'")
+
+_partial_index("history_removed", history.c.updated_at, where=REMOVED_FROM_HISTORY)

@@ -83,10 +83,9 @@ class Transition:
 
 _READY = (WorkState.AVAILABLE, WorkState.WAITING)
 
-#: The states of an item that is on its way.
+#: The states of an item that is on its way, and of one that has ended.
 OPEN_STATES = frozenset({*_READY, WorkState.LEASED})
-
-_ENDED = (WorkState.DONE, WorkState.SKIPPED, WorkState.FAILED, WorkState.DISMISSED)
+ENDED_STATES = (WorkState.DONE, WorkState.SKIPPED, WorkState.FAILED, WorkState.DISMISSED)
 
 #: What may happen to an item.
 WorkEvent = Literal[
@@ -130,7 +129,7 @@ TRANSITIONS: Mapping[WorkEvent, Transition] = {
     # Ends that need no lease: another item, or a person, decided them.
     "settle": Transition(_READY, WorkState.DONE),
     "refuse": Transition(_READY, WorkState.FAILED),
-    "replay": Transition(_ENDED, WorkState.AVAILABLE),
+    "replay": Transition(ENDED_STATES, WorkState.AVAILABLE),
 }
 
 #: Wait before an item that nobody claimed is dispatched again; it doubles with each message, since messages of items
@@ -265,7 +264,7 @@ def _moving(event: WorkEvent, which: ColumnElement[bool], **values: Any) -> Upda
     row: Row = {"state": transition.target.value}
     if transition.target is not WorkState.LEASED:
         row |= {"token": None, "lease_until": None}
-    if transition.target in _ENDED:
+    if transition.target in ENDED_STATES:
         row |= {"finished_at": _NOW, "dispatch_after": None}
     elif transition.target is WorkState.AVAILABLE:
         row |= {"finished_at": None, "dispatches": 0, "dispatch_after": _with_message(_NEXT_MESSAGE)}

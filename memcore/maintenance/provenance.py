@@ -143,13 +143,16 @@ async def trace_memory(
     owner = agent_id or ledger.lineage.agent_of(company, memory_id)
     if owner is None:
         raise MemoryNotFoundError(
-            "memory_id: names no memory that a run has moved; name its agent, to look for it in the store"
+            "memory_id: names no memory that a run has moved in the days that are known (memory.records); "
+            "name its agent, to look for it in the store"
         )
     family = _Lineage(backend, ledger, company=company, agent_id=owner, keep=timedelta(days=journal_days))
     below = await family.walk(memory_id, family.made_of)
     above = await family.walk(memory_id, family.made_into)
     if not family.is_known(memory_id):
-        raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
+        raise MemoryNotFoundError(
+            "memory_id: names no memory of this agent, now or as long as is known (memory.records)"
+        )
     return MemoryHistory(
         memory_id=memory_id,
         agent_id=owner,

@@ -21,7 +21,6 @@ from memcore.jobs import Done, Outcome, Skipped
 from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Attempt
 from memcore.ledger.consolidation_groups import GroupState
-from memcore.ledger.journal import EntryReason, Journal
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import FIRST_RUN_LIMIT, PLANNED_ENFORCED, PLANNED_MERGED, Run, RunStep
 from memcore.ledger.work_items import WorkState
@@ -50,7 +49,7 @@ from memcore.maintenance.plan import (
 from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.retention import apply_end, apply_pruning, apply_removal, apply_retention
 from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
-from memcore.maintenance.undo import apply_restore, apply_undo
+from memcore.maintenance.undo import apply_restore, apply_undo, run_counts
 from memcore.models.memory import MemoryLevel
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
@@ -480,35 +479,3 @@ def _wait(run: Run, attempt: Attempt[Run], reason: str, until: datetime | timede
 
 def _about(run: Run) -> dict[str, str | int]:
     return {"run_id": run.run_id, "agent_id": run.agent_id, "kind": run.kind, "attempt": run.attempt}
-
-
-#: The counts of a run by its kind: each one's name, and the reason and direction of the journal's moves that it counts.
-_COUNTS: dict[str, dict[str, tuple[EntryReason, str]]] = {
-    "maintenance": {
-        "ended": ("ended", "removed"),
-        "retention": ("retention", "removed"),
-        "expired": ("expired", "removed"),
-        "pruned": ("pruned", "removed"),
-        "consolidated": ("consolidated", "removed"),
-        "summaries": ("consolidated", "created"),
-        "enforced": ("enforced", "removed"),
-    },
-    "undo": {"restored": ("undone", "restored"), "removed": ("undone", "removed")},
-    "restore": {"restored": ("restored", "restored")},
-    "remove": {"removed": ("deleted", "removed")},
-    "update": {"updated": ("updated", "removed")},
-}
-
-_END_COUNTS: dict[str, tuple[EntryReason, str]] = {"ended": ("ended", "removed")}
-
-
-def run_counts(journal: Journal, run: Run) -> dict[str, int]:
-    """Return the counts of a run so far, from the journal.
-
-    Of an undo, ``skipped`` is the number of moves of the undone run that it left as they are.
-    """
-    moved = journal.totals(run.run_id)
-    counts = {name: moved[key] for name, key in _COUNTS.get(run.kind, _END_COUNTS).items()}
-    if run.undo_of is not None:
-        counts["skipped"] = journal.totals(run.undo_of).total() - moved.total()
-    return counts

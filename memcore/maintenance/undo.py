@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryInputError
-from memcore.ledger.journal import Journal, JournalEntry
+from memcore.ledger.journal import EntryReason, Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import OPEN_STATES
@@ -22,6 +22,38 @@ from memcore.records import MemoryRecord
 from memcore.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
+
+
+#: The counts of a run by its kind: each one's name, and the reason and direction of the journal's moves that it counts.
+_COUNTS: dict[str, dict[str, tuple[EntryReason, str]]] = {
+    "maintenance": {
+        "ended": ("ended", "removed"),
+        "retention": ("retention", "removed"),
+        "expired": ("expired", "removed"),
+        "pruned": ("pruned", "removed"),
+        "consolidated": ("consolidated", "removed"),
+        "summaries": ("consolidated", "created"),
+        "enforced": ("enforced", "removed"),
+    },
+    "undo": {"restored": ("undone", "restored"), "removed": ("undone", "removed")},
+    "restore": {"restored": ("restored", "restored")},
+    "remove": {"removed": ("deleted", "removed")},
+    "update": {"updated": ("updated", "removed")},
+}
+
+_END_COUNTS: dict[str, tuple[EntryReason, str]] = {"ended": ("ended", "removed")}
+
+
+def run_counts(journal: Journal, run: Run) -> dict[str, int]:
+    """Return the counts of a run so far, from the journal.
+
+    Of an undo, ``skipped`` is the number of moves of the undone run that it left as they are.
+    """
+    moved = journal.totals(run.run_id)
+    counts = {name: moved[key] for name, key in _COUNTS.get(run.kind, _END_COUNTS).items()}
+    if run.undo_of is not None:
+        counts["skipped"] = journal.totals(run.undo_of).total() - moved.total()
+    return counts
 
 
 async def apply_undo(store: JournaledStore, ledger: Ledger) -> None:
@@ -50,13 +82,16 @@ def undo_target(ledger: Ledger, company: str, run_id: str, *, agent_id: str | No
     """
     target = ledger.runs.get(company, run_id)
     if target is None or agent_id not in {None, target.agent_id}:
-        raise MemoryInputError("undo_of", f"names no run of this {'company' if agent_id is None else 'agent'}")
+        whose = "company" if agent_id is None else "agent"
+        raise MemoryInputError("undo_of", f"names no run of this {whose} that is still known (memory.records)")
     if target.state in OPEN_STATES and not target.is_preemptible:
         raise MemoryInputError("undo_of", f"names a run that is {target.state}; wait until it has ended")
     journal = ledger.journal
     # Entries that a run has left open are finished first, and are complete until then.
     is_whole = journal.undoable(run_id) or journal.open_entries(run_id)
-    if journal.next_seq(run_id) and not is_whole:
+    # The entries of an agent's last runs go before these.
+    moved = journal.next_seq(run_id) or any(target.counts.get(name) for name in _COUNTS.get(target.kind, _END_COUNTS))
+    if moved and not is_whole:
         raise MemoryInputError("undo_of", "names a run whose journal has expired; it can no longer be undone")
     return target
 

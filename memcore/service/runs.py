@@ -356,5 +356,5 @@ def planned_removals(run: Run) -> dict[str, Any]:
 def found_run(run: Run | None) -> Run:
     """Return the run. Raises MemoryNotFoundError where there is none."""
     if run is None:
-        raise MemoryNotFoundError("run_id: names no run; see `memtend runs list`")
+        raise MemoryNotFoundError("run_id: names no run that is still known; see `memtend runs list`")
     return run

@@ -18,7 +18,7 @@ from memcore.config.settings import Settings
 from memcore.ledger.dead_letters import UNREADABLE
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
-from memcore.maintenance.service import run_counts
+from memcore.maintenance.undo import run_counts
 from memcore.models.memory import ARCHIVE_OWNER_PREFIX, CANARY_OWNER
 
 #: Rows of one page of the store.

@@ -448,7 +448,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return update(work_items).where(which).values(row | values)",
         ),
         (
-            '"replay": Transition(_ENDED, WorkState.AVAILABLE),',
+            '"replay": Transition(ENDED_STATES, WorkState.AVAILABLE),',
             '"replay": Transition((*_ENDED, *_READY), WorkState.AVAILABLE),',
         ),
         (

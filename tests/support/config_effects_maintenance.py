@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 
 from memcore import ids
@@ -10,20 +11,24 @@ from memcore.config.policy import Policy
 from memcore.errors import RetryExhaustedError
 from memcore.experience import CompressionService
 from memcore.jobs import Deferred, Outcome
+from memcore.ledger import tables
+from memcore.ledger.conversation.tables import turns
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun, RunKind, RunOrigin
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
-from scheduler.expire import expire
+from scheduler.expire import expire, expire_company
 from scheduler.sweep import sweep
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
 from support.experiences import experience
 from support.fake_summarizer import FakeSummarizer
 from support.fake_teacher import FakeTeacher
-from support.ledger_records import places_due
+from support.ledger_records import StoppedClock, copied_urls, places_due
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
+from support.old_rows import call, count, entry, insert, line, session, trace
 from support.vector_backend import VectorInMemory
 from tasks.maintain import export_wiki
 from workers.celery_task import perform
@@ -219,6 +224,23 @@ def later(place: Place, policy: Policy) -> object:
         return getattr(expired, "facts", None), getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
 
 
+def records(place: Place, policy: Policy) -> object:
+    """How many rows each table keeps for fifty days, and mem0's history for three."""
+    clock, urls = StoppedClock(), copied_urls(place.template, place.folder)
+    with closing(Ledger.open(urls.model_copy(update={"history": urls.ledger}), clock=clock)) as ledger:
+        entry(ledger, clock, "deleted")
+        entry(ledger, clock, "updated", "later", 2)
+        for write in (session, call, line, trace):
+            write(ledger, clock)
+        clock.advance(timedelta(days=50))
+        removed_at = (clock() - timedelta(days=3)).isoformat()
+        insert(ledger, tables.history, id="h", memory_id="m", event="DELETE", updated_at=removed_at)
+        expire_company(ledger, COMPANY, policy, now=clock())
+        ledger.ends.expire_shared([policy.memory], now=clock())
+        kept = (tables.bookings, turns, tables.model_calls, tables.audit, tables.experiences)
+        return [count(ledger, table) for table in (*kept, tables.history)]
+
+
 def compression(place: Place, policy: Policy) -> object:
     """What a model makes of raw experience."""
     model = Teacher()
@@ -310,6 +332,16 @@ EFFECTS = {
         first_runs_fraction=Effect(first_run, 0.4, _GUARDED),
         journal_days=Effect(later, 100),
         restored_hold_days=Effect(run_after_an_undo, 0, _CONDENSE),
+    ),
+    **_under(
+        "memory.records",
+        explained_days=Effect(records, 90),
+        replaced_days=Effect(records, 40),
+        history_days=Effect(records, 5),
+        session_days=Effect(records, 90),
+        usage_days=Effect(records, 40),
+        audit_days=Effect(records, 40),
+        experience_days=Effect(records, 40),
     ),
     **_under(
         "memory.consolidation.gate",

@@ -92,6 +92,7 @@ sessions = Table(
     Column("ended_at", UtcDateTime),
     Column("outcome", json_document(none_as_null=True)),
     Index("conversation_sessions_newest", *_OWNER, "last_turn_at"),
+    Index("conversation_sessions_ended", "company", "ended_at"),
 )
 
 #: Turns: the work item of each waits for a model; the text goes some time after the session has ended.

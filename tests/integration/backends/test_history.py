@@ -4,7 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from memcore.backends.mem0 import writer as history_module
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.writer import History
+from memcore.config.memory import CompanyMemoryConfig
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.database import add_new
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
 from memcore.models.memory import CANARY_OWNER, MemoryEntry
 from memcore.records import Where
@@ -69,6 +71,22 @@ def test_adding_twice_is_one_row(history: History) -> None:
     history.added([one])
     history.added([one, record("a").entry])
     assert events(history, one.id) == [("ADD", SECRET, 0)]
+
+
+def test_rows_of_memories_that_were_removed_go_after_a_day(
+    history: History, history_url: str, sqlite_ledger: LedgerUrls, clock: StoppedClock
+) -> None:
+    stays, goes, back = (record(new_agent()) for _ in range(3))
+    history.added([each.entry for each in (stays, goes, back)])
+    history.deleted([goes.entry.id, back.entry.id])
+    history.added([back.entry])
+    with closing(Ledger.open(sqlite_ledger.model_copy(update={"history": history_url}))) as ledger:
+        for late, left in ((timedelta(0), 2), (timedelta(seconds=1), 0)):
+            ledger.ends.expire_shared([CompanyMemoryConfig()], now=clock() + timedelta(days=1) + late)
+            assert len(events(history, goes.entry.id)) == left
+        # Of several companies the shortest term counts, and no row outlives what an erasure finds it by.
+        assert ledger.ends.expire_shared([], now=clock() + timedelta(days=400)) == 0
+    assert [len(events(history, each.entry.id)) for each in (stays, back)] == [1, 3]
 
 
 def test_deleting_takes_the_text_and_leaves_one_row(history: History) -> None:

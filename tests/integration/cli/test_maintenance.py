@@ -122,7 +122,10 @@ def test_a_run_removes_what_is_old_and_an_undo_brings_it_back_and_can_be_undone(
     assert {each["reason"] for each in plan["skipped"]} == {"decided since"}
     assert "skipped" in memtend.ok("runs", "undo", run["run_id"], "--dry-run").out
     unknown = memtend("runs", "undo", "nothing", "--dry-run")
-    assert (unknown.code, unknown.err) == (2, "memtend: undo_of: names no run of this company\n")
+    assert (unknown.code, unknown.err) == (
+        2,
+        "memtend: undo_of: names no run of this company that is still known (memory.records)\n",
+    )
     memtend.ok("runs", "undo", undone["run_id"])
     assert live(memtend, agent) == 9
     listed = memtend.ok("runs", "list", "--agent", agent, "--json").value

@@ -99,7 +99,8 @@ def test_a_memory_that_no_run_has_moved_is_found_with_its_agent(memtend: Command
     alone = memtend("why", stored["id"])
     assert (alone.code, alone.out) == (1, "")
     assert alone.err == (
-        "memtend: memory_id: names no memory that a run has moved; name its agent, to look for it in the store\n"
+        "memtend: memory_id: names no memory that a run has moved in the days that are known (memory.records); "
+        "name its agent, to look for it in the store\n"
     )
     assert "an agent stored it, and no run has moved it" in memtend.ok("why", stored["id"], "--agent", agent).out
 

@@ -28,6 +28,7 @@ from support.proposals import proposal
 from support.thorough import examples, sized
 
 from memcore import ids
+from memcore.config.memory import CompanyMemoryConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, LeaseLostError, MemoryNotFoundError
 from memcore.jobs import AppliedPayload, EvolvePayload, RecordedQuery, Use
@@ -297,6 +298,9 @@ WRITES: dict[str, Call] = {
     ),
     "lessons.propagated": lambda ledger, _, c: ledger.lessons.propagated(c, [TRAJECTORY.id]),
     "lessons.expire": lambda ledger, clock, c: ledger.lessons.expire(c, before=clock() + timedelta(days=400)),
+    "ends.expire": lambda ledger, clock, c: ledger.ends.expire(
+        c, CompanyMemoryConfig(), now=clock() + timedelta(days=4_000)
+    ),
     "skill_cycles.plan": lambda ledger, _, c: ledger.skill_cycles.plan(c, origin="manual", planned_at=DAWN, window=DAY),
     "skill_cycles.finish": lambda ledger, _, c: _heard(
         lambda: ledger.skill_cycles.finish(c, *_held(ledger, "skill_cycles"), {})

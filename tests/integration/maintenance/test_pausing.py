@@ -262,5 +262,5 @@ async def test_a_run_that_cannot_work_fails_in_one_sentence(world: MaintenanceFi
 
     outcome = await world.service().run(planned.run_id)
 
-    assert outcome == Dead(reason="undo_of: names no run of this agent")
+    assert outcome == Dead(reason="undo_of: names no run of this agent that is still known (memory.records)")
     assert isinstance(await world.service().run(planned.run_id), Skipped)

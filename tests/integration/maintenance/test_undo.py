@@ -15,12 +15,14 @@ from support.thorough import examples
 from support.undo_checks import left_by
 
 from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
+from memcore.config.policy import Policy
 from memcore.jobs import Dead
 from memcore.ledger.attempt import RetryPolicy
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryMetadata
 from memcore.records import MemoryRecord
+from scheduler.expire import expire_company
 
 
 @given(records=stores(), policy=POLICIES, pruning=PRUNINGS)
@@ -146,6 +148,25 @@ async def test_a_run_whose_journal_has_expired_cannot_be_undone_and_says_so(worl
     assert isinstance(outcome, Dead)
     assert outcome.reason == "undo_of: names a run whose journal has expired; it can no longer be undone"
     assert world.run(planned.run_id).state is WorkState.FAILED
+
+
+async def test_the_last_run_of_an_agent_outlives_its_entries_and_cannot_be_undone(world: MaintenanceFixture) -> None:
+    await world.store(memory(n) for n in range(1, 6))
+    maintenance_run = await world.maintenance_run()
+    assert any(maintenance_run.counts.values())
+    world.clock.turn(timedelta(days=4_000))
+    # Its entries stay until the archive has dropped what they removed.
+    in_a_year = world.clock() + timedelta(days=365)
+    while entries := world.ledger.archive.expired(COMPANY, returned_before=in_a_year, before=in_a_year):
+        world.ledger.archive.drop(COMPANY, entries, returned_before=in_a_year, before=in_a_year)
+    expire_company(world.ledger, COMPANY, Policy(), now=world.clock())
+    assert world.run(maintenance_run.run_id).counts == maintenance_run.counts
+    assert world.ledger.journal.next_seq(maintenance_run.run_id) == 0
+
+    outcome = await world.to_the_end(world.plan_run(undo_of=maintenance_run.run_id).run_id)
+
+    assert isinstance(outcome, Dead)
+    assert outcome.reason == "undo_of: names a run whose journal has expired; it can no longer be undone"
 
 
 async def test_a_run_that_did_nothing_is_undone_by_nothing(world: MaintenanceFixture) -> None:

@@ -168,6 +168,13 @@ memory.conversation.feedback_days 365
 memory.conversation.model None
 memory.conversation.temperature 0.0
 memory.conversation.max_tokens 1500
+memory.records.explained_days 30
+memory.records.replaced_days 400
+memory.records.history_days 1
+memory.records.session_days 1
+memory.records.usage_days 400
+memory.records.audit_days 400
+memory.records.experience_days 400
 """
 
 

@@ -2,13 +2,15 @@
 
 from datetime import timedelta
 
+import pytest
 from support.execution_traces import trace
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
+from support.old_rows import run
 from support.webhook_world import add_hook, happened
 
 from memcore.config.policy import Policy
-from memcore.jobs import AppliedPayload
+from memcore.jobs import AppliedPayload, Done
 from memcore.ledger.learning.trajectories import Trajectory
 from scheduler.expire import expire
 from workers.celery_task import perform
@@ -54,6 +56,29 @@ def test_each_company_keeps_its_rows_as_long_as_its_own_policy_says(
     perform(expire, "{}", job_context)
     kept = [company for company in names if job_context.ledger.trajectories.get(company, "t")]
     assert kept == ["acme", "cog", "gone"], "a removed company's rows wait until it is erased, or comes back"
+
+
+def test_a_job_that_is_short_of_time_leaves_old_rows_to_the_next_one(
+    job_context: ScriptedContext, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_of_run = run(job_context.ledger, clock, "end_session", scope_id="s")
+    clock.advance(timedelta(days=8))
+    monkeypatch.setattr("scheduler.expire.STEPS_FOR", timedelta(0))
+    assert perform(expire, "{}", job_context) == Done(facts={"expired": 0, "rows": 0})
+    assert job_context.ledger.runs.get("acme", end_of_run.run_id) is not None
+    monkeypatch.undo()
+    assert perform(expire, "{}", job_context) == Done(facts={"expired": 0, "rows": 1})
+    assert job_context.ledger.runs.get("acme", end_of_run.run_id) is None
+
+
+def test_counts_of_jobs_that_were_lost_go(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    job_context.ledger.attempts.begin("lost")
+    clock.advance(timedelta(days=30))
+    perform(expire, "{}", job_context)
+    assert job_context.ledger.attempts.count("lost") == 1
+    clock.advance(timedelta(seconds=1))
+    perform(expire, "{}", job_context)
+    assert job_context.ledger.attempts.count("lost") == 0
 
 
 def test_deliveries_of_webhooks_that_have_ended_go_after_thirty_days(
