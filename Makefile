@@ -32,7 +32,7 @@ IMAGE_PYTHON ?= python3.12
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: audit chart dist hashes sbom help setup demo demo-finetune pictures up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
+.PHONY: audit chart dist hashes sbom help setup demo demo-finetune pictures up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-growth bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -111,6 +111,9 @@ bench-retrieval: $(VENV)/.dev  ## Measure what is found (LoCoMo from MEMTEND_LOC
 
 bench-consolidation: $(VENV)/.dev  ## Measure what a maintenance run leaves of what agents need (LoCoMo from MEMTEND_LOCOMO_DIR).
 	$(BIN)/python tests/benchmarks/consolidation/run.py
+
+bench-growth: $(VENV)/.dev  ## Measure what ninety days at five calls a second leave in ledger, journal and history.
+	$(BIN)/python tests/benchmarks/ninety_days.py
 
 bench-judgement: $(VENV)/.dev  ## Measure decisions whose truth is known: what the skill evolver proposes.
 	$(BIN)/python tests/benchmarks/judgement/run.py
