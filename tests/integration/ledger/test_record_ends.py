@@ -30,7 +30,7 @@ def removal(ledger: Ledger, clock: StoppedClock) -> None:
     run(ledger, clock, "remove", scope_id="m")
 
 
-def two_nights(ledger: Ledger, clock: StoppedClock) -> None:
+def two_runs(ledger: Ledger, clock: StoppedClock) -> None:
     for _ in range(2):
         run(ledger, clock)
 
@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Callable[[Ledger, StoppedClock], object], int, dict[Table
         {of.runs: (1, 0), of.work_items: (1, 0)},
     ),
     "removal of a memory": (removal, 7, {of.runs: (1, 0), of.work_items: (1, 0)}),
-    "two nights": (two_nights, 30, {of.runs: (2, 1), of.work_items: (2, 1)}),
+    "two runs": (two_runs, 30, {of.runs: (2, 1), of.work_items: (2, 1)}),
     "memory that ended": (
         lambda ledger, clock: entry(ledger, clock, "ended"),
         7,
