@@ -100,6 +100,8 @@ if TYPE_CHECKING:
     from .errors import MaintenancePausedError as MaintenancePausedError
     from .errors import MalformedAnswerError as MalformedAnswerError
     from .errors import MemoryBackendUnsupportedError as MemoryBackendUnsupportedError
+    from .errors import MemoryBrokerFullError as MemoryBrokerFullError
+    from .errors import MemoryBrokerUnsafeError as MemoryBrokerUnsafeError
     from .errors import MemoryCapabilityError as MemoryCapabilityError
     from .errors import MemoryConfigError as MemoryConfigError
     from .errors import MemoryConflictError as MemoryConflictError

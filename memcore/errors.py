@@ -3,13 +3,15 @@
 ::
 
     MemoryError                      (shadows the builtin: import it as ``from memcore import errors``)
-    ├── MemoryConnectionError, MemoryRetrievalError, MemoryEmbeddingError, MemoryQueueFullError
+    ├── MemoryConnectionError
+    │   └── MemoryBrokerFullError
+    ├── MemoryRetrievalError, MemoryEmbeddingError, MemoryQueueFullError
     ├── MemoryStoreError
     │   └── MemoryDiskFullError, MemoryConflictError
     ├── MemoryNotFoundError
     │   └── FineTuneRunNotFoundError, CheckpointNotFoundError
     ├── MemoryConfigError
-    │   └── MissingExtraError
+    │   └── MissingExtraError, MemoryBrokerUnsafeError
     ├── MemoryCapabilityError
     │   └── MemoryBackendUnsupportedError
     ├── ProviderError
@@ -50,6 +52,10 @@ class MemoryConnectionError(MemoryError):
     is_retryable = True
 
 
+class MemoryBrokerFullError(MemoryConnectionError):
+    """The broker's memory is at its limit, and it takes no jobs: start workers, or raise ``maxmemory``."""
+
+
 class MemoryStoreError(MemoryError):
     """A write or delete failed; nothing is known to have changed."""
 
@@ -86,6 +92,13 @@ class MemoryNotFoundError(MemoryError):
 
 class MemoryConfigError(MemoryError):
     """The configuration is invalid; the message names the key."""
+
+
+class MemoryBrokerUnsafeError(MemoryConfigError):
+    """The broker may lose jobs that it accepted, and nothing was sent: change its setting that the message names.
+
+    ``MEMTEND_BROKER_MAY_LOSE=true`` allows such a broker.
+    """
 
 
 class MissingExtraError(MemoryConfigError):

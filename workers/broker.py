@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from celery import Celery
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
+from redis.exceptions import ResponseError
 
 from memcore.client.envelopes import OutgoingJob
-from memcore.client.publisher import REFUSES, OwnCelery, Publisher, broker_queue, is_login_refused
+from memcore.client.publisher import REFUSES, OwnCelery, Publisher, broker_queue, is_login_refused, loss_of
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
 from memcore.errors import MemoryConnectionError
@@ -140,6 +141,19 @@ def read_queue_lengths(settings: Settings) -> tuple[dict[str, int], int]:
     """
     with _asked(settings) as connection:
         return {str(queue): _waiting_on(connection, queue) for queue in Queue}, _unreadable(connection)
+
+
+def read_loss(settings: Settings) -> tuple[bool, str] | None:
+    """Return whether a Redis or Valkey keeps every job, and what was seen; None for others. Raises the same."""
+    with _asked(settings) as connection:
+        channel: Any = connection.default_channel
+        if not isinstance(channel, Channel):
+            return None
+        try:
+            loss = loss_of(channel.client)
+        except ResponseError:
+            return True, "shows no settings; it should have appendonly yes and maxmemory-policy noeviction"
+    return loss is None, loss or "appendonly, evicts no job"
 
 
 @contextmanager

@@ -107,6 +107,7 @@ class ClientLimits(TypedDict, total=False):
 class ClientOptions(ClientLimits, total=False):
     """What a client takes beside the broker's address, as MemoryClient describes it."""
 
+    broker_may_lose: bool
     result_url: str | None
     company: str
     levels: LevelChecker | None
@@ -121,6 +122,7 @@ class MemoryClient:
 
     Args:
         broker_url: where jobs go, as the workers know it.
+        broker_may_lose: allow a Redis or Valkey that evicts keys or keeps no append-only file; refused otherwise.
         result_url: where outcomes are read; None when nobody asks for a status.
         company: the company whose memories these are.
         max_waiting: most jobs that may wait on a queue before this client sends no more there; None for no limit.
@@ -139,6 +141,7 @@ class MemoryClient:
         self,
         broker_url: str,
         *,
+        broker_may_lose: bool = False,
         result_url: str | None = None,
         company: str = "default",
         max_waiting: int | None = None,
@@ -159,6 +162,7 @@ class MemoryClient:
         )
         self._limit = None if max_waiting is None else limit
         self._broker_url = broker_url
+        self._broker_may_lose = broker_may_lose
         self._result_url = result_url
         self._clock = clock
         self._levels = levels
@@ -173,6 +177,7 @@ class MemoryClient:
         tracing.start(settings.traces, service="engine")
         return cls(
             settings.broker_url,
+            broker_may_lose=settings.broker_may_lose,
             result_url=settings.result_url,
             company=settings.company,
             levels=LevelChecker(settings),
@@ -200,6 +205,8 @@ class MemoryClient:
             MemoryConnectionError: the broker cannot be reached; nothing is known to have been sent.
             MemoryQueueFullError: the queue holds ``max_waiting`` jobs; nothing was sent.
             MemoryDiskFullError: the broker's disk has too little room for more jobs; nothing was sent.
+            MemoryBrokerUnsafeError: the broker may lose what it accepts; nothing was sent.
+            MemoryBrokerFullError: the broker's memory is full.
         """
         wanted = checked(MemoryStoreRequest, request, name="request")
         items = [self._build_payload(agent_id, wanted, scope=scope, sent_at=sent_at)]
@@ -561,7 +568,7 @@ class MemoryClient:
                 # Celery and kombu take a quarter of a second to import: an engine pays when it first sends.
                 from memcore.client.publisher import JobResults  # noqa: PLC0415  # see above
 
-                self._opened = JobResults(self._broker_url, self._result_url)
+                self._opened = JobResults(self._broker_url, self._result_url, may_lose=self._broker_may_lose)
             return self._opened
 
     def _waiting(self, queue: str) -> int:

@@ -1,5 +1,6 @@
 """The publisher of jobs and the reader of their outcomes, over Celery; imported when the first job is sent."""
 
+import contextlib
 import json
 import re
 import time
@@ -20,12 +21,17 @@ from kombu.exceptions import KombuError
 from kombu.serialization import dumps as serialize
 from kombu.transport.redis import Channel as RedisChannel
 from kombu.utils.json import dumps
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, OutOfMemoryError, RedisError, ResponseError
 
 from memcore.client.envelopes import OutgoingJob, portions
 from memcore.client.results import JobState, JobStatus
 from memcore.config.urls import Address
-from memcore.errors import MemoryConnectionError, MemoryDiskFullError
+from memcore.errors import (
+    MemoryBrokerFullError,
+    MemoryBrokerUnsafeError,
+    MemoryConnectionError,
+    MemoryDiskFullError,
+)
 from memcore.extras import naming_extras
 from memcore.jobs import Queue
 from memcore.telemetry import tracing
@@ -210,11 +216,28 @@ def _unavailable(what: str, problem: str, error: Exception) -> MemoryConnectionE
     return MemoryConnectionError(f"{what} {problem}: {type(error).__name__}; is it running?")
 
 
-class Publisher:
-    """Publishes jobs through a Celery app's connections; thread-safe, and safe across fork."""
+def loss_of(client: Any) -> str | None:
+    """Return the setting by which a Redis or Valkey may lose jobs that it accepted, and what it should be.
 
-    def __init__(self, app: Celery, *, seconds: Callable[[], float] = time.time) -> None:
+    Raises ResponseError where it shows no settings, as many that others run.
+    """
+    has: dict[str, str] = client.config_get("maxmemory-policy", "appendonly")
+    if has.get("maxmemory-policy", "").startswith("allkeys-"):
+        return f"maxmemory-policy is {has['maxmemory-policy']}, so that it evicts jobs: set noeviction"
+    if has.get("appendonly") == "no":
+        return "appendonly is no, so that a restart loses jobs: set yes"
+    return None
+
+
+class Publisher:
+    """Publishes jobs through a Celery app's connections; thread-safe, and safe across fork.
+
+    With ``may_lose`` it publishes to any broker; without, it first asks the broker whether it keeps jobs.
+    """
+
+    def __init__(self, app: Celery, *, seconds: Callable[[], float] = time.time, may_lose: bool = True) -> None:
         self._app = app
+        self._may_lose = may_lose
         self._seconds = seconds
         # By what a message's fixed part depends on; a few entries, since queues are few.
         self._templates: dict[tuple[str, str, bool, bool], MessageTemplate] = {}
@@ -223,7 +246,9 @@ class Publisher:
         """Send the jobs in their order, one round trip a chunk on Redis and its like, one a job elsewhere.
 
         Raises:
+            MemoryBrokerUnsafeError: the broker may lose what it accepts; nothing was sent.
             MemoryDiskFullError: the broker says that it cannot write.
+            MemoryBrokerFullError: the broker's memory is full.
             MemoryConnectionError: the broker did not take all of them. Those of earlier chunks are sent, and of this
                 one perhaps too: sending a job again under its id does no harm.
         """
@@ -238,6 +263,8 @@ class Publisher:
             if str(error).startswith(_CANNOT_WRITE):
                 msg = "the broker cannot write to its disk, and takes no jobs until it can: is that disk full?"
                 raise MemoryDiskFullError(msg) from error
+            if any(isinstance(each, OutOfMemoryError) for each in (error, error.__cause__)):
+                raise MemoryBrokerFullError("the broker is full: start workers, or raise its maxmemory") from error
             raise _unavailable("the broker", "did not take the job", error) from error
 
     def waiting(self, queue: str) -> int:
@@ -259,11 +286,21 @@ class Publisher:
 
         def push() -> None:
             with _open_channel(producer).conn_or_acquire() as client, client.pipeline(transaction=False) as pipeline:
+                self._refuse_loss(client)
                 for queue, messages in by_queue.items():
                     pipeline.lpush(queue, *messages)
                 pipeline.execute()
 
         self._ensured(producer, push)
+
+    def _refuse_loss(self, client: Any) -> None:
+        if self._may_lose:
+            return
+        with contextlib.suppress(ResponseError):  # it shows no settings: `memtend doctor` says so
+            if (loss := loss_of(client)) is not None:
+                msg = f"the broker may lose memories: {loss}, or allow it with MEMTEND_BROKER_MAY_LOSE=true"
+                raise MemoryBrokerUnsafeError(msg)
+        self._may_lose = True  # asked once
 
     def _send(self, producer: Any, name: str, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
         for outgoing_job in chunk:
@@ -350,7 +387,7 @@ class JobResults(Publisher):
     Raises MissingExtraError when the outcomes are in a database, and what speaks to it is not installed.
     """
 
-    def __init__(self, broker_url: str, result_url: str | None) -> None:
+    def __init__(self, broker_url: str, result_url: str | None, *, may_lose: bool = False) -> None:
         # Two apps: one that knows the results would subscribe to each job's result as it sends the job and unsubscribe
         # again, two commands beside the one that matters. Outcomes are asked for here, never waited for.
         broker = Address.of(broker_url)
@@ -364,7 +401,7 @@ class JobResults(Publisher):
             task_queues=[broker_queue(name) for name in Queue],
             task_publish_retry_policy={"max_retries": _PUBLISH_RETRIES, "interval_start": 0, "interval_step": 0.2},
         )
-        super().__init__(app)
+        super().__init__(app, may_lose=may_lose)
         results = Address.of(result_url) if result_url else None
         self._result_errors = _result_errors(results)
         self._outcomes = OwnCelery(backend=results.url if results else None)

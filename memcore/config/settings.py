@@ -148,6 +148,7 @@ class Settings(Frozen):
 
     Attributes:
         broker_url: the queue: Redis, Valkey or RabbitMQ.
+        broker_may_lose: allow a Redis or Valkey that evicts keys or keeps no append-only file; what it loses is gone.
         result_url: where results go; RabbitMQ keeps no results and needs another server here.
         database_url: the ledger, as a SQLAlchemy URL.
         journal_url: the journal of what maintenance removed.
@@ -178,6 +179,7 @@ class Settings(Frozen):
     """
 
     broker_url: Endpoint
+    broker_may_lose: bool = False
     result_url: Endpoint = Field(default_factory=lambda fields: fields["broker_url"], validate_default=True)
     database_url: Endpoint
     journal_url: Endpoint = Field(default_factory=lambda fields: fields["database_url"])

@@ -130,7 +130,8 @@ class DeadLetterOperations:
         from memcore.client.publisher import JobResults  # noqa: PLC0415  # see above
 
         settings = self._resources.settings
-        sender, sent = JobResults(settings.broker_url, settings.result_url), 0
+        sender = JobResults(settings.broker_url, settings.result_url, may_lose=settings.broker_may_lose)
+        sent = 0
         try:
             for job_id in job_ids:
                 letter = self._letters.get(job_id)

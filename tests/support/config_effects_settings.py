@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memcore.backends.factory import create_configured_embedder, create_engine_backend
+from memcore.client.client import MemoryClient
 from memcore.config.loader import effective_policy
 from memcore.config.memory import MemoryStorageConfig
 from memcore.config.policy import Policy
@@ -70,6 +71,12 @@ def broker(_folder: Path, environ: Mapping[str, str]) -> object:
     app = broker_app(settings)
     every = {name: str(entry["schedule"]) for name, entry in schedule(settings).items()}
     return app.connection_for_write().as_uri(), app.backend.as_uri(), app.conf.worker_send_task_events, every
+
+
+def unsafe_brokers(_folder: Path, environ: Mapping[str, str]) -> object:
+    """Whether a client sends to a broker that may lose its jobs."""
+    with MemoryClient.from_settings(Settings.load(environ)) as client:
+        return client._sender._may_lose
 
 
 def ledger(_folder: Path, environ: Mapping[str, str]) -> object:
@@ -226,6 +233,7 @@ def traces(_folder: Path, environ: Mapping[str, str]) -> object:
 _SERVED = {"embedder": "lm-studio", "embedder_url": "{server}"}
 CHANGES = {
     "broker_url": Change(broker, "redis://127.0.0.1:2/0"),
+    "broker_may_lose": Change(unsafe_brokers, "true"),
     "result_url": Change(broker, "redis://127.0.0.1:3/0"),
     "flower_url": Change(broker, "http://127.0.0.1:4"),
     "tick_seconds": Change(broker, "3"),

@@ -34,7 +34,7 @@ from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
-from workers.broker import UNREAD, answering, broker_app, person_options, read_queue_lengths, read_unread
+from workers.broker import UNREAD, answering, broker_app, person_options, read_loss, read_queue_lengths, read_unread
 from workers.groups import GROUPS
 from workers.stack.home import read_state, sleeping_parts
 
@@ -281,6 +281,15 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(check="broker", ok=False, seen=seen, mend=mend)
         return
     yield CheckResult(check="broker", ok=True, seen="answers")
+    if kept := read_loss(settings):
+        is_kept, seen = kept
+        is_allowed = settings.broker_may_lose and not is_kept
+        yield CheckResult(
+            check="broker keeps jobs",
+            ok=is_kept or is_allowed,
+            seen=f"{seen}; MEMTEND_BROKER_MAY_LOSE allows it" if is_allowed else seen,
+            mend="change that setting of the broker; clients refuse it until then",
+        )
     yield CheckResult(
         check="unreadable messages",
         ok=not unreadable,
