@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "ledger_34"
-down_revision = "ledger_33"
+revision = "ledger_35"
+down_revision = "ledger_34"
 
 
 def upgrade() -> None:
