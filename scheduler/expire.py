@@ -27,14 +27,14 @@ def expire(_payload: ExpirePayload, job_context: JobContext) -> Outcome:
     """Delete the old rows of all companies; what a failure leaves, the next job deletes."""
     ledger, now, expired = job_context.ledger, job_context.clock(), Counter[str]()
     until = time.monotonic() + STEPS_FOR.total_seconds()
-    shared_until = time.monotonic() + SHARED_STEPS_FOR.total_seconds()
     # Where the time is too short for all, each company has its turn.
     served = shuffled(job_context.policies.served(ledger.companies), now)
-    memories = [policy.memory for _, policy in served]
-    expired["rows"] += ledger.ends.expire_shared(memories, now=now, goes_on=lambda: time.monotonic() < shared_until)
     for company, policy in served:
         steps = expire_company(ledger, company.company, policy, now=now, goes_on=lambda: time.monotonic() < until)
         expired.update(steps)
+    shared_until, memories = time.monotonic() + SHARED_STEPS_FOR.total_seconds(), [each.memory for _, each in served]
+    # Last: a history that is away must not keep the companies' rows.
+    expired["rows"] += ledger.ends.expire_shared(memories, now=now, goes_on=lambda: time.monotonic() < shared_until)
     return Done(facts=dict(expired))
 
 

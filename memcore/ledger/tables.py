@@ -564,7 +564,7 @@ _partial_index("bookings_kept", bookings.c.settled_at, where=KEPT)
 #: An entry whose memories are no longer held.
 EXPIRED = bookings.c.expired_at.is_not(None)
 
-_partial_index("bookings_expired", bookings.c.company, bookings.c.settled_at, where=EXPIRED)
+_partial_index("bookings_expired", bookings.c.company, bookings.c.reason, bookings.c.settled_at, where=EXPIRED)
 
 booking_records = Table(
     "booking_records",
@@ -625,6 +625,7 @@ archive = Table(
     *_optional(LargeBinary, "dense", "sparse_indices", "sparse_values"),
     Index("archive_of_memory", "company", "agent_id", "original_id"),
     Index("archive_of_run", "run_id"),
+    Index("archive_of_booking", "booking_id"),
     Index("archive_oldest", "company", "archived_at"),
 )
 

@@ -45,9 +45,9 @@ def reference() -> str:
     }
     parts = [_INTRO]
     for place, decisions in places.items():
-        lines = [line for name, decision in sorted(decisions.items()) for line in rows_of(name, decision)]
+        lines = dict.fromkeys(line for name, decision in sorted(decisions.items()) for line in rows_of(name, decision))
         parts.append(f"### Tables of the {place}\n" if place != "mem0's history" else "### mem0's history\n")
-        parts.append(table(("table", "rows", "days", "policy keys"), lines) + "\n")
+        parts.append(table(("table", "rows", "days", "policy keys"), list(lines)) + "\n")
     return "\n".join(parts)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import Column, ColumnElement, Delete, Select, Table, delete, exists, func, select, tuple_
 
@@ -17,6 +17,7 @@ from memcore.jobs import EndSessionPayload, ExtractPayload, MaintenancePayload
 from memcore.ledger import tables as of
 from memcore.ledger.conversation import tables as talk
 from memcore.ledger.database import Database
+from memcore.ledger.journal import EntryReason
 from memcore.ledger.runs import END_KINDS
 from memcore.ledger.work_items import ENDED_STATES
 
@@ -123,10 +124,11 @@ def _has_newer() -> ColumnElement[bool]:
 _entry = of.bookings.c
 
 #: The archive holds none of what the entry removed: until then a deletion of the summary must find its sources.
-_NOT_ARCHIVED = ~exists().where(of.archive.c.run_id == _entry.run_id, of.archive.c.booking_id == _entry.booking_id)
+_NOT_ARCHIVED = ~exists().where(of.archive.c.booking_id == _entry.booking_id)
 
-#: Entries after which an id leads to another memory.
-_REPLACING = ("updated", "consolidated", "undone", "restored")
+#: Reasons of entries after which an id leads to another memory, and of the others that a run decides.
+_REPLACING: tuple[EntryReason, ...] = ("updated", "consolidated", "undone", "restored")
+_REMOVING = tuple(reason for reason in get_args(EntryReason) if reason not in {"ended", *_REPLACING})
 
 
 def _tombs(entries: Sequence[str]) -> ColumnElement[bool]:
@@ -139,13 +141,14 @@ def _keys_of(entries: Sequence[str]) -> Delete:
     return delete(of.memory_keys).where(of.memory_keys.c.memory_id.in_(gone))
 
 
-def _entries(what: str, term: Term, which: ColumnElement[bool]) -> End:
+def _entries(what: str, term: Term, reason: EntryReason) -> End:
+    # By reason, as the index has them: those that are kept for long are not looked at each time.
     return End(
         what=what,
         term=term,
         at=_entry.settled_at,
         # Without their memories: an earlier step dropped these.
-        which=of.EXPIRED & which & _NOT_ARCHIVED,
+        which=of.EXPIRED & (_entry.reason == reason) & _NOT_ARCHIVED,
         along=(
             _keys_of,
             lambda entries: delete(of.tombstones).where(_tombs(entries)),
@@ -299,12 +302,11 @@ LEDGER: Mapping[str, tuple[End, ...] | Elsewhere | Kept] = {
 #: The same of the journal.
 JOURNAL: Mapping[str, tuple[End, ...] | Elsewhere | Kept] = {
     "bookings": (
-        _entries("memories that ended with their session, project or task", _UNDOABLE, _entry.reason == "ended"),
-        _entries("memories that were changed, merged or brought back", _REPLACED, _entry.reason.in_(_REPLACING)),
-        _entries(
-            "other removals; an entry stays while the archive holds what it removed",
-            _EXPLAINED,
-            _entry.reason.not_in(("ended", *_REPLACING)),
+        _entries("memories that ended with their session, project or task", _UNDOABLE, "ended"),
+        *(_entries("memories that were changed, merged or brought back", _REPLACED, each) for each in _REPLACING),
+        *(
+            _entries("other removals; an entry stays while the archive holds what it removed", _EXPLAINED, each)
+            for each in _REMOVING
         ),
     ),
     "booking_records": Elsewhere("with their entry; their texts go before", _UNDOABLE.keys),

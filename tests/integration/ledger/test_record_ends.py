@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -214,6 +215,27 @@ def test_a_step_that_is_broken_off_leaves_whole_rows(
     assert {count(ledger, table) for table in (of.bookings, of.booking_records, of.tombstones)} == {3}
     expire(ledger, clock)
     assert {count(ledger, table) for table in (of.bookings, of.booking_records, of.tombstones)} == {0}
+
+
+def test_workers_that_expire_at_once_delete_each_row_once(
+    ledger: Ledger, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memcore.ledger.erasure.ends.STEP", 3)
+    for number in range(1, 31):
+        entry(ledger, clock, "deleted", f"b{number}", number)
+        run(ledger, clock, "end_session", scope_id=str(number))
+    clock.advance(timedelta(days=31))
+    ledger.journal.expire(COMPANY, before=clock())
+    in_a_day = clock() + timedelta(days=1)
+    with ThreadPoolExecutor(4) as workers:
+        gone = [
+            workers.submit(ledger.ends.expire, COMPANY, POLICY.memory, now=clock() + timedelta(days=1))
+            for _ in range(4)
+        ]
+        assert sum(each.result() for each in gone) <= 60
+    ledger.ends.expire(COMPANY, POLICY.memory, now=in_a_day)
+    tables = (of.bookings, of.booking_records, of.tombstones, of.runs, of.work_items)
+    assert {count(ledger, table) for table in tables} == {0}
 
 
 def test_another_company_keeps_its_rows(ledger: Ledger, clock: StoppedClock) -> None:

@@ -1,4 +1,4 @@
-"""Indexes by which entries without content are found, and the key of a memory that was removed."""
+"""Indexes by which entries without content are found, what the archive holds of each, and the keys of memories."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,8 +13,9 @@ def upgrade() -> None:
     op.create_index(
         "bookings_expired",
         "bookings",
-        ["company", "settled_at"],
+        ["company", "reason", "settled_at"],
         sqlite_where=is_expired,
         postgresql_where=is_expired,
     )
+    op.create_index("archive_of_booking", "archive", ["booking_id"])
     op.create_index("memory_keys_of_memory", "memory_keys", ["memory_id"])
