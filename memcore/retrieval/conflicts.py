@@ -1,11 +1,13 @@
 """Conflicts: pairs of memories that may contradict one another, for a person, an agent or a model to decide."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.backends.current import ALIKE
 from memcore.backends.evidence import terms_of
+from memcore.embedding.bm25 import Tokenizer, fold
 from memcore.models.memory import CONSOLIDATED_TAG, MemoryEntry
 
 #: Most memories that are compared, the newest.
@@ -14,8 +16,24 @@ MOST_COMPARED = 10_000
 #: A term that more memories have says nothing about what one is about.
 _COMMON = 200
 
+#: Say that something is not so, or so no more; each with the words that go with it alone.
+_DENIAL = re.compile(
+    r"\b(?:no longer|no more|not|no|never|without|cannot|\w+n['\u2019]t|used to|g[ai]ven? up|stop(?:s|ped|ping)?|"
+    r"quit|ceased|former(?:ly)?|nicht|keine?[mnrs]?|nie(?:mals)?|ohne|ehemals|geen|niet|nooit|zonder|"
+    r"ne|n(?=['\u2019])|pas|jamais|sans|ya no|nunca|jamás|sin|não|nao|sem|non|senza)\b"
+)
+
+#: Go with a denial, and are no part of what is denied.
+_BESIDE_DENIAL = re.compile(r"\b(?:any|anymore|more|longer|mehr|meer|plus|più|piu|mais|más|ya|já)\b")
+
+#: A number of several parts: a time, a date, an amount, a version.
+_NUMBER = re.compile(r"\d+(?:[.:,/-]\d+)+")
+
 #: Most terms of a memory that is compared: a longer text says many things.
 _MOST_TERMS = 60
+
+
+_tokenizer = Tokenizer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,27 +49,64 @@ def conflicts(memories: Sequence[MemoryEntry]) -> tuple[Conflict, ...]:
 
     Both have many words in common, which no third memory has all of, and each has others: "Ada's office is in Oslo" and
     "Ada's office is in Rome" are a pair; where twenty offices are in Oslo, those of Ada and Ben are none. What was
-    superseded, and summaries, are left out.
+    superseded, and summaries, are left out. Two of the same words are a pair where one denies what the other says, as
+    "Ada is vegetarian" and "Ada is no longer vegetarian" do.
     """
     entries = [each for each in memories if each.superseded_by is None and CONSOLIDATED_TAG not in each.metadata.tags]
     entries.sort(key=lambda entry: (entry.last_stated_at, entry.id))
     entries = entries[-MOST_COMPARED:]
-    terms = [terms_of(entry.content) for entry in entries]
+    terms = [_Terms.of(entry.content) for entry in entries]
     having: defaultdict[str, set[int]] = defaultdict(set)
-    for place, words in enumerate(terms):
-        for word in words if len(words) <= _MOST_TERMS else ():
+    for place, each in enumerate(terms):
+        for word in each.words if len(each.words) <= _MOST_TERMS else ():
             having[word].add(place)
     found = [Conflict(older=entries[old], newer=entries[new]) for old, new in _pairs(terms, having)]
     return tuple(sorted(found, key=lambda each: (each.newer.last_stated_at, each.older.last_stated_at), reverse=True))
 
 
-def _pairs(terms: Sequence[frozenset[str]], having: Mapping[str, set[int]]) -> Iterator[tuple[int, int]]:
-    for new, words in enumerate(terms):
-        near = {old for word in words if len(places := having.get(word, ())) <= _COMMON for old in places if old < new}
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What a memory says: its terms, the same with each number as one, and what it says or denies."""
+
+    words: frozenset[str]
+    with_numbers: frozenset[str]
+    said: frozenset[str]
+    is_denial: bool
+
+    @classmethod
+    def of(cls, text: str) -> "_Terms":
+        words, plain = terms_of(text), fold(text)
+        numbers = _NUMBER.findall(plain)
+        with_numbers = terms_of(_NUMBER.sub(" ", text)).union(numbers) if numbers else words
+        said = _tokenizer.both_terms(_BESIDE_DENIAL.sub(" ", _DENIAL.sub(" ", plain)))[0]
+        return cls(words, with_numbers, frozenset(said), _DENIAL.search(plain) is not None)
+
+    def is_near(self, other: "_Terms") -> bool:
+        """Return whether both have many words in common, and each has others."""
+        if self.words <= other.words or other.words <= self.words:
+            return False
+        return _alike(self.words, other.words) or _alike(self.with_numbers, other.with_numbers)
+
+    def denies(self, other: "_Terms") -> bool:
+        """Return whether one says that what the other says is not so."""
+        return self.is_denial is not other.is_denial and self.said == other.said and bool(self.said)
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    return 2 * len(one & other) >= ALIKE * (len(one) + len(other))
+
+
+def _pairs(terms: Sequence[_Terms], having: Mapping[str, set[int]]) -> Iterator[tuple[int, int]]:
+    for new, each in enumerate(terms):
+        near = {
+            old for word in each.words if len(places := having.get(word, ())) <= _COMMON for old in places if old < new
+        }
         for old in near:
-            common = words & terms[old]
-            is_alike = 2 * len(common) >= ALIKE * (len(words) + len(terms[old]))
-            if not is_alike or words == common or terms[old] == common:
+            if each.denies(terms[old]):
+                yield old, new
                 continue
+            if not each.is_near(terms[old]):
+                continue
+            common = each.words & terms[old].words
             if set.intersection(*(having.get(word, set()) for word in common)) == {old, new}:
                 yield old, new

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from support.memories import NOW, record
 
 from memcore.backends.current import ALIKE
@@ -24,6 +25,46 @@ def test_two_values_of_one_thing_are_a_pair_and_the_latest_comes_first() -> None
     old, new = "Ada's office is in Oslo.", "The office of Ada is in Rome."
     other, again = "Ben likes tea.", "Ben likes rum."
     assert pairs(said(old, other, new, again)) == [(other, again), (old, new)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The stand-up is at 9:30.", "The stand-up is at 10:15."),
+        ("The invoice is due on 01/05/2026.", "The invoice is due on 30/06/2027."),
+        ("The fee is $1,200.", "The fee is $3,450.75."),
+        ("The disk has 1.5 TB.", "The disk has 24.25 TB."),
+        ("Ada is vegetarian.", "Ada is no longer vegetarian."),
+        ("Ada is no longer vegetarian.", "Ada is vegetarian."),
+        ("Ada smokes.", "Ada stopped smoking."),
+        ("Ada smokes.", "Ada does not smoke any more."),
+        ("Ada likes coffee.", "Ada doesn't like coffee anymore."),
+        ("Ada works at Acme.", "Ada used to work at Acme."),
+        ("Ada drinks tea with milk.", "Ada drinks tea without milk."),
+        ("Ada ist Vegetarierin.", "Ada ist keine Vegetarierin mehr."),
+        ("Ada raucht.", "Ada raucht nicht mehr."),
+        ("Ada est végétarienne.", "Ada n'est plus végétarienne."),
+        ("Ada come carne.", "Ada ya no come carne."),
+        ("Ada eet vlees.", "Ada eet geen vlees meer."),
+        ("Ada mangia carne.", "Ada non mangia più carne."),
+        ("Ada come peixe.", "Ada não come mais peixe."),
+    ],
+)
+def test_two_times_or_amounts_and_what_is_so_no_more_are_pairs(old: str, new: str) -> None:
+    assert pairs(said(old, new)) == [(old, new)]
+    # Whatever else is known of the same thing.
+    beside = [f"The lift of house {number} is blue." for number in range(3)]
+    assert pairs(said(old, *beside, new)) == [(old, new)]
+
+
+def test_a_denial_or_a_time_of_another_thing_is_no_pair() -> None:
+    assert pairs(said("Ada is vegetarian.", "Ada does not cook vegetarian food for her brother.")) == []
+    assert pairs(said("Ada does not smoke.", "Ada has stopped smoking.")) == []
+    assert pairs(said("Ada likes tea.", "Ada likes tea more.")) == []
+    meetings = [f"The {name} meeting is at {hour}:{hour + 20}." for hour, name in enumerate("abcdef", start=10)]
+    assert pairs(said(*meetings)) == []
+    moved = "The c meeting is at 9:05."
+    assert pairs(said(*meetings, moved)) == [(meetings[2], moved)]
 
 
 def test_what_is_said_of_many_things_in_one_form_is_no_pair() -> None:
