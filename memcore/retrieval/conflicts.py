@@ -18,7 +18,7 @@ _COMMON = 200
 
 #: Say that something is not so, or so no more; each with the words that go with it alone.
 _DENIAL = re.compile(
-    r"\b(?:no longer|no more|not|no|never|without|cannot|\w+n['\u2019]t|used to|g[ai]ven? up|stop(?:s|ped|ping)?|"
+    r"\b(?:no longer|no more|not|no|never|without|cannot|\w{2,7}n['\u2019]t|used to|g[ai]ven? up|stop(?:s|ped|ping)?|"
     r"quit|ceased|former(?:ly)?|nicht|keine?[mnrs]?|nie(?:mals)?|ohne|ehemals|geen|niet|nooit|zonder|"
     r"ne|n(?=['\u2019])|pas|jamais|sans|ya no|nunca|jamás|sin|não|nao|sem|non|senza)\b"
 )
@@ -27,7 +27,7 @@ _DENIAL = re.compile(
 _BESIDE_DENIAL = re.compile(r"\b(?:any|anymore|more|longer|mehr|meer|plus|più|piu|mais|más|ya|já)\b")
 
 #: A number of several parts: a time, a date, an amount, a version.
-_NUMBER = re.compile(r"\d+(?:[.:,/-]\d+)+")
+_NUMBER = re.compile(r"(?<!\d)\d{1,12}(?:[.:,/-]\d{1,12}){1,8}")
 
 #: Most terms of a memory that is compared: a longer text says many things.
 _MOST_TERMS = 60
