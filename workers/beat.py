@@ -1,5 +1,6 @@
 """Celery beat: ``workers.beat`` sends the static schedule and stores nothing: the ledger knows who is due."""
 
+import logging
 import os
 import sys
 from datetime import UTC, datetime
@@ -82,7 +83,11 @@ def main() -> int:
     app.conf.beat_schedule = schedule(settings)
     end_within()
     app.Beat(
-        scheduler=scheduler_of(settings), loglevel="WARNING", quiet=True, redirect_stdouts=False, logfile=None
+        scheduler=scheduler_of(settings),
+        loglevel=logging.getLogger().level,
+        quiet=True,
+        redirect_stdouts=False,
+        logfile=None,
     ).run()
     return 0
 

@@ -38,6 +38,8 @@ def set_up_logs(settings: Settings | None = None) -> None:
     logging.basicConfig(level="INFO" if settings is None else settings.log_level, handlers=[handler], force=True)
     # They log every request to the store and to models: a thousand lines for a thousand memories.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # It logs each job twice: received and succeeded.
+    logging.getLogger("celery").setLevel(logging.WARNING)
     # At DEBUG it logs whole messages, and memories are in them.
     logging.getLogger("mcp").setLevel(logging.INFO)
     # It names each of its plug-ins when it is imported, which is at its first use.

@@ -1,6 +1,7 @@
 """One worker process: ``workers.run --group store``, with settings from the environment or the stack file."""
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -37,7 +38,8 @@ def options_of(group: WorkerGroup) -> dict[str, Any]:
         "without_gossip": True,
         "without_mingle": True,
         "heartbeat_interval": _EVENT_SECONDS,
-        "loglevel": "WARNING",
+        # Celery sets the level of the root logger, and memtend's own lines are below it; see workers/logs.py.
+        "loglevel": logging.getLogger().level,
         **scaling,
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from pydantic import Field
-from sqlalchemy import or_, select, update
+from sqlalchemy import exists, or_, select, update
 
 from memcore import ids
 from memcore.errors import MemoryInputError
@@ -182,9 +182,19 @@ class Erasures(Work[Erasure]):
     def overdue(self, *, before: datetime) -> tuple[Erasure, ...]:
         """Return the erasures of all companies that are open since before a time, or have failed, oldest first.
 
-        One that looks again because of a late write is open since then.
+        One that looks again because of a late write is open since then. One that failed is done with once a later one
+        of the same agent, and of the same person or of everything, has its receipt.
         """
-        is_overdue = (OPEN_WORK & (work_items.c.created_at < before)) | (work_items.c.state == WorkState.FAILED.value)
+        later = erasures.alias()
+        done_later = exists().where(
+            later.c.company == erasures.c.company,
+            later.c.agent_id == erasures.c.agent_id,
+            later.c.requested_at > erasures.c.requested_at,
+            later.c.receipt.is_not(None),
+            or_(later.c.subject.is_(None), later.c.subject == erasures.c.subject),
+        )
+        has_failed = (work_items.c.state == WorkState.FAILED.value) & ~done_later
+        is_overdue = (OPEN_WORK & (work_items.c.created_at < before)) | has_failed
         query = self._rows().where(ERASE_WORK, is_overdue).order_by(erasures.c.requested_at, erasures.c.erasure_id)
         return self._all(query.limit(MAX_PAGE))
 

@@ -56,6 +56,9 @@ _COUNTED = 100
 _HAS_A_CHECK = (FineTunePayload.task, ReindexPayload.task, DeliverPayload.task)
 _ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task, ExtractPayload.task, EndSessionPayload.task)
 
+#: Seconds that an import may take on a busy machine; it is no sign of a part that hangs.
+_IMPORT_SECONDS = 300.0
+
 #: Companies that are named; more are counted.
 _NAMED = 5
 
@@ -68,6 +71,7 @@ def doctor(command: JsonCommand) -> None:
     """Check every part; exit 1 when something is wrong, and say what to do about it."""
     try:
         findings = take_all(CHECKS, command.settings)
+        findings += take_all((LIMITS,), command.settings, limit_seconds=_IMPORT_SECONDS)
     except NothingRunsError as error:
         findings = list(_of_stopped(home_folder(os.environ, command.home), error))
     if command.as_json:
@@ -320,7 +324,10 @@ def _limits(_settings: Settings) -> Iterator[CheckResult]:
         )
 
 
-#: Every check, in the order of their findings.
+#: Whether each job's limits are in order; it asks nobody, and imports most of memcore.
+LIMITS = HealthCheck(name="limits", group="limits", take=_limits)
+
+#: Every check that asks a part, in the order of their findings.
 CHECKS = (
     HealthCheck(name="supervisor", group="parts", take=_supervisor),
     HealthCheck(name="data folder", group="files", take=_data_folder),
@@ -345,6 +352,5 @@ CHECKS = (
     HealthCheck(name="language model", group="models", take=checks.language_model, needs=("ledger", "policy")),
     HealthCheck(name="model answers", group="models", take=checks.model_answers, needs=("ledger",)),
     HealthCheck(name="model budget", group="models", take=checks.model_budget, needs=("ledger", "policy")),
-    HealthCheck(name="limits", group="limits", take=_limits),
     HealthCheck(name="summaries", group="advice", take=checks.what_a_model_adds, needs=("policy",)),
 )

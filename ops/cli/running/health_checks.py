@@ -311,11 +311,17 @@ def broker(settings: Settings) -> Iterator[CheckResult]:
 
 
 def workers(settings: Settings) -> Iterator[CheckResult]:
-    """Ask the workers of each group whether they take jobs."""
+    """Ask the workers of each group whether they take jobs; one that needs a model is missed where it has work."""
+    waiting, _ = read_queue_lengths(settings)
+    asleep = sleeping_parts(settings.home)
+    wanted = {
+        name
+        for name, group in GROUPS.items()
+        if not (group.on_demand or f"worker-{name}" in asleep)
+        and (settings.llm_url or not group.needs_model or any(waiting[str(queue)] for queue in group.queues))
+    }
     with closing(broker_app(settings)) as app:
         app.conf.broker_transport_options = person_options(settings)
-        asleep = sleeping_parts(settings.home)
-        wanted = {name for name, group in GROUPS.items() if not group.on_demand and f"worker-{name}" not in asleep}
         # So many answers usually are all; with several workers of a group they may not be.
         present = set(answering(app, limit=len(wanted)))
         if not wanted <= present:

@@ -21,6 +21,7 @@ from support.valkey_servers import valkey_server
 
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
+from memcore.jobs import Queue
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
@@ -32,7 +33,7 @@ from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from memcore.models.memory import MemoryCategory
 from ops.cli.console import CheckResult, HealthCheck, take_all
 from ops.cli.running.doctor import CHECKS
-from ops.cli.running.health_checks import broker, databases, what_a_model_adds
+from ops.cli.running.health_checks import broker, databases, what_a_model_adds, workers
 
 #: Seconds that the doctor may take here: tests share their machine, and a look that hangs would take ten.
 SOON = 9.0
@@ -286,6 +287,47 @@ def test_an_erasure_that_does_not_end_is_named_with_the_reason(settings: Setting
         (found,) = check.take(settings)
         assert found.ok == (seen is None)
         assert seen is None or (asked.erasure_id in found.seen and seen in found.seen), found
+
+
+@pytest.mark.parametrize(
+    ("agent", "subject", "is_done"), [("ada", None, True), ("ada", "eve", False), ("eve", None, False)]
+)
+def test_one_that_failed_is_well_once_a_later_one_of_as_much_is_done(
+    settings: Settings, urls: LedgerUrls, agent: str, subject: str | None, is_done: bool
+) -> None:
+    check = next(health_check for health_check in CHECKS if health_check.name == "erasures")
+    word = Confirmation(actor="grace", confirm=True, reason="she has left")
+    for age, owner, person in ((2, "ada", None), (1, agent, subject)):
+        then = datetime.now(UTC) - timedelta(minutes=age)
+        with closing(Ledger.open(urls, clock=StoppedClock(then))) as ledger:
+            asked = ledger.erasures.request(COMPANY, owner, subject=person, confirmation=word)
+            taken = ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1))
+            assert taken is not None
+            token = str(taken.token)
+            if age == 1:
+                ledger.erasures.finish(COMPANY, asked.erasure_id, token, receipt="{}", at=then, late_writes=0)
+            else:
+                ledger.erasures.fail(COMPANY, asked.erasure_id, token, "a defect")
+    (found,) = check.take(settings)
+    assert found.ok == is_done
+
+
+def test_a_worker_that_asks_models_is_missed_only_where_it_is_needed(settings: Settings, tmp_path: Path) -> None:
+    with valkey_server(tmp_path / "valkey") as server:
+        asked = settings.moved({"broker_url": server.url, "result_url": server.url})
+        assert set(checks(list(workers(asked)))) == {"worker store", "worker night"}
+        with_model = asked.moved({"llm_url": "http://127.0.0.1:1"})
+        assert not checks(list(workers(with_model)))["worker llm"].ok
+        with server.client() as client:
+            client.lpush(str(Queue.EXTRACT), "a message")
+        assert not checks(list(workers(asked)))["worker llm"].ok
+
+
+def test_what_asks_nobody_is_given_no_time(memtend: CommandLine) -> None:
+    assert "limits" not in {each.name for each in CHECKS}
+    limits = [each for each in memtend("doctor", "--json").value if each["check"].startswith("limits")]
+    assert limits
+    assert all(each["ok"] for each in limits)
 
 
 def test_one_that_failed_is_named_too(settings: Settings, urls: LedgerUrls) -> None:
