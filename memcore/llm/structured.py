@@ -78,7 +78,10 @@ def _read(completion: Completion, form: type[Form]) -> "Form | list[str]":
 
 def _problems(error: ValidationError) -> list[str]:
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    sentences = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in found[:_REPORTED_PROBLEMS])
+    sentences = (
+        ".".join(map(str, each["loc"])) + ": " + each["msg"].removeprefix("Value error, ")
+        for each in found[:_REPORTED_PROBLEMS]
+    )
     return [sentence.removeprefix(": ")[:_REPORTED_CHARS] for sentence in sentences]
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from typing import Annotated
 
 import typer
 
@@ -58,7 +59,22 @@ def run() -> None:
         sys.exit(report_error(error, prefix="memtend: "))
 
 
-def _nothing() -> None:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version  # noqa: PLC0415  # for this alone
+
+        from ops.cli.console import say  # noqa: PLC0415  # see above
+
+        say(f"memtend {version('memtend')}")
+        raise typer.Exit
+
+
+def _nothing(
+    *,
+    version: Annotated[  # its callback does all
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """The run context of an agent fleet: long-term memories, kept findable, small and safe."""
 
 

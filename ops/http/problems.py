@@ -197,8 +197,11 @@ def response_of(problem: Problem, headers: Mapping[str, str] | None = None) -> R
 
 
 def problem_of_validation(errors: Sequence[ErrorDetails]) -> Problem:
-    """Return what is wrong with a request's first wrong field, without the value that was given."""
+    """Return what is wrong with a request's first field, or all that is missing, without the values that were given."""
     first = errors[0]
+    missing = [".".join(map(str, each["loc"][1:])) for each in errors if each["type"] == "missing" and each["loc"][1:]]
+    if first["type"] == "missing" and len(missing) > 1:
+        return Problem.of(422, f"{', '.join(missing)}: are missing", code="invalid", field=missing[0])
     # The first part says where it stands: body, path, query, header.
     kind, *place = first["loc"] or ("body",)
     if first["type"] == "json_invalid":

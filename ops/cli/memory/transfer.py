@@ -90,7 +90,17 @@ def _import_lines(command: JsonCommand, file: Path) -> None:
             ids.update(receipt.memory_ids)
             sent += len(part)
             progress.update(bar, completed=sent)
-    command.show_facts({"lines": sent, "memories": len(ids), _UNKNOWN: facts[_UNKNOWN]})
+    command.show_facts(
+        {
+            "lines": sent,
+            "memories": len(ids),
+            # Why there are fewer memories than lines, and fewer that are found.
+            "duplicate_lines": sent - len(ids),
+            "deleted_before": facts["buried"],
+            "level_none": facts["skipped"],
+            _UNKNOWN: facts[_UNKNOWN],
+        }
+    )
 
 
 def _rounds(records: Iterable[ImportRecord], references: References) -> Iterator[list[ImportRecord]]:

@@ -84,5 +84,5 @@ def test_what_the_export_example_prints_can_be_imported(
     file = tmp_path / "memories.jsonl"
     file.write_text(done.stdout, encoding="utf-8")
     imported = memtend.ok("import", str(file), "--json")
-    assert imported.value == {"lines": 2, "memories": 2, "unknown_supersedes": 0}
+    assert (imported.value["lines"], imported.value["memories"]) == (2, 2)
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["agent_id"] == "archivist"

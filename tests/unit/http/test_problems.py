@@ -21,6 +21,7 @@ from ops.http.problems import (
     MemoryUnauthorizedError,
     install_problems,
     problem_of,
+    problem_of_validation,
     problem_response,
 )
 
@@ -179,3 +180,13 @@ async def test_a_body_that_is_too_large_is_refused(app: FastAPI, is_declared: bo
     headers = {"content-type": "application/json"}
     answer, problem = await _post(app, "/store", content=body if is_declared else pieces(), headers=headers)
     assert (answer.status_code, problem["limit"]) == (413, 4_096)
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    found = problem_of_validation(
+        [
+            {"type": "missing", "loc": ("body", name), "msg": "Field required", "input": {}}
+            for name in ("reason", "confirm")
+        ]
+    )
+    assert (found.status, found.field, found.detail) == (422, "reason", "reason, confirm: are missing")
