@@ -1,5 +1,6 @@
 """Plans: what a run would do, without doing it; for people, and for the removal guard."""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -7,7 +8,7 @@ from dataclasses import replace
 from pydantic import Field
 
 from memcore.backends.protocol import pages
-from memcore.config.maintenance import ConsolidationApply
+from memcore.config.maintenance import ConsolidationApply, ConsolidationStrategyType
 from memcore.errors import AnswerMissingError
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
@@ -90,6 +91,8 @@ class MaintenancePlan(Frozen):
             would remove too large a share of what is left, or it would be a proposal.
         is_proposal: whether a run would propose its merges to a person instead.
         waits: what a run would wait for before it consolidates, in one sentence; its merges are not counted.
+        after: how many memories there would be once the run is done.
+        is_lossless: whether all that would go says again what stays: no word is lost.
         groups: the memories to merge; empty, like all figures of archive and models, unless details were asked for.
         gate: what the gate says about the summaries; None unless details were asked for, and it judged any.
     """
@@ -99,6 +102,8 @@ class MaintenancePlan(Frozen):
     steps: tuple[PlannedStep, ...]
     summaries: int
     is_held: bool
+    after: int
+    is_lossless: bool = False
     groups: tuple[PlannedGroup, ...] = ()
     waits: str | None = None
     is_proposal: bool = False
@@ -149,10 +154,12 @@ class MaintenancePlan(Frozen):
         if self.is_proposal:
             merged = self.removed_by(RunStep.CONSOLIDATION)
             return f"would propose {self.summaries} groups of {merged} memories, for consolidation.apply is propose"
-        share = self.guarded / self.left if self.left else 0.0
+        enforced = self.removed_by(RunStep.ENFORCEMENT)
+        lost = "no word is lost" if self.is_lossless else f"{self.removed_by(RunStep.CONSOLIDATION)} would be merged"
+        lost += f", {enforced} over the limit removed" if enforced else ""
         return (
-            f"would remove {self.guarded} of {self.left} memories ({share:.0%}), over "
-            "consolidation.max_removed_fraction; look at the plan and release the run to let it"
+            f"{self.left} memories would become {self.after}: {lost}; more would be replaced than "
+            "consolidation.max_removed_fraction allows; look at the plan and release the run to let it"
         )
 
     def grown(self, *, merged: int, enforced: int) -> str | None:
@@ -204,8 +211,55 @@ async def plan_after_retention(
         steps=(retention, consolidation, enforcement),
         summaries=summaries,
         is_held=is_proposal or is_large,
+        after=live - retention.removed - guarded + summaries,
+        is_lossless=bool(merged)
+        and not enforcement.removed
+        and strategy is not None
+        and strategy.name == ConsolidationStrategyType.DEDUPE,
         is_proposal=is_proposal,
         waits=waits,
+    )
+
+
+class PlannedMerge(Frozen):
+    """Memories that one would stand for, by a rule: the strategy's name; ``kept`` stays beside it."""
+
+    rule: str
+    members: tuple[str, ...]
+    kept: str | None = None
+
+
+class HeldPlan(Frozen):
+    """What a held run would do now, group by group.
+
+    Attributes:
+        version: names exactly this plan; a release that names it is refused once the plan is another one.
+        evicted: the first of the memories over the limit; their number is in ``plan``.
+    """
+
+    version: str
+    plan: MaintenancePlan
+    merges: tuple[PlannedMerge, ...]
+    evicted: tuple[str, ...]
+
+
+async def plan_held(snapshot: AgentSnapshot, strategy: ConsolidationStrategy | None, value: MemoryScorer) -> HeldPlan:
+    """Return what a run that is held after retention would do now; nothing is written or claimed."""
+    plan = await plan_after_retention(snapshot, strategy, value)
+    merges: list[PlannedMerge] = []
+    if strategy is not None:
+        async for _, groups in groups_by_filter(snapshot, strategy):
+            for group in groups:
+                members = tuple(member.id for member in group.members)
+                merges.append(PlannedMerge(rule=strategy.name, members=members, kept=group.kept and group.kept.id))
+    enforced = [step for step in plan.steps if step.step is RunStep.ENFORCEMENT]
+    named = sorted(f"{each.rule} {each.kept} {' '.join(sorted(each.members))}" for each in merges)
+    said = "\n".join([*named, *(f"{step.removed} {' '.join(step.examples)}" for step in enforced)])
+    return HeldPlan(
+        version=hashlib.sha256(said.encode()).hexdigest(),
+        plan=plan,
+        merges=tuple(merges),
+        evicted=tuple(each for step in enforced for each in step.examples),
     )
 
 

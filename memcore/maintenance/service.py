@@ -39,9 +39,11 @@ from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.gate import Gate
 from memcore.maintenance.plan import (
+    HeldPlan,
     MaintenancePlan,
     make_plan,
     plan_after_retention,
+    plan_held,
     plan_retention,
     with_details,
     with_gone,
@@ -120,6 +122,12 @@ class MaintenanceService:
             has_model=has_model,
             clock=clock,
         )
+
+    async def plan_held(self, agent_id: str) -> HeldPlan:
+        """Return what a held run of the agent would do now, group by group; no model is asked."""
+        snapshot = await with_gone(self._snapshot(agent_id))
+        strategy, _ = self._strategy(NoAnswers() if self.has_model else None)
+        return await plan_held(snapshot, strategy, MemoryScorer(snapshot, self.value))
 
     async def plan(self, agent_id: str, *, in_detail: bool = True) -> MaintenancePlan:
         """Return what a run would do to the agent now, held or not; nothing is written, and no model is asked.

@@ -1,7 +1,7 @@
 """Memories of agents: store, search and prepare them; explain one, and say which replaced which."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from memcore.backends.protocol import MAX_PAGE, SharedKnowledgeStore, scanned
@@ -45,6 +45,11 @@ class MemoryOperations:
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return a memory, or the version that is in its place now; None when the agent has none."""
         return await (await self.kept()).get(agent_id, memory_id)
+
+    async def texts(self, agent_id: str, memory_ids: Sequence[str]) -> dict[str, str]:
+        """Return the texts of those of the memories that are in the store, by id."""
+        found = await (await self._resources.backend()).get_many(agent_id, memory_ids)
+        return {each.entry.id: each.entry.content for each in found}
 
     async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
         """Return the memory with this key of the caller's, None when there is none."""

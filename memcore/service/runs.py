@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from memcore.client.results import JobReceipt
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunKind, RunOrigin, RunStep
@@ -15,7 +15,8 @@ from memcore.service.resources import ServiceResources
 
 if TYPE_CHECKING:
     from memcore.maintenance.consolidation.proposals import ShownGroup
-    from memcore.maintenance.plan import MaintenancePlan
+    from memcore.maintenance.plan import HeldPlan, MaintenancePlan
+    from memcore.maintenance.service import MaintenanceService
     from memcore.maintenance.undo import UndoPlan
 
 #: What a session's, a project's or a task's end is called.
@@ -179,16 +180,25 @@ class RunOperations:
 
     async def plan(self, agent_id: str, *, allow_large: bool = False) -> "MaintenancePlan":
         """Return what a run would do to the agent now; nothing is written, and no model is asked."""
+        plan = await (await self._maintenance()).plan(agent_id)
+        return plan.model_copy(update={"is_held": False}) if allow_large else plan
+
+    async def plan_held(self, run_id: str) -> "HeldPlan":
+        """Return what a held run would do now, group by group; its version binds a release to it.
+
+        Raises MemoryNotFoundError.
+        """
+        return await (await self._maintenance()).plan_held((await self.get(run_id)).agent_id)
+
+    async def _maintenance(self) -> "MaintenanceService":
         # It takes a fifth of a second to import, and few commands plan.
         from memcore.maintenance.service import MaintenanceService  # noqa: PLC0415  # see above
 
         settings, policy = self._resources.settings, self._resources.policy
         backend, has_model = await self._resources.backend(), settings.llm_url is not None
-        service = MaintenanceService.configured(
+        return MaintenanceService.configured(
             settings, policy, backend, self._ledger, has_model=has_model, clock=self._resources.clock
         )
-        plan = await service.plan(agent_id)
-        return plan.model_copy(update={"is_held": False}) if allow_large else plan
 
     async def maintain(
         self, agent_id: str, *, allow_large: bool = False, by: str | None = None, reason: str | None = None
@@ -242,11 +252,16 @@ class RunOperations:
         runs = await self.list(state=WorkState.HELD, limit=None)
         return tuple(run for run in runs if run.step is not RunStep.ADOPTION)
 
-    async def release(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> Release:
+    async def release(
+        self, run_id: str, *, plan: str | None = None, by: str | None = None, reason: str | None = None
+    ) -> Release:
         """Approve what a held run's plan showed; a run whose plan has grown since is held again.
 
-        Raises MemoryNotFoundError; MemoryInputError when it is not held, or its agent has another open run.
+        Raises MemoryNotFoundError; MemoryConflictError where the plan is no longer the version that is named;
+        MemoryInputError when it is not held, or its agent has another open run.
         """
+        if plan is not None and (await self.plan_held(run_id)).version != plan:
+            raise MemoryConflictError("plan: has changed since it was shown; look at it again")
         (released,) = await self._released([await self.get(run_id)], by, reason, skips=False)
         return released
 

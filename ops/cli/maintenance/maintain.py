@@ -56,7 +56,9 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
         reported["reason"] = plan.reason if plan.is_held else None
         show_json({**plan.model_dump(mode="json"), **reported})
         return
-    say(f"{plan.live} memories live; a run would remove {plan.removed} and make {plan.summaries} summaries")
+    lost = "; no word is lost" if plan.is_lossless else ""
+    say(f"{plan.live} memories live; a run would leave {plan.after}{lost}")
+    say(f"it would remove {plan.removed} and make {plan.summaries} summaries")
     if plan.pruned:
         say(f"{plan.pruned} of them are lessons that memory.procedural.pruning forgets")
     if plan.archived:

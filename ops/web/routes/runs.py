@@ -15,6 +15,7 @@ from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.proposals import ShownGroup
+from memcore.maintenance.plan import HeldPlan, PlannedMerge
 from memcore.maintenance.undo import UndoPlan
 from memcore.service.runs import MAX_PAGE, RunDetail
 from ops.http.access import CurrentCaller
@@ -104,8 +105,10 @@ async def show_run(
     detail = await service.runs.detail(run.run_id)
     groups = await _groups(service, run)
     cards = _cards(detail, groups)
-    pages = max(1, -(-len(cards) // PAGE))
+    held = await _held_plan(service, run)
+    pages = max(1, -(-max(len(cards), 0 if held is None else len(held.merges)) // PAGE))
     at = min(at, pages)
+    merges = () if held is None else held.merges[(at - 1) * PAGE : at * PAGE]
     shown = [await _with_texts(service, run.agent_id, each) for each in cards[(at - 1) * PAGE : at * PAGE]]
     undo_plan, undo_problem = await _undo_plan(service, run) if plan else (None, None)
     return page(
@@ -121,6 +124,9 @@ async def show_run(
         most_ids=MOST_IDS,
         at=at,
         pages=pages,
+        held=held,
+        merges=merges,
+        texts=await _texts_of(service, run.agent_id, held, merges),
         plan=undo_plan,
         plan_problem=undo_problem,
         is_held=run.state is WorkState.HELD,
@@ -139,8 +145,8 @@ async def undo(run: MaintainedRun, caller: CurrentCaller, service: Service, form
 
 @router.post("/runs/{run_id}/release")
 async def release(run: MaintainedRun, caller: CurrentCaller, service: Service, form: Form) -> Response:
-    """Approve what a held run's plan showed."""
-    await service.runs.release(run.run_id, **form.decision(caller))
+    """Approve the plan that the page showed; refused where it is another one now."""
+    await service.runs.release(run.run_id, plan=form.text("plan"), **form.decision(caller))
     return back_to(f"runs/{run.run_id}", "released")
 
 
@@ -163,6 +169,21 @@ async def dismiss_groups(run: MaintainedRun, caller: CurrentCaller, service: Ser
     """Decide against groups that a held run proposes."""
     await service.runs.dismiss_groups(run.run_id, places=form.places(), **form.decision(caller))
     return back_to(f"runs/{run.run_id}", "dismissed")
+
+
+async def _held_plan(service: CompanyService, run: Run) -> HeldPlan | None:
+    is_guarded = run.state is WorkState.HELD and run.step is not RunStep.ADOPTION
+    return await service.runs.plan_held(run.run_id) if is_guarded else None
+
+
+async def _texts_of(
+    service: CompanyService, agent_id: str, held: HeldPlan | None, merges: Sequence[PlannedMerge]
+) -> dict[str, str]:
+    """Return the texts of the memories that a page of a plan shows."""
+    if held is None:
+        return {}
+    wanted = [*held.evicted, *(each for merge in merges for each in (*merge.members, merge.kept) if each is not None)]
+    return await service.memories.texts(agent_id, wanted)
 
 
 def _counts(run: Run) -> list[tuple[str, str]]:

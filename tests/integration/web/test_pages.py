@@ -149,6 +149,22 @@ def test_a_memory_of_the_archive_is_found_and_restored(world: ConsoleWorld) -> N
     visit(world, act)
 
 
+def test_a_held_runs_page_shows_its_plan_and_a_release_is_of_that_plan(world: ConsoleWorld) -> None:
+    async def act(client: ConsoleClient) -> None:
+        shown = await client.get(f"runs/{world.held_run_id}")
+        (version,) = set(re.findall(r'name="plan" value="([0-9a-f]{64})"', shown))
+        assert "memories would become 1" in shown
+        assert "Over the limit" in shown
+        assert '<pre class="text"' in shown
+        path = f"runs/{world.held_run_id}/release"
+        for plan, status in (("0" * 64, 409), ("", 422)):
+            refused = await client.send(path, confirm="yes", reason="x", plan=plan)
+            assert refused.status_code == status, refused.text
+        assert version in await client.get(f"runs/{world.held_run_id}?at=99")
+
+    visit(world, act)
+
+
 def test_a_held_run_is_dismissed(world: ConsoleWorld) -> None:
     async def act(client: ConsoleClient) -> None:
         assert world.held_run_id in await client.get("fleet?show=held")

@@ -1,0 +1,52 @@
+"""What a held run's plan says: group by group, in net figures, under a version of its own."""
+
+from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
+
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
+from memcore.ledger.work_items import WorkState
+from memcore.models.memory import MemoryCategory
+
+SEMANTIC = MemoryCategory.SEMANTIC
+
+
+async def held(world: MaintenanceFixture) -> str:
+    planned = world.plan_run()
+    await world.to_the_end(planned.run_id)
+    run = world.run(planned.run_id)
+    assert run.state is WorkState.HELD
+    return str(run.reason)
+
+
+async def test_copies_that_become_one_each_are_no_loss(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(max_removed_fraction=0.1, max_removed_floor=0))
+    texts = [f"the lift of house {number} is blue" for number in range(30)]
+    await world.store(
+        memory(2 * place + copy, content=text, category=SEMANTIC, days_old=90 - place - copy / 2)
+        for place, text in enumerate(texts, start=1)
+        for copy in (0, 1)
+    )
+    reason = await held(world)
+    assert reason.startswith("60 memories would become 30: no word is lost; ")
+    plan = await world.service().plan_held(AGENT)
+    assert (plan.plan.left, plan.plan.after, plan.plan.is_lossless) == (60, 30, True)
+    assert plan.evicted == ()
+    assert {frozenset(each.members) for each in plan.merges} == {
+        frozenset({uid(2 * place), uid(2 * place + 1)}) for place in range(1, 31)
+    }
+    assert {each.rule for each in plan.merges} == {"dedupe"}
+    # The same plan has the same version, another one another.
+    assert (await world.service().plan_held(AGENT)).version == plan.version
+    await world.store([memory(900, content=texts[0].upper(), category=SEMANTIC)])
+    assert (await world.service().plan_held(AGENT)).version != plan.version
+
+
+async def test_what_goes_over_the_limit_is_said(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    none = ConsolidationStrategyType.NONE
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy=none, max_memories_per_agent=3, max_removed_fraction=0.1, max_removed_floor=0)
+    )
+    await world.store(memory(number) for number in range(1, 11))
+    assert (await held(world)).startswith("10 memories would become 3: 0 would be merged, 7 over the limit removed; ")
+    plan = await world.service().plan_held(AGENT)
+    assert (plan.plan.after, plan.plan.is_lossless, plan.merges) == (3, False, ())
+    assert len(plan.evicted) == 5
