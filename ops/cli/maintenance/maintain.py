@@ -57,8 +57,10 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
         show_json({**plan.model_dump(mode="json"), **reported})
         return
     lost = "; no word is lost" if plan.is_lossless else ""
-    say(f"{plan.live} memories live; a run would leave {plan.after}{lost}")
-    say(f"it would remove {plan.removed} and make {plan.summaries} summaries")
+    say(
+        f"{plan.live} memories live; a run would remove {plan.removed} and make {plan.summaries} summaries: "
+        f"{plan.after} would be there{lost}"
+    )
     if plan.pruned:
         say(f"{plan.pruned} of them are lessons that memory.procedural.pruning forgets")
     if plan.archived:
