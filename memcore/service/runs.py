@@ -260,9 +260,11 @@ class RunOperations:
         Raises MemoryNotFoundError; MemoryConflictError where the plan is no longer the version that is named;
         MemoryInputError when it is not held, or its agent has another open run.
         """
-        if plan is not None and (await self.plan_held(run_id)).version != plan:
+        run = await self.get(run_id)
+        is_shown = plan is not None and run.state is WorkState.HELD
+        if is_shown and (await self.plan_held(run_id)).version != plan:
             raise MemoryConflictError("plan: has changed since it was shown; look at it again")
-        (released,) = await self._released([await self.get(run_id)], by, reason, skips=False)
+        (released,) = await self._released([run], by, reason, skips=False)
         return released
 
     async def release_all(

@@ -94,7 +94,7 @@ async def test_what_is_due_goes_and_the_rest_waits_for_a_person(
 
     assert run.counts == HELD
     assert run.reason == plan.reason
-    assert "8 of 10 memories (80%)" in plan.reason
+    assert "10 memories would become 4: 6 would be merged, 2 over the limit removed" in plan.reason
     assert set(await world.live()) == {uid(n) for n in range(4, 14)}
     await world.undo(run.run_id)
     assert len(await world.live()) == 13

@@ -172,7 +172,7 @@ def test_a_held_run_is_dismissed(world: ConsoleWorld) -> None:
         await client.decide(f"runs/{world.held_run_id}/dismiss")
         assert audited(world, "runs.dismiss", world.held_run_id) == [("person:ada", "the test says so")]
         assert "dismissed" in await client.get(f"runs/{world.held_run_id}")
-        again = await client.send(f"runs/{world.held_run_id}/release", confirm="yes", reason="x")
+        again = await client.send(f"runs/{world.held_run_id}/release", confirm="yes", reason="x", plan="x")
         assert (again.status_code, "run_id" in again.text) == (422, True)
 
     visit(world, act)
