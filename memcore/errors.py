@@ -47,9 +47,16 @@ class MemoryError(Exception):  # noqa: A001  # the reference fixes the name
 
 
 class MemoryConnectionError(MemoryError):
-    """The backend is not connected, or its connection was lost: connect first, or retry later."""
+    """A part of the installation does not answer, or the backend is not connected: connect first, or retry later.
+
+    ``part`` is ``store``, ``ledger``, ``broker`` or ``embedder``; None where it is none of them, or not known.
+    """
 
     is_retryable = True
+
+    def __init__(self, message: str = "", *, part: str | None = None) -> None:
+        super().__init__(message)
+        self.part = part
 
 
 class MemoryBrokerFullError(MemoryConnectionError):

@@ -20,6 +20,7 @@ from memcore.backends.succession import current
 from memcore.client.envelopes import Scope, build_payload
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
+from memcore.deadline.limits import reading
 from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError, MemoryStoreError
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
@@ -80,6 +81,12 @@ class Memories:
     policy: Policy
     clock: Clock = utc_now
 
+    @property
+    def deadline_seconds(self) -> float:
+        """Seconds that a reading call takes at most."""
+        return self.policy.memory.retrieval.deadline_seconds
+
+    @reading
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """Return a memory, or the version that is in its place now; None when the agent has none.
 
@@ -88,6 +95,7 @@ class Memories:
         found = await self._current(agent_id, memory_id)
         return await self._shown(found)
 
+    @reading
     async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
         """Return the memory with this key of the caller's, None when there is none."""
         require_agent_id(agent_id)
@@ -103,6 +111,7 @@ class Memories:
                 found = page[-1] if page else found
         return await self._shown(found)
 
+    @reading
     async def list(
         self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
     ) -> MemoryPage:
@@ -116,10 +125,12 @@ class Memories:
         entries = [each.entry for each in page.records if each.entry.expires_at is None or each.entry.expires_at > now]
         return MemoryPage(entries=await current(self.backend, agent_id, entries, now=now), cursor=page.cursor)
 
+    @reading
     async def namespaces(self, agent_id: str) -> tuple[str, ...]:
         """Return the namespaces in which the agent has memories, in order."""
         return tuple(sorted(await self.backend.scopes(self._where(agent_id), "namespace")))
 
+    @reading
     async def count(self, agent_id: str, *, category: MemoryCategory | str | None = None) -> int:
         """Return how many memories the agent has."""
         with naming_fields(name="category"):
@@ -309,6 +320,7 @@ class Memories:
             raise MemoryConflictError("memory_id: was changed at the same moment; read it again")
         return ForgetReceipt(run_id=run_id, forgotten=gone)
 
+    @reading
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
         """Return what became of a memory, oldest first, by the id of any of its versions.
 

@@ -22,10 +22,12 @@ from kombu.serialization import dumps as serialize
 from kombu.transport.redis import Channel as RedisChannel
 from kombu.utils.json import dumps
 from redis.exceptions import AuthenticationError, OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from memcore.client.envelopes import OutgoingJob, portions
 from memcore.client.results import JobState, JobStatus
 from memcore.config.urls import Address
+from memcore.deadline.breaker import Part
 from memcore.errors import (
     MemoryBrokerFullError,
     MemoryBrokerUnsafeError,
@@ -212,8 +214,10 @@ def is_login_refused(error: BaseException) -> bool:
 def _unavailable(what: str, problem: str, error: Exception) -> MemoryConnectionError:
     """Return the error of a server that does not do what it was asked."""
     if is_login_refused(error):
-        return MemoryConnectionError(f"{what} {problem}: it {REFUSES}")
-    return MemoryConnectionError(f"{what} {problem}: {type(error).__name__}; is it running?")
+        return MemoryConnectionError(f"{what} {problem}: it {REFUSES}", part=Part.BROKER)
+    return MemoryConnectionError(
+        f"{what} {problem}: {type(error.__cause__ or error).__name__}; is it running?", part=Part.BROKER
+    )
 
 
 def loss_of(client: Any) -> str | None:
@@ -327,7 +331,15 @@ class Publisher:
     def _ensured(self, producer: Any, step: Any) -> Any:
         # As kombu ensures its own publishing: the first try may find a connection that died while idle.
         policy = self._app.conf.task_publish_retry_policy
-        return producer.connection.ensure(producer, step, **policy)()
+
+        def patient() -> Any:
+            try:
+                return step()
+            except RedisTimeoutError as error:
+                # Not tried again: the caller has waited long enough.
+                raise KombuError from error
+
+        return producer.connection.ensure(producer, patient, **policy)()
 
 
 def _open_channel(producer: Any) -> Any:
@@ -362,6 +374,9 @@ def _declared(connection: Any, queue: str) -> int:
 #: How long to wait for the broker before a send fails, in seconds; an engine must not hang on it.
 _CONNECT_SECONDS = 5
 
+#: How long a broker that is connected may say nothing, in seconds; a message of the largest size takes it under one.
+_ANSWER_SECONDS = 4
+
 #: Attempts to publish before the error reaches the caller; the first may find a connection that died while idle.
 _PUBLISH_RETRIES = 3
 
@@ -375,7 +390,13 @@ PROGRESS = "PROGRESS"
 _RUNNING_STATES = {"STARTED", PROGRESS, "RECEIVED"}
 
 #: kombu's transport options for a Redis broker.
-_PATIENCE = {"socket_connect_timeout": _CONNECT_SECONDS, "socket_keepalive": True}
+_PATIENCE = {
+    "socket_connect_timeout": _CONNECT_SECONDS,
+    "socket_timeout": _ANSWER_SECONDS,
+    "socket_keepalive": True,
+    # kombu connects a second time after two seconds, unless it is told otherwise.
+    "max_retries": 0,
+}
 
 #: Says how many of these jobs a queue may take now; raises when it may take none.
 Admit = Callable[[str, int], int]
@@ -408,6 +429,7 @@ class JobResults(Publisher):
         self._outcomes.conf.update(
             accept_content=["json"],
             redis_socket_connect_timeout=_CONNECT_SECONDS,
+            redis_socket_timeout=_ANSWER_SECONDS,
             result_backend_transport_options=results.options if results else {},
         )
 

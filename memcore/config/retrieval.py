@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_serializer, model_validator
 
+from memcore.deadline.limits import DEADLINE_SECONDS
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import MemoryCategory
 
@@ -115,6 +116,8 @@ class MemoryRetrievalConfig(Frozen):
             under ``weighted`` alone.
         passages: whether long memories are cut to the sentences that match the question, where a prompt has no room for
             all that was found.
+        deadline_seconds: the most seconds that a reading call takes; a part that gives no answer within two fifths of
+            it is not asked for a while, and the answer names it.
         record_queries: whether the questions of prompts and searches are kept, up to 1,000 characters each and the
             newest 200 of an agent, with the ids of the memories shown: the gate asks them again. Once it is off, the
             next expiry deletes them.
@@ -158,6 +161,7 @@ class MemoryRetrievalConfig(Frozen):
     dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
     zoom: bool = True
     passages: bool = True
+    deadline_seconds: float = Field(default=DEADLINE_SECONDS, ge=0.5, le=60.0)
     record_queries: bool = False
     query_days: int = Field(default=30, ge=1, le=365)
     sparse: bool = True

@@ -154,6 +154,7 @@ class TurnContext(Frozen):
         arcs: summaries of earlier sessions that the turn is about, best first; without the latest one.
         latest_arc: the summary of the session before, on the first turn of a session.
         reasons: why there is less than there might be.
+        degraded: the parts that did not answer: ``store`` or ``embedder``; facts were compared by words alone then.
         token_budget: the most tokens of ``text``.
     """
 
@@ -162,6 +163,7 @@ class TurnContext(Frozen):
     arcs: tuple[Arc, ...] = ()
     latest_arc: Arc | None = None
     reasons: tuple[LoadReason, ...] = ()
+    degraded: tuple[str, ...] = ()
     token_budget: int = 1_000
 
     def entries(self) -> tuple[WorkingMemoryEntry, ...]:

@@ -23,7 +23,7 @@ from memcore.ledger.conversation.memory import Embedded, Searchable
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import Arc, Fact, Owner, ProfileRule
 from memcore.models.memory import require_prompt
-from memcore.retrieval.protocol import Source, degrade
+from memcore.retrieval.protocol import Failure, Source, degrade, noting_degraded
 
 #: Share of a question's words that an entry must have to be found by words; or so many of them, where they are this
 #: share of the entry's own. The reference's values.
@@ -232,9 +232,11 @@ class TurnLoader:
         recent = {place for place, arc in enumerate(loaded.arcs) if arc.ended_at >= since}
         embedded: Embedded | None = None
         dense_weight, reasons = 0.0, tuple[LoadReason, ...]()
+        failed: list[Failure] = []
         has_any = bool(loaded.facts or (recent and self._config.arcs_shown))
         if open_backend is not None and text.strip() and has_any:
-            embedded, dense_weight, reasons = await self._embedded(owner, text, open_backend)
+            with noting_degraded() as failed:
+                embedded, dense_weight, reasons = await self._embedded(owner, text, open_backend)
         latest = max(loaded.arcs, key=lambda arc: arc.ended_at, default=None) if is_first else None
         recent -= {place for place, arc in enumerate(loaded.arcs) if arc is latest}
         facts = loaded.fact_index.best(text, embedded, shown=self._config.facts_shown, dense_weight=dense_weight)
@@ -247,6 +249,7 @@ class TurnLoader:
             arcs=tuple(loaded.arcs[place] for place in arcs),
             latest_arc=latest,
             reasons=reasons,
+            degraded=tuple(each.part for each in failed),
             token_budget=token_budget,
         )
 

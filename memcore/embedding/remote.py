@@ -19,10 +19,11 @@ from pydantic import SecretStr
 from memcore.bounded_http import AnswerError, AnswerTooSlowError, HttpResponse, ask, open_client
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import masked
+from memcore.deadline.breaker import Part, breaker_of
 from memcore.embedding.batching import CachedEmbedder, ModelEmbedder, unit_rows
 from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes
 from memcore.embedding.selection import SERVERS, EmbedderChoice, best_offered, tier_of
-from memcore.errors import MemoryConfigError, MemoryEmbeddingError, MemoryInputError
+from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryEmbeddingError, MemoryInputError
 from memcore.event_loop import LoopThread
 
 #: How long a server may take for one request; a batch of 64 texts takes a CPU server some seconds.
@@ -93,6 +94,7 @@ class JsonPost:
         self._timeout = timeout
         self._pause = pause
         self._clock = clock
+        self._breaker = breaker_of(Part.EMBEDDER, self._url)
         self._opening = Lock()
         self._line: _Line | None = None
 
@@ -108,6 +110,8 @@ class JsonPost:
             asked: float | None = None
             try:
                 answer = self._answer(path, body)
+            except MemoryConnectionError as error:
+                raise MemoryEmbeddingError(str(error)) from None
             except AnswerTooSlowError as error:
                 problem = str(error)
             except AnswerError as error:
@@ -131,9 +135,19 @@ class JsonPost:
     def _answer(self, path: str, body: dict[str, Any] | None) -> HttpResponse:
         line, url = self._opened(), f"{self._url}{path}"
         method, content = ("GET", None) if body is None else ("POST", orjson.dumps(body))
-        return line.loop.run(
-            ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=self._timeout)
-        )
+        limit = self._breaker.limit()
+        within = self._timeout if limit is None else min(self._timeout, timedelta(seconds=limit))
+        try:
+            answer = line.loop.run(
+                ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=within)
+            )
+        except (AnswerTooSlowError, httpx.TimeoutException):
+            if limit is not None:
+                # The next attempt is refused.
+                self._breaker.timed_out()
+            raise
+        self._breaker.answered()
+        return answer
 
     def _opened(self) -> "_Line":
         with self._opening:

@@ -5,6 +5,7 @@ import os
 import select as polling
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -53,6 +54,8 @@ from sqlalchemy.sql.selectable import FromClause, TableValuedAlias
 from sqlalchemy.types import TypeDecorator
 
 from memcore.clock import Clock, utc_now
+from memcore.deadline.breaker import Part, breaker_of
+from memcore.deadline.limits import part_limit
 from memcore.errors import (
     MemoryConfigError,
     MemoryConnectionError,
@@ -63,6 +66,7 @@ from memcore.errors import (
 )
 from memcore.extras import naming_extras
 from memcore.free_space import FOR_WRITES, refuse_when_low
+from memcore.ledger.connections.sqlite import FileWatcher, file_at
 from memcore.models.memory import EARLIEST, LATEST, MAX_KEY_CHARS, in_range, within_range
 
 #: How long a SQLite writer waits for another one: longer than the longest entry takes to write, shorter than a lease.
@@ -116,7 +120,7 @@ def create_database_engine(url: URL) -> Engine:
     options: dict[str, Any]
     if url.get_backend_name() == "sqlite":
         # No limit: a caller that waits for a connection could not say which file is busy.
-        options = {"max_overflow": -1, "connect_args": {"timeout": BUSY_TIMEOUT.total_seconds()}}
+        options = {"max_overflow": -1}
     else:
         options = {
             "pool_recycle": int(KEPT_FOR.total_seconds()),
@@ -128,9 +132,13 @@ def create_database_engine(url: URL) -> Engine:
             url, hide_parameters=True, isolation_level="AUTOCOMMIT", pool_size=KEPT_CONNECTIONS, **options
         )
     if engine.dialect.name == "sqlite":
+        event.listen(engine, "do_connect", _connect_sqlite)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "checkout", _check_file)
     else:
+        from memcore.ledger.connections.postgresql import connect  # noqa: PLC0415  # SQLite needs no driver
+
+        event.listen(engine, "do_connect", connect)
         event.listen(engine, "checkout", _check_socket)
     event.listen(engine, "begin", prepare_transactions)
     return engine
@@ -145,26 +153,25 @@ def _check_socket(connection: Any, _entry: ConnectionPoolEntry, _proxy: object) 
         raise DisconnectionError  # the pool opens another one
 
 
-def _check_file(_connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
+def _check_file(connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
     # What is written into a file that was deleted, or replaced by a backup, is lost.
     path, file = entry.info["file"]
-    if _file_at(path) != file:
+    if file_at(path) != file:
         raise DisconnectionError
+    if entry.info.get("patience") != (patience := part_limit() or BUSY_TIMEOUT.total_seconds()):
+        connection.execute(f"PRAGMA busy_timeout={patience * 1000:.0f}")
+        entry.info["patience"] = patience
 
 
-def _file_at(path: str) -> tuple[int, int] | None:
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def _connect_sqlite(_dialect: object, _entry: object, _arguments: object, parameters: dict[str, Any]) -> None:
+    parameters["timeout"] = part_limit() or BUSY_TIMEOUT.total_seconds()
 
 
 def _prepare_sqlite(connection: Any, entry: ConnectionPoolEntry) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
     ((_, _, path),) = connection.execute("PRAGMA database_list")
-    entry.info["file"] = path, _file_at(path)
+    entry.info["file"] = path, file_at(path)
 
 
 def prepare_transactions(connection: Connection) -> None:
@@ -177,65 +184,7 @@ def prepare_transactions(connection: Connection) -> None:
 #: Answers that a database remembers; with one more it forgets all of them.
 _REMEMBERED = 1_024
 
-#: Whether a table has a row with one of the ids; table and column are names of ours.
-_HAS_ANY = "SELECT EXISTS (SELECT 1 FROM {table} WHERE {column} IN (SELECT value FROM json_each(?)))"
-
 _Answer = TypeVar("_Answer")
-
-
-class FileWatcher:
-    """Tells whether a SQLite file has changed, for a fiftieth of what a query through SQLAlchemy costs.
-
-    A connection of its own, which never writes: SQLite tells it of every change that another one has committed, in any
-    process (``PRAGMA data_version``). Safe in several threads; close it before a fork.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        self._opened = 0
-
-    def version(self) -> tuple[int, int] | None:
-        """Return what no two states of the file share while this is open; None when it cannot be told."""
-        found = self._value("PRAGMA data_version")
-        return None if found is None else (self._opened, found)
-
-    def has_none(self, which: Column[str], ids: Iterable[str]) -> bool:
-        """Return whether it is certain that no row of a table has one of the ids in a column."""
-        query = _HAS_ANY.format(table=which.table.name, column=which.name)
-        return self._value(query, json.dumps(list(ids))) == 0
-
-    def close(self) -> None:
-        """Close the connection; a later call opens a new one."""
-        with self._lock:
-            self._close()
-
-    def _value(self, query: str, *values: str) -> int | None:
-        with self._lock:
-            try:
-                file = _file_at(self._path)
-                if self._connection is None or file != self._file:
-                    self._close()
-                    # rw: a file that is missing is not made.
-                    uri = f"{Path(self._path).absolute().as_uri()}?mode=rw"
-                    self._connection = sqlite3.connect(
-                        uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False
-                    )
-                    self._connection.execute("PRAGMA query_only=ON")
-                    self._file, self._opened = file, self._opened + 1
-                rows = self._connection.execute(query, values).fetchall()
-            except sqlite3.Error:
-                # Busy, damaged or gone: the ordinary query says so.
-                self._close()
-                return None
-        return int(rows[0][0])
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 class Database:
@@ -247,6 +196,7 @@ class Database:
     def __init__(self, url: str, *, name: str) -> None:
         self._url = parse_url(url, name=name)
         self._name = name
+        self._breaker = breaker_of(Part.LEDGER, self._url.render_as_string())
         # By process id: a child of a fork makes an engine of its own, and never closes the one that it inherits, since
         # that would close the parent's sockets. A dict and no lock: a lock that another thread held at the
         # moment of the fork stays locked in the child for ever.
@@ -303,8 +253,10 @@ class Database:
         # SQLite's writers look again and again whether the file is free, and a thread that writes without a break
         # would starve the others of its process.
         turn = self._writers.setdefault(os.getpid(), threading.Lock())
-        if not turn.acquire(timeout=BUSY_TIMEOUT.total_seconds()):
-            raise MemoryConnectionError(f"the {self._name} cannot be written: another thread holds it")
+        if not turn.acquire(timeout=part_limit() or BUSY_TIMEOUT.total_seconds()):
+            raise MemoryConnectionError(
+                f"the {self._name} cannot be written: another thread holds it", part=Part.LEDGER
+            )
         try:
             with connected as connection:
                 yield connection
@@ -313,6 +265,7 @@ class Database:
 
     @contextmanager
     def _connected(self, begin: str | None, *, writes: bool = False) -> Iterator[Connection]:
+        limit, began = self._breaker.limit(), time.monotonic()
         try:
             with self.engine().connect() as connection:
                 if begin is None:
@@ -322,12 +275,18 @@ class Database:
                         yield connection
         except (OperationalError, InterfaceError, PoolTimeoutError) as error:
             self._refuse_full_disk(error)
+            if limit is not None and time.monotonic() - began >= limit:
+                self._breaker.timed_out()
             done = "written" if writes else "read"
-            raise MemoryConnectionError(f"the {self._name} cannot be {done}: {_cause(error)}") from error
+            raise MemoryConnectionError(
+                f"the {self._name} cannot be {done}: {_cause(error)}", part=Part.LEDGER
+            ) from error
         except DBAPIError as error:
             if writes:
                 raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
             raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
+        else:
+            self._breaker.answered()
 
     def remembered(self, key: Hashable, read: Callable[[], _Answer]) -> _Answer:
         """Return what a read of this database returns; on SQLite the answer of before while the file is unchanged.

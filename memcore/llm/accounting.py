@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from memcore.clock import Clock, utc_now
 from memcore.config.llm import FREE, BudgetsConfig, ModelPrice
+from memcore.deadline.limits import unlimited
 from memcore.errors import (
     BudgetExceededError,
     MemoryError,  # noqa: A004  # the reference fixes the name
@@ -72,9 +73,10 @@ class AccountedModel:
         tries = Tries()
         try:
             with tracing.span(f"chat {model}", _asked(request, model, by), kind="client") as step:
-                completion = await self._retrying.complete(
-                    request.model_copy(update={"model": model}), idempotency_key=key, tries=tries
-                )
+                with unlimited():
+                    completion = await self._retrying.complete(
+                        request.model_copy(update={"model": model}), idempotency_key=key, tries=tries
+                    )
                 step.set(_answered(completion, tries))
         except ProviderError as error:
             spent = _spent(price, tries.prompt_tokens, tries.completion_tokens)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from memcore.conversation.entries import TurnContext
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
-    from memcore.models.execution import ChatMessage, ToolDefinition
+    from memcore.models.execution import PreparedMessages, ToolDefinition
     from memcore.remote import AsyncRemoteMemory
 
 
@@ -133,11 +133,19 @@ class AsyncMemory(AsyncKeptMemories):
         return await (await self._reader.open()).search(agent_id, query)
 
     async def prepare(
-        self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
-    ) -> "tuple[ChatMessage, ...]":
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        token_budget: int,
+        categories: Collection[str] | None = None,
+        require_all: bool = False,
+    ) -> "PreparedMessages":
         wanted = checked_categories(categories)
         opened = await self._reader.open()
-        return await opened.prepare(agent_id, text, token_budget=token_budget, categories=wanted)
+        return await opened.prepare(
+            agent_id, text, token_budget=token_budget, categories=wanted, require_all=require_all
+        )
 
     async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
         del agent_id
@@ -146,7 +154,7 @@ class AsyncMemory(AsyncKeptMemories):
     async def call_tool(
         self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
     ) -> str:
-        return await (await self._reader.open()).tools(writes=writes).call(agent_id, name, arguments)
+        return await (await self._reader.open()).call_tool(agent_id, name, arguments, writes=writes)
 
     async def load_turn(
         self,

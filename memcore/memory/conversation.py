@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
+from memcore.deadline.limits import deadline, limited_parts, unlimited
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError
 from memcore.extras import naming_extras
 from memcore.models.base import naming_fields
@@ -121,17 +122,20 @@ class ConversationReader:
         """Return what is remembered of a person that a turn is about; the reader's embedder makes the text's vector."""
 
         async def open_backend() -> "MemoryBackend":
-            return (await reader.open()).backend
+            # The first call loads libraries and a model, which takes seconds.
+            with unlimited():
+                return (await reader.open()).backend
 
         _, loader = await asyncio.to_thread(self._open)
-        return await loader.load_turn(
-            owner,
-            text,
-            session_id=session_id,
-            token_budget=token_budget,
-            is_first_turn=is_first_turn,
-            open_backend=open_backend,
-        )
+        async with deadline(self._policy.memory.retrieval.deadline_seconds):
+            return await loader.load_turn(
+                owner,
+                text,
+                session_id=session_id,
+                token_budget=token_budget,
+                is_first_turn=is_first_turn,
+                open_backend=open_backend,
+            )
 
     def set_recall(self, owner: Owner, *, is_on: bool) -> None:
         """Turn on or off that a person's memory is shown."""
@@ -141,7 +145,8 @@ class ConversationReader:
     def status(self, owner: Owner) -> LayerCounts:
         """Return how much of each layer is kept."""
         ledger, _ = self._open()
-        return ledger.conversation.counts(self._company, owner)
+        with limited_parts(self._policy.memory.retrieval.deadline_seconds):
+            return ledger.conversation.counts(self._company, owner)
 
     def add(
         self,

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from memcore.conversation.entries import TurnContext
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import IncognitoMemory
-    from memcore.models.execution import ChatMessage
+    from memcore.models.execution import PreparedMessages
     from memcore.remote import RemoteMemory
 
 
@@ -235,21 +235,31 @@ class Memory(KeptMemories, ToolCalls):
         return self._read(lambda opened: opened.search(agent_id, query))
 
     def prepare(
-        self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
-    ) -> "tuple[ChatMessage, ...]":
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        token_budget: int,
+        categories: Collection[str] | None = None,
+        require_all: bool = False,
+    ) -> "PreparedMessages":
         """Return the messages to put between the system prompt and the task: policies, directive, memories.
 
         ``text`` says what the coming turn is about. Policies and memories take ``token_budget`` tokens at most.
-        What fails once the store was reached is done without, and a log event names it. Which memories were shown is
-        counted, in batches.
+        What fails once the store was reached is done without: ``degraded`` of the answer names it, and the last message
+        says it. With ``require_all`` it is an error. Which memories were shown is counted, in batches.
 
         Raises:
             MemoryInputError: an argument breaks a limit, as a negative budget.
-            MemoryConnectionError: the store cannot be reached.
+            MemoryConnectionError: the store cannot be reached, or with ``require_all`` a part of the answer.
             MemoryConfigError: as for search.
         """
         wanted = checked_categories(categories)
-        return self._read(lambda opened: opened.prepare(agent_id, text, token_budget=token_budget, categories=wanted))
+        return self._read(
+            lambda opened: opened.prepare(
+                agent_id, text, token_budget=token_budget, categories=wanted, require_all=require_all
+            )
+        )
 
     def load_turn(
         self,

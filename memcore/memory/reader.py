@@ -4,18 +4,20 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memcore.client.client import MemoryClient
 from memcore.clock import utc_now
-from memcore.errors import MemoryConfigError
+from memcore.deadline.limits import deadline, limited_parts, reading
+from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.extras import naming_extras
+from memcore.models.execution import PreparedMessages
 from memcore.models.memory import require_agent_id, require_prompt, require_text
 from memcore.telemetry import tracing
 from memcore.telemetry.tracing import Attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from memcore.llm.accounting import AccountedModel
     from memcore.memories import Memories
     from memcore.memory.tools import OpenModel
-    from memcore.models.execution import ChatMessage
     from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
     from memcore.retrieval.strategies.factory import Strategy, StrategyParts
     from memcore.retrieval.strategies.tools import AgentTools
@@ -56,6 +57,11 @@ class Opened:
     made_tools: "dict[bool, AgentTools]" = field(default_factory=dict, repr=False, compare=False)
 
     @property
+    def deadline_seconds(self) -> float:
+        """Seconds that a reading call takes at most."""
+        return self.parts.policy.memory.retrieval.deadline_seconds
+
+    @property
     def kept(self) -> "Memories":
         """What reads and changes single memories; MemoryConfigError for a memory that was made without settings."""
         if self.memories is None:
@@ -83,6 +89,7 @@ class Opened:
             # It sends a last batch, and waits for a broker that is away.
             await asyncio.to_thread(self.recorder.close)
 
+    @reading
     async def get(self, agent_id: str, memory_id: str) -> "MemoryEntry | None":
         """Return a memory, or the version in its place."""
         require_text(memory_id, field="memory_id")
@@ -90,6 +97,7 @@ class Opened:
             return await self.memories.get(agent_id, memory_id)
         return await self.backend.get(agent_id, memory_id)
 
+    @reading
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
         about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
@@ -103,14 +111,37 @@ class Opened:
                 self.recorder.record_query(agent_id, query.text, [entry.id for entry in found], at=utc_now())
         return found
 
+    async def call_tool(
+        self, agent_id: str, name: str, arguments: "Mapping[str, Any] | str | None", *, writes: bool
+    ) -> str:
+        """Return the answer of a tool; one that only reads has the deadline of a read."""
+        tools = self.tools(writes=writes)
+        if not any(each.name == name and each.read_only for each in tools.definitions()):
+            return await tools.call(agent_id, name, arguments)
+        async with deadline(self.deadline_seconds):
+            return await tools.call(agent_id, name, arguments)
+
+    @reading
     async def prepare(
-        self, agent_id: str, text: str, *, token_budget: int, categories: "frozenset[MemoryCategory] | None"
-    ) -> "tuple[ChatMessage, ...]":
-        """Return the messages of the strategy that the policy names."""
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        token_budget: int,
+        categories: "frozenset[MemoryCategory] | None",
+        require_all: bool = False,
+    ) -> PreparedMessages:
+        """Return the messages of the strategy that the policy names, and what did not answer."""
+        from memcore.retrieval.protocol import UNNEEDED, noting_degraded  # noqa: PLC0415  # see Reader
+
         require_prompt(text, token_budget)
         about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
-        with tracing.trace(SEARCH, about, kind="client"):
-            return await self.strategy.prepare_messages(agent_id, text, token_budget, categories=categories)
+        with tracing.trace(SEARCH, about, kind="client"), noting_degraded() as failed:
+            found = await self.strategy.prepare_messages(agent_id, text, token_budget, categories=categories)
+        messages = PreparedMessages.of(found, degraded=(each.part for each in failed if each.source not in UNNEEDED))
+        if require_all and messages.degraded:
+            raise MemoryConnectionError(f"no answer of: {', '.join(messages.degraded)}", part=messages.degraded[0])
+        return messages
 
 
 class Reader:
@@ -146,7 +177,9 @@ class Reader:
                 # In a thread: libraries and the embedder's model take a second to load.
                 opened = await asyncio.to_thread(self._assemble, asyncio.get_running_loop())
                 try:
-                    await opened.backend.connect()
+                    # Twice: the first call of all makes the collection.
+                    with limited_parts(2 * opened.deadline_seconds):
+                        await opened.backend.connect()
                 except BaseException:
                     await opened.backend.disconnect()
                     raise

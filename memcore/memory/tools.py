@@ -58,4 +58,4 @@ class ToolCalls:
         The arguments are a mapping, or the JSON text that the model wrote. What goes wrong is a text that begins with
         ``Error:``. Raises MemoryConnectionError and MemoryConfigError when the store cannot be opened at all.
         """
-        return self._read(lambda opened: opened.tools(writes=writes).call(agent_id, name, arguments))
+        return self._read(lambda opened: opened.call_tool(agent_id, name, arguments, writes=writes))

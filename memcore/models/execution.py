@@ -1,5 +1,6 @@
 """The execution trace of an agent's task, as any engine can report it; and chat messages."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -172,6 +173,23 @@ class ChatMessage(Frozen):
 
     role: MessageRole
     content: NotBlankText
+
+
+class PreparedMessages(tuple[ChatMessage, ...]):  # noqa: SLOT001  # an attribute of its own
+    """The messages of a prompt, as a tuple.
+
+    ``degraded`` names what did not answer while they were made: ``store``, ``ledger``, ``embedder``, or a part of
+    retrieval. The last message says so too, for the model.
+    """
+
+    degraded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, messages: Iterable[ChatMessage], *, degraded: Iterable[str] = ()) -> Self:
+        """Return the messages, each part named once."""
+        made = cls(messages)
+        made.degraded = tuple(dict.fromkeys(str(each) for each in degraded))
+        return made
 
 
 def prompt(instructions: str, data: str) -> tuple[ChatMessage, ...]:

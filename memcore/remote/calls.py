@@ -24,7 +24,7 @@ from memcore.memory.conversation import checked_owner
 from memcore.memory.fields import checked_categories, checked_query, named_as_given, split_fields, with_fields
 from memcore.models.base import Frozen
 from memcore.models.conversation import LayerCounts
-from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
+from memcore.models.execution import ChatMessage, ExecutionTrace, PreparedMessages, ToolDefinition
 from memcore.models.memory import (
     MemoryEntry,
     MemoryQuery,
@@ -60,10 +60,12 @@ class LoadedTurn(Frozen):
     Attributes:
         prepared: the messages.
         reasons: why there is less than there might be.
+        degraded: the parts that did not answer.
     """
 
     prepared: tuple[ChatMessage, ...] = ()
     reasons: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
 
     def messages(self) -> tuple[ChatMessage, ...]:
         """Return the messages to put between the system prompt and the turn, or nothing where there is nothing."""
@@ -129,13 +131,15 @@ def get(agent_id: str, memory_id: str) -> Call[MemoryEntry | None] | None:
 
 
 def prepare(
-    agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None
-) -> Call[tuple[ChatMessage, ...]]:
+    agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None, require_all: bool = False
+) -> Call[PreparedMessages]:
     """Return the request that prepares a prompt."""
     require_prompt(text, token_budget)
     wanted = checked_categories(categories)
     body = {"text": text, "token_budget": token_budget, "categories": None if wanted is None else sorted(wanted)}
-    return Call(method="POST", path=_path(agent_id, "context"), body=body, read=_messages)
+    if require_all:
+        body["require_all"] = True
+    return Call(method="POST", path=_path(agent_id, "context"), body=body, read=_prepared)
 
 
 def load_turn(
@@ -401,8 +405,16 @@ def _messages(given: Any) -> tuple[ChatMessage, ...]:
     return tuple(known(ChatMessage, each) for each in given["messages"])
 
 
+def _prepared(given: Any) -> PreparedMessages:
+    return PreparedMessages.of(_messages(given), degraded=given.get("degraded", ()))
+
+
 def _loaded(given: Any) -> LoadedTurn:
-    return LoadedTurn(prepared=_messages(given), reasons=tuple(given.get("reasons", ())))
+    return LoadedTurn(
+        prepared=_messages(given),
+        reasons=tuple(given.get("reasons", ())),
+        degraded=tuple(given.get("degraded", ())),
+    )
 
 
 def _nothing(_given: Any) -> None:

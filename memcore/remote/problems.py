@@ -60,7 +60,7 @@ def error_of(response: httpx.Response) -> MemoryError:
     if status == TOO_MANY:
         return MemoryQueueFullError(detail)
     if status in _AWAY:
-        return MemoryConnectionError(detail)
+        return MemoryConnectionError(detail, part=problem.get("part"))
     return RemoteRefusedError(detail, status=status, domain_code=code or "internal")
 
 

@@ -27,7 +27,7 @@ from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
 from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
 from memcore.models.conversation import LayerCounts, MemoryMode
-from memcore.models.execution import ChatMessage, ExecutionTrace, ToolDefinition
+from memcore.models.execution import ExecutionTrace, PreparedMessages, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
 from memcore.remote import calls
@@ -197,10 +197,18 @@ class RemoteMemory:
         return self._send(calls.history(agent_id, memory_id))
 
     def prepare(
-        self, agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None = None
-    ) -> tuple[ChatMessage, ...]:
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        token_budget: int,
+        categories: Collection[str] | None = None,
+        require_all: bool = False,
+    ) -> PreparedMessages:
         """See Memory.prepare."""
-        return self._send(calls.prepare(agent_id, text, token_budget=token_budget, categories=categories))
+        return self._send(
+            calls.prepare(agent_id, text, token_budget=token_budget, categories=categories, require_all=require_all)
+        )
 
     def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
         """See Memory.tools; the agent must be named."""

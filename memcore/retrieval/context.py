@@ -13,7 +13,7 @@ from memcore.event_loop import LoopThread
 from memcore.models.execution import ChatMessage, ToolDefinition
 from memcore.models.memory import MemoryCategory, require_agent_id
 from memcore.retrieval.filters import MemoryFilterStrategy
-from memcore.retrieval.formatting import format_fitting
+from memcore.retrieval.formatting import away_notice, format_fitting
 from memcore.retrieval.pipeline import MemoryPipeline, parts_of
 from memcore.retrieval.protocol import (
     Degrading,
@@ -21,6 +21,7 @@ from memcore.retrieval.protocol import (
     Reranker,
     Source,
     TokenEstimator,
+    noting_degraded,
 )
 from memcore.retrieval.ranking import (
     Similarity,
@@ -127,13 +128,20 @@ class ContextInjectionStrategy:
         """Return the messages to put between system prompt and task: policies, directive, memories; or fewer, or none.
 
         The query is what the coming turn is about. The budget is for policies and memories; the directive is not
-        charged. Never raises for a memory's sake: MemoryInputError for what is no agent's id, and Python's own
-        MemoryError and RecursionError pass.
+        charged. Where a part fails, a line at the end says that memories are missing. Never raises for a memory's sake:
+        MemoryInputError for what is no agent's id, and Python's own MemoryError and RecursionError pass.
         """
         require_agent_id(agent_id)
-        if token_budget <= 0:
+        if token_budget <= 0 or not query_text.strip():
             _log.debug(Event.MEMORY_RETRIEVAL_SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
             return ()
+        with noting_degraded() as failed:
+            messages = await self._messages(agent_id, query_text, token_budget, categories)
+        return (*messages, *away_notice(failed, injection_point=self._config.injection_point))
+
+    async def _messages(
+        self, agent_id: str, query_text: str, token_budget: int, categories: frozenset[MemoryCategory] | None
+    ) -> tuple[ChatMessage, ...]:
         with Degrading(Source.PIPELINE, agent_id):
             policies = await self._pipeline.policies(agent_id, token_budget=token_budget)
             memories = await self._pipeline.chosen(agent_id, query_text, categories=categories)

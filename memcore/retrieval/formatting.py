@@ -9,7 +9,7 @@ from memcore.models.memory import day_of
 from memcore.org.search import category_in
 from memcore.retrieval.filters import NON_INFERABLE_GUIDANCE
 from memcore.retrieval.passages import CUT
-from memcore.retrieval.protocol import ScoredMemory, TokenEstimator
+from memcore.retrieval.protocol import UNNEEDED, Failure, ScoredMemory, TokenEstimator
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
 
 #: Stands between two fences.
@@ -43,6 +43,17 @@ def format_fitting(
         ChatMessage(role=MessageRole.SYSTEM, content=MEMORY_DIRECTIVE),
         ChatMessage(role=MessageRole(injection_point), content=BETWEEN_MEMORIES.join(blocks)),
     )
+
+
+#: Without it an agent would take memory that is away for memory that knows nothing.
+AWAY_NOTICE = "A part of long-term memory does not answer at the moment: more may be known than is shown here."
+
+
+def away_notice(failed: Sequence[Failure], *, injection_point: InjectionPoint) -> tuple[ChatMessage, ...]:
+    """Return the message that says that memories are missing, or nothing where none is; no budget is charged for it."""
+    if all(each.source in UNNEEDED for each in failed):
+        return ()
+    return (ChatMessage(role=MessageRole(injection_point), content=AWAY_NOTICE),)
 
 
 def fit(texts: Sequence[str], *, estimator: TokenEstimator, token_budget: int) -> list[int]:

@@ -5,14 +5,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from pydantic import Field
 
+from memcore import errors
 from memcore.backends.protocol import ORGANISATION
 from memcore.config.retrieval import FusionStrategy
+from memcore.deadline.breaker import Part
 from memcore.errors import MemoryRetrievalError
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, ToolDefinition
@@ -198,18 +201,32 @@ class Degrading:
         return True
 
 
-_noted: ContextVar[list[Source] | None] = ContextVar("_noted", default=None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A source that a result was made without, and the part of the installation that failed, as far as it is known."""
+
+    source: Source
+    part: str
+
+
+#: What a result can be made without, and is as true as with it.
+UNNEEDED = frozenset({Source.USE_RECORDER, Source.QUERY_RECORDER, Source.RERANKER, Source.DIVERSITY})
+
+_noted: ContextVar[list[Failure] | None] = ContextVar("_noted", default=None)
 
 
 @contextmanager
-def noting_degraded() -> Iterator[list[Source]]:
-    """Yield a list that each part that fails in the block is added to: an empty prompt may be one that was not made."""
-    failed: list[Source] = []
+def noting_degraded() -> Iterator[list[Failure]]:
+    """Yield a list that each failure in the block is added to: an empty prompt may be one that was not made."""
+    failed: list[Failure] = []
+    outer = _noted.get()
     token = _noted.set(failed)
     try:
         yield failed
     finally:
         _noted.reset(token)
+        if outer is not None:
+            outer += failed
 
 
 def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
@@ -224,7 +241,19 @@ def degrade(error: Exception, *, source: Source, agent_id: str) -> None:
     facts = {"source": str(source), "agent_id": agent_id, "error": type(error).__name__}
     _log.warning(Event.MEMORY_RETRIEVAL_DEGRADED, extra=facts)
     if (failed := _noted.get()) is not None:
-        failed.append(source)
+        failed.append(Failure(source=source, part=_part_of(error, source)))
+
+
+def _part_of(error: Exception, source: Source) -> str:
+    """Return the part of the installation that an error names, else the source."""
+    if isinstance(error, errors.MemoryConnectionError) and error.part is not None:
+        return error.part
+    if isinstance(error, errors.MemoryEmbeddingError):
+        return Part.EMBEDDER
+    if source is Source.ORGANISATION:
+        return Part.LEDGER
+    is_stores = source in {Source.BACKEND, Source.KEYWORDS, Source.SHARED_STORE}
+    return Part.STORE if is_stores and isinstance(error, errors.MemoryError) else source
 
 
 def fatal_in(error: BaseException) -> BaseException | None:

@@ -187,8 +187,8 @@ def _worded(entries: _Entries) -> tuple[Hit, ...]:
 #: Greatest age of a prompt's policies: a question to the ledger for each prompt would cost more than it gains.
 KEPT = timedelta(seconds=5)
 
-#: How long a prompt waits for the ledger, in seconds.
-WAIT_SECONDS = 2.0
+#: How long a prompt waits for the ledger, in seconds: longer than the ledger's own share of a deadline.
+WAIT_SECONDS = 2.5
 
 #: Characters of policies that are read at most; no budget holds as many.
 MOST_CHARS = 1_000_000

@@ -8,6 +8,7 @@ from memcore.backends.protocol import MAX_PAGE, SharedKnowledgeStore, scanned
 from memcore.backends.succession import current, reinstate, supersede
 from memcore.client.envelopes import Scope
 from memcore.client.results import StoreReceipt
+from memcore.deadline.limits import reading
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.memories import Memories
@@ -38,6 +39,12 @@ class MemoryOperations:
         """Send one memory to the workers, and return once the broker holds it. Raises MemoryInputError."""
         return await self._resources.client.store(agent_id, request, scope=scope or Scope())
 
+    @property
+    def deadline_seconds(self) -> float:
+        """Seconds that a reading call takes at most."""
+        return self._resources.policy.memory.retrieval.deadline_seconds
+
+    @reading
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
         return await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query)

@@ -15,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memcore.clock import Clock, utc_now
+from memcore.deadline.limits import limited_parts
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.access.keys import ApiKey, ApiKeys, Verb
 from memcore.models.memory import MAX_KEY_CHARS, require_agent_id
@@ -155,7 +156,8 @@ class Callers:
         now = self._monotonic()
         caller, until = self._believed.get(name, (None, 0.0))
         if caller is None or now >= until:
-            key = await asyncio.to_thread(find, secret)
+            with limited_parts():
+                key = await asyncio.to_thread(find, secret)
             if key is None:
                 self._believed.pop(name, None)
                 raise MemoryUnauthorizedError("the key is not valid, or was revoked")

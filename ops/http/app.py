@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from ops.http.access import OPEN_PATHS, Authenticate
 from ops.http.context import ServeContext
-from ops.http.limits import LimitBody, checked_address
+from ops.http.limits import LimitBody, LimitWaits, checked_address
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 from ops.http.traces import TraceRequests
 from ops.mcp.mounting import mount
@@ -93,6 +93,7 @@ def create_app(context: ServeContext) -> FastAPI:
     app.add_middleware(TimeRequests, times=context.times)
     app.add_middleware(LimitBody, limit=context.options.max_body_bytes)
     app.add_middleware(Authenticate, caller_of=context.callers.of, requires_key=context.options.requires_key)
+    app.add_middleware(LimitWaits)
     app.add_middleware(CatchDefects)
     app.add_middleware(TraceRequests)
     _add_document(app)

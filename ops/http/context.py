@@ -18,6 +18,7 @@ from memcore.company import JobDispatcher
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.deadline.limits import limited_parts
 from memcore.errors import MemoryBackendUnsupportedError
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
@@ -199,7 +200,8 @@ class ServeContext:
         if kept is not None and now < kept.believed_until:
             return kept.service
         async with self._opening:
-            settings, policy = await asyncio.to_thread(self._configuration, company)
+            with limited_parts():
+                settings, policy = await asyncio.to_thread(self._configuration, company)
             kept = self._services.get(company)
             if kept is None:
                 kept = self._services[company] = _Kept(self._made(settings, policy), 0.0)

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -11,6 +12,7 @@ from fastapi.params import Query
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memcore.deadline.limits import DEADLINE_SECONDS, limited_parts
 from memcore.errors import MemoryInputError
 from ops.http.problems import BodyTooLargeError, problem_response
 
@@ -22,6 +24,12 @@ RATE_PER_SECOND, BURST = 500.0, 1_000
 
 #: Most keys whose rate is known; with more, those that are at rest are forgotten, which changes nothing for them.
 _MOST_BUCKETS = 10_000
+
+#: Methods that change nothing.
+_READING = frozenset({"GET", "HEAD"})
+
+#: More than an engine's read may take: a page of the console may have the ledger count for seconds.
+_PAGE_SECONDS = 1.5 * DEADLINE_SECONDS
 
 #: A whole number in a query.
 _WHOLE = re.compile("-?[0-9]+")
@@ -68,6 +76,19 @@ class RateLimiter:
         if len(self._buckets) >= _MOST_BUCKETS:
             until_full = self._burst / self._rate
             self._buckets = {key: each for key, each in self._buckets.items() if now - each.at < until_full}
+
+
+class LimitWaits:
+    """Middleware: no request that reads waits long for a store or a ledger that does not answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        is_read = scope.get("method") in _READING or scope.get("path", "").rstrip("/").endswith("/search")
+        with limited_parts(_PAGE_SECONDS) if is_read else nullcontext():
+            await self._app(scope, receive, send)
 
 
 class LimitBody:

@@ -200,17 +200,24 @@ class ContextBody(Frozen):
     Attributes:
         text: what the coming turn is about.
         token_budget: most tokens of policies and memories.
+        require_all: whether the answer is 503 where a part of the installation does not answer.
     """
 
     text: str = Field(min_length=1, max_length=MAX_QUERY_CHARS)
     token_budget: StrictInt = Field(ge=0, le=MAX_TOKENS)
     categories: tuple[MemoryCategory, ...] | None = None
+    require_all: bool = False
 
 
 class Prepared(Frozen):
-    """Messages to put between the system prompt and the turn."""
+    """Messages to put between the system prompt and the turn.
+
+    Attributes:
+        degraded: the parts that did not answer, so that memories may be missing; the last message says it too.
+    """
 
     messages: tuple[ChatMessage, ...]
+    degraded: tuple[str, ...] = ()
 
 
 class SessionBody(Frozen):

@@ -91,6 +91,7 @@ class Problem(Frozen):
         is_retryable: whether the same request may succeed later.
         field: the field that breaks a limit, with dots.
         limit: that limit, where it is a number.
+        part: what does not answer: ``store``, ``ledger``, ``broker`` or ``embedder``.
     """
 
     type: str
@@ -101,6 +102,7 @@ class Problem(Frozen):
     is_retryable: bool = False
     field: str | None = None
     limit: float | None = None
+    part: str | None = None
 
     titles: ClassVar[Mapping[int, str]] = {
         400: "The request is not valid",
@@ -173,7 +175,8 @@ def problem_of(error: BaseException) -> Problem:
     else:
         detail = escaped(str(error)) or type(error).__name__
     limit = error.limit if isinstance(error, BodyTooLargeError) else None
-    return Problem.of(status, detail, code=code, is_retryable=is_retryable, limit=limit)
+    part = error.part if isinstance(error, MemoryConnectionError) else None
+    return Problem.of(status, detail, code=code, is_retryable=is_retryable, limit=limit, part=part)
 
 
 def problem_response(error: BaseException) -> Response:

@@ -33,6 +33,7 @@ ADDED = {
     ),
     "memory.retrieval.zoom": "a summary says less than the memories that it replaced, and these are in the archive",
     "memory.retrieval.passages": "parts of several long memories answer more questions than one of them as a whole",
+    "memory.retrieval.deadline_seconds": "an agent must not wait for a store that does not answer",
     "memory.retrieval.record_queries": "what agents ask for is what a summary must not lose; a person's words are kept",
     "memory.retrieval.query_days": "a person's words must not be kept for ever",
     "memory.retrieval.self_editing": "the reference has this model, but no key for it",

@@ -8,11 +8,14 @@ from functools import partial
 from memcore.backends.factory import create_engine_backend, create_memory_backend, create_worker_backend, mem0_config_of
 from memcore.backends.fusion import RankedLists
 from memcore.backends.mem0.backend import Mem0Backend, encoder_of
+from memcore.client.async_client import AsyncMemoryClient
 from memcore.config.policy import Policy
+from memcore.deadline.limits import part_limit
 from memcore.errors import MemoryConfigError, OrgMemoryAccessDeniedError
 from memcore.jobs import QueryPayload, RecordedQuery
 from memcore.ledger.ledger import Ledger
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry
+from memcore.memory.async_memory import AsyncMemory
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry, MemoryQuery
 from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactCategory, SeniorityLevel
 from memcore.org.search import record_of
 from memcore.org.service import LedgerOrgMemory
@@ -123,6 +126,22 @@ def questions(place: Place, policy: Policy) -> object:
         return [each.question for each in world.ledger.recorded_queries.of("acme", "ada")]
 
 
+def store_wait(place: Place, policy: Policy) -> object:
+    """For how long a search waits for the store."""
+    waited: list[float | None] = []
+
+    class Backend(ScriptedBackend):
+        async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+            waited.append(part_limit())
+            return await super().retrieve(agent_id, query)
+
+    memory = AsyncMemory(
+        AsyncMemoryClient.from_settings(place.settings()), open_backend=lambda: Backend(0.4), policy=policy
+    )
+    asyncio.run(memory.search("ada", "what is out of order?"))
+    return waited
+
+
 def sparse_vector(_place: Place, policy: Policy) -> object:
     vector = encoder_of(policy.memory).encode_document("disk disk disk host")
     return vector.values
@@ -220,6 +239,7 @@ EFFECTS = {
             "rrf_k": _retrieval(prompt, 1, given={"fusion_strategy": "rrf"}),
             "dense_weight": _retrieval(prompt, 1.0),
             "passages": _retrieval(small_prompt, value=False),
+            "deadline_seconds": _retrieval(store_wait, 2.0),
             "record_queries": _retrieval(questions, value=True),
             "query_days": _retrieval(questions, 7, given={"record_queries": True}),
             "sparse": _retrieval(prompt, value=False),

@@ -5,12 +5,13 @@ import threading
 import warnings
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
-from httpx import Limits, TransportError
+from httpx import Limits, Request, Response, Timeout, TimeoutException, TransportError
 from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
@@ -22,6 +23,8 @@ from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.writer import History, Indexing, Writer
 from memcore.bounded_http import trusted_for
 from memcore.clock import Clock
+from memcore.deadline.breaker import CircuitBreaker, Part, breaker_of
+from memcore.deadline.limits import call_limit
 from memcore.embedding.protocol import EmbedderKind
 from memcore.ledger.collections import (
     READ_AGE,
@@ -33,7 +36,6 @@ from memcore.ledger.collections import (
     ServedCollection,
 )
 from memcore.ledger.database import Database
-from memcore.telemetry import tracing
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -75,13 +77,19 @@ class StoreExecutor:
 
     async def _run(self, what: str, call: Callable[[], _T], failure: type[errors.MemoryError]) -> _T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, tracing.carried(call))
+            async with asyncio.timeout(call_limit()):
+                carried = partial(copy_context().run, call)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, carried)
+        except TimeoutError:
+            raise errors.MemoryConnectionError(
+                f"{what}: the vector store does not answer in time", part=Part.STORE
+            ) from None
         except ApiException as error:
             raise _error_of(what, error, failure) from error
         except (TransportError, QdrantException) as error:
             # QdrantException is the client's word for "asked too often".
             raise errors.MemoryConnectionError(
-                f"{what}: the vector store cannot serve now ({type(error).__name__})"
+                f"{what}: the vector store cannot serve now ({type(error).__name__})", part=Part.STORE
             ) from error
 
 
@@ -90,18 +98,20 @@ def _error_of(what: str, error: ApiException, failure: type[errors.MemoryError])
     if isinstance(error, ResponseHandlingException):
         if isinstance(error.source, TransportError):
             return errors.MemoryConnectionError(
-                f"{what}: the vector store does not answer ({type(error.source).__name__})"
+                f"{what}: the vector store does not answer ({type(error.source).__name__})", part=Part.STORE
             )
         return failure(f"{what}: the vector store's answer could not be read ({type(error.source).__name__})")
     if not isinstance(error, UnexpectedResponse):
         return failure(f"{what}: the vector store refused ({type(error).__name__})")
-    kind, problem = failure, "refused with"
+    away = partial(errors.MemoryConnectionError, part=Part.STORE)
+    kind: Callable[[str], errors.MemoryError] = failure
+    problem = "refused with"
     if error.status_code == _DISK_FULL:
         kind, problem = errors.MemoryDiskFullError, "has no room on its disk:"
     elif error.status_code in _UNAUTHORIZED:
-        kind, problem = errors.MemoryConnectionError, "refused the API key:"
+        kind, problem = away, "refused the API key:"
     elif error.status_code in _UNAVAILABLE:
-        kind, problem = errors.MemoryConnectionError, "cannot serve now, and `memtend doctor` says why:"
+        kind, problem = away, "cannot serve now, and `memtend doctor` says why:"
     return kind(f"{what}: the vector store {problem} status {error.status_code}")
 
 
@@ -120,7 +130,7 @@ def open_client(place: Mem0Config) -> QdrantClient:
         # Over loopback a key without TLS is not insecure, and elsewhere the operator chose the URL.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
         # check_compatibility asks the server for its version before connect is awaited, on the event loop's thread.
-        return QdrantClient(
+        client = QdrantClient(
             url=place.url,
             api_key=key,
             timeout=int(place.timeout.total_seconds()),
@@ -129,6 +139,23 @@ def open_client(place: Mem0Config) -> QdrantClient:
             # Left to itself, the client opens a new connection for each call to a store on this machine.
             limits=Limits(max_keepalive_connections=_KEPT, keepalive_expiry=_IDLE.total_seconds()),
         )
+    client.http.client.add_middleware(partial(_within_deadline, breaker_of(Part.STORE, place.url)))
+    return client
+
+
+def _within_deadline(breaker: CircuitBreaker, request: Request, send: Callable[[Request], Response]) -> Response:
+    limit = breaker.limit()
+    if limit is None:
+        return send(request)
+    request.extensions["timeout"] = Timeout(limit).as_dict()
+    try:
+        response = send(request)
+    except ResponseHandlingException as error:
+        if isinstance(error.source, TimeoutException):
+            breaker.timed_out()
+        raise
+    breaker.answered()
+    return response
 
 
 class StoreConnections:

@@ -11,9 +11,9 @@ from memcore.ledger.learning.core_slots import CoreSlots
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage
 from memcore.models.memory import Content, MemoryCategory, MemoryEntry, MemoryQuery, require_agent_id
-from memcore.retrieval.formatting import fit, format_fitting, memory_block
+from memcore.retrieval.formatting import away_notice, fit, format_fitting, memory_block
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
-from memcore.retrieval.protocol import Degrading, ScoredMemory, Source
+from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, noting_degraded
 from memcore.retrieval.strategies.tool_based import MAX_RESULTS, MemorySearch, instructed, whole
 from memcore.retrieval.strategies.tools import (
     CategoryNames,
@@ -194,12 +194,17 @@ class SelfEditingMemoryStrategy(OfTools):
     ) -> tuple[ChatMessage, ...]:
         """Return policies, the instruction about the tools, and core memory; nothing without budget.
 
-        Core memory that cannot be read is left out, and a ``memory.retrieval.degraded`` event says so.
+        Core memory that cannot be read is left out; a line at the end and a ``memory.retrieval.degraded`` event say so.
         """
         del query_text, categories
         require_agent_id(agent_id)
         if token_budget <= 0:
             return ()
+        with noting_degraded() as failed:
+            messages = await self._messages(agent_id, token_budget)
+        return (*messages, *away_notice(failed, injection_point=self._config.injection_point))
+
+    async def _messages(self, agent_id: str, token_budget: int) -> tuple[ChatMessage, ...]:
         messages, left = await instructed(
             self._pipeline, self._config, agent_id, instruction=_INSTRUCTION, token_budget=token_budget
         )

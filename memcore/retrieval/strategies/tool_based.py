@@ -14,7 +14,7 @@ from memcore.models.memory import MemoryCategory, MemoryEntry, require_agent_id
 from memcore.retrieval.formatting import format_fitting
 from memcore.retrieval.passages import CUT
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
-from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, noting_degraded
+from memcore.retrieval.protocol import UNNEEDED, Degrading, ScoredMemory, Source, noting_degraded
 from memcore.retrieval.strategies.asking import QueryReformulator, SearchAndAsk, SufficiencyChecker
 from memcore.retrieval.strategies.tools import (
     ID_TOKENS,
@@ -92,7 +92,7 @@ class MemorySearch:
                 found = await self._asking.search(agent_id, query, chosen, limit=limit)
             budget = RESULT_TOKENS - ID_TOKENS * limit
             fitting = self._pipeline.fitting(query, found, token_budget=budget, limit=limit)
-        lost = {each for each in failed if each not in {Source.USE_RECORDER, Source.QUERY_RECORDER, Source.RERANKER}}
+        lost = [each for each in failed if each.source not in UNNEEDED]
         if not fitting and lost:
             raise UnavailableError
         self._pipeline.note_use(agent_id, query, fitting)

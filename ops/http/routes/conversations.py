@@ -70,7 +70,7 @@ async def end_session(
 async def load(agent_id: ReadAgent, body: LoadBody, service: Service) -> Loaded:
     """Return what is remembered of the person that the agent talks to, before it answers."""
     found = await service.engine.load_turn(agent_id, **body.model_dump())
-    return Loaded(messages=found.messages(), reasons=tuple(map(str, found.reasons)))
+    return Loaded(messages=found.messages(), reasons=tuple(map(str, found.reasons)), degraded=found.degraded)
 
 
 @router.get("/conversations/status")

@@ -11,7 +11,7 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from ops.http.context import ServeContext, Serving
 from ops.http.models import Health, Ready
-from workers.broker import waiting
+from workers.broker import read_queue_lengths
 
 router = APIRouter(tags=["health"])
 
@@ -44,7 +44,7 @@ async def _look(serving: ServeContext) -> Ready:
     settings = serving.settings
     ledger, broker, store = await asyncio.gather(
         asyncio.to_thread(_answers, lambda: serving.ledger.companies.get(settings.company)),
-        asyncio.to_thread(_answers, lambda: waiting(settings)),
+        asyncio.to_thread(_answers, lambda: read_queue_lengths(settings)),
         _store_answers(settings),
     )
     return Ready(is_ready=ledger and broker and store, ledger=ledger, broker=broker, store=store)

@@ -117,9 +117,13 @@ async def search(agent_id: ReadAgent, body: SearchBody, service: Service) -> Fou
 async def context(agent_id: ReadAgent, body: ContextBody, service: Service) -> Prepared:
     """Return the messages to put between the system prompt and the task: policies, directive, memories."""
     messages = await service.engine.prepare(
-        agent_id, body.text, token_budget=body.token_budget, categories=body.categories
+        agent_id,
+        body.text,
+        token_budget=body.token_budget,
+        categories=body.categories,
+        require_all=body.require_all,
     )
-    return Prepared(messages=messages)
+    return Prepared(messages=messages, degraded=messages.degraded)
 
 
 @router.get("/memories")

@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.running_stack import wait_until
 
 from memcore.config.urls import LedgerUrls
+from memcore.deadline.limits import limited_parts
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.database import Database
 from memcore.ledger.ledger import Ledger
@@ -181,3 +184,23 @@ def test_a_claim_that_waited_for_a_late_worker_sees_what_it_left(
     assert found is not None
     assert found.report == {"left": 1}
     other.close()
+
+
+def test_a_read_with_a_deadline_waits_for_a_locked_file_a_share_of_it_and_the_next_one_not_at_all(
+    sqlite_ledger: LedgerUrls,
+) -> None:
+    path = sqlite_ledger.ledger.removeprefix("sqlite:///")
+    database = Database(sqlite_ledger.ledger, name="ledger")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with limited_parts(2.0):
+            began = monotonic()
+            for _ in range(5):
+                with pytest.raises(MemoryConnectionError) as refused:
+                    database.rows(select(companies))
+                assert refused.value.part == "ledger"
+            # One wait of 0.8 s, and not BUSY_TIMEOUT's 15 s.
+            assert monotonic() - began < 10
+    assert database.rows(select(companies)) == []
+    database.close()

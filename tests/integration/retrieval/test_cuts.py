@@ -30,6 +30,7 @@ from memcore.ledger.migrate import migrate_history
 from memcore.models.execution import ChatMessage
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.retrieval.context import BlockingContextInjection, ContextInjectionStrategy
+from memcore.retrieval.formatting import AWAY_NOTICE
 
 _TEXT = "the payment queue pages at 500 messages"
 _QUESTION = "when does the payment queue page?"
@@ -115,7 +116,7 @@ def _kill(server: StoreAddress) -> None:
 
 
 def _content(messages: tuple[ChatMessage, ...]) -> str:
-    return messages[-1].content if messages else ""
+    return "\n".join(message.content for message in messages)
 
 
 def _degraded(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -152,7 +153,7 @@ async def test_a_store_server_killed_in_the_middle_leaves_shared_knowledge_or_no
         assert crashing.process.poll() == -signal.SIGKILL
         assert _degraded(caplog) == ["backend"]
         embedder.before = lambda: None
-        assert await _strategy(backend, fusion=fusion).prepare_messages("ada", _QUESTION, 500) == ()
+        assert _content(await _strategy(backend, fusion=fusion).prepare_messages("ada", _QUESTION, 500)) == AWAY_NOTICE
         assert _degraded(caplog) == ["backend", "backend"]
 
 

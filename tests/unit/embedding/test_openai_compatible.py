@@ -7,6 +7,7 @@ from pydantic import SecretStr
 from support.embedding_server import Answer, EmbeddingServer, body, embedding_server, status, vectors
 from support.hashing_embedder import HashingEmbedder
 
+from memcore.deadline.limits import limited_parts
 from memcore.embedding import remote
 from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
 from memcore.embedding.remote import ATTEMPTS, JsonPost, OpenAiCompatibleEmbedder
@@ -132,6 +133,21 @@ def test_refused_texts_are_not_tried_again(server: EmbeddingServer, pauses: Paus
         made(server, pauses).embed_query("a secret text")
     assert len(server.asked) == 1
     assert "secret" not in str(refusal.value)
+
+
+def test_a_read_with_a_deadline_waits_once_for_a_server_that_hangs_and_the_next_not_at_all(
+    server: EmbeddingServer, pauses: Pauses
+) -> None:
+    embedder = made(server, pauses)
+    server.goes_on.clear()
+    with limited_parts(0.5):
+        for _ in range(3):
+            with pytest.raises(MemoryEmbeddingError):
+                embedder.embed_query("what is known?")
+    assert len(server.asked) <= 1
+    server.goes_on.set()
+    # What has no deadline, such as a store, is sent all the same.
+    assert embedder.embed_query("what is known?").shape == (16,)
 
 
 def test_a_server_that_hangs_is_given_up(server: EmbeddingServer, pauses: Pauses) -> None:

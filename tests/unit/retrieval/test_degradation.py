@@ -14,7 +14,8 @@ from memcore import errors
 from memcore.backends.fusion import RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.retrieval.context import ContextInjectionStrategy
-from memcore.retrieval.protocol import ScoredMemory
+from memcore.retrieval.formatting import AWAY_NOTICE
+from memcore.retrieval.protocol import UNNEEDED, ScoredMemory, noting_degraded
 
 _LINEAR = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR, min_relevance=0.0)
 _WEIGHTED = MemoryRetrievalConfig(min_relevance=0.0)
@@ -54,7 +55,7 @@ def _strategy(
 
 async def _prepared(strategy: ContextInjectionStrategy) -> list[str]:
     messages = await strategy.prepare_messages("ada", "what of 2026?", 500)
-    return re.findall(r"<memory-entry [^<>]*>\n(.*)\n</memory-entry>", messages[-1].content) if messages else []
+    return re.findall(r"<memory-entry [^<>]*>\n(.*)\n</memory-entry>", "\n".join(each.content for each in messages))
 
 
 def _events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str]]:
@@ -133,7 +134,7 @@ async def test_a_reranker_that_fails_keeps_the_order(caplog: pytest.LogCaptureFi
 async def test_a_filter_that_fails_lets_nothing_through_but_policies(caplog: pytest.LogCaptureFixture) -> None:
     strategy = _strategy(PlainBackend((_OWN,)), memory_filter=Broken(KeyError(_SECRET)), core_policies=("be kind",))
     messages = await strategy.prepare_messages("ada", "what of 2026?", 500)
-    assert len(messages) == 1
+    assert [each.content for each in messages[1:]] == [AWAY_NOTICE]
     assert "be kind" in messages[0].content
     assert _events(caplog) == [("filter", "ada", "KeyError")]
 
@@ -157,7 +158,33 @@ async def test_an_estimator_that_fails_gives_nothing(caplog: pytest.LogCaptureFi
 
 async def test_a_blank_question_gives_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert await _strategy(PlainBackend((_OWN,))).prepare_messages("ada", "  ", 500) == ()
-    assert _events(caplog) == [("pipeline", "ada", "ValidationError")]
+    assert _events(caplog) == []
+
+
+_AWAY = errors.MemoryConnectionError(_SECRET, part="ledger")
+
+
+@pytest.mark.parametrize(
+    ("backend", "parts", "named"),
+    [
+        (PlainBackend(errors.MemoryRetrievalError(_SECRET)), {}, ["store"]),
+        (PlainBackend(_AWAY), {}, ["ledger"]),
+        (HybridBackend(errors.MemoryEmbeddingError(_SECRET), words=(_OWN,)), {}, ["embedder"]),
+        (PlainBackend((_OWN,)), {"shared_store": SharedStore(errors.MemoryConnectionError(_SECRET))}, ["store"]),
+        (PlainBackend((_OWN,)), {"memory_filter": Broken(KeyError(_SECRET))}, ["filter"]),
+        (PlainBackend((_OWN,)), {"use_recorder": Broken(OSError(_SECRET))}, []),
+        (PlainBackend(()), {}, []),
+    ],
+    ids=["store", "ledger", "embedder", "shared", "filter", "recorder", "nothing known"],
+)
+async def test_a_prompt_says_in_one_line_that_memories_are_missing_and_the_answer_what_was_away(
+    backend: PlainBackend, parts: dict[str, object], named: list[str]
+) -> None:
+    config = _WEIGHTED if isinstance(backend, HybridBackend) else _LINEAR
+    with noting_degraded() as failed:
+        messages = await _strategy(backend, config, **parts).prepare_messages("ada", "what of 2026?", 500)
+    assert [each.content for each in messages].count(AWAY_NOTICE) == bool(named)
+    assert [each.part for each in failed if each.source not in UNNEEDED] == named
 
 
 @pytest.mark.parametrize("fatal", [builtins.MemoryError, RecursionError])

@@ -19,6 +19,7 @@ from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAutho
 from memcore.org.search import record_of
 from memcore.retrieval import sources as organisation
 from memcore.retrieval.context import ContextInjectionStrategy
+from memcore.retrieval.formatting import AWAY_NOTICE
 from memcore.retrieval.sources import KEPT
 
 CONFIG = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR, personal_boost=0.0, min_relevance=0.0)
@@ -180,7 +181,8 @@ async def test_a_ledger_that_fails_costs_its_facts_alone_with_one_event_a_prompt
     for number in (1, 2):
         messages = await prepared(made)
         assert "- one" in messages[0].content
-        assert "alpha" in messages[-1].content
+        assert "alpha" in messages[-2].content
+        assert messages[-1].content == AWAY_NOTICE
         events = [each for each in caplog.records if each.getMessage() == "memory.retrieval.degraded"]
         assert [vars(each)["source"] for each in events] == ["organisation"] * number
 
@@ -195,7 +197,7 @@ async def test_a_ledger_that_hangs_is_not_waited_for(
             await asyncio.Event().wait()
             return await super().policies(offset=offset)
 
-    assert "alpha" in (await prepared(strategy(Hanging())))[-1].content
+    assert "alpha" in (await prepared(strategy(Hanging())))[-2].content
     (event,) = [each for each in caplog.records if each.getMessage() == "memory.retrieval.degraded"]
     assert (vars(event)["source"], vars(event)["error"]) == ("organisation", "TimeoutError")
 
@@ -210,7 +212,8 @@ async def test_facts_are_left_out_where_nobody_can_say_whether_they_stand(caplog
     made = strategy(facts, shown("stands"))
     await prepared(made)
     facts.error = MemoryConnectionError("away")
-    (_, message) = await prepared(made)
+    (_, message, notice) = await prepared(made)
     assert "alpha" in message.content
+    assert notice.content == AWAY_NOTICE
     (event,) = [each for each in caplog.records if each.getMessage() == "memory.retrieval.degraded"]
     assert vars(event)["source"] == "organisation"
