@@ -328,8 +328,11 @@ class Memories:
         """
         require_agent_id(agent_id)
         require_text(memory_id, field="memory_id")
+        hidden = await asyncio.to_thread(self.ledger.hidden.of, self.company)
         line = await asyncio.to_thread(self._line, agent_id, memory_id)
         here = {each.entry.id: each for each in await self.backend.get_many(agent_id, models.memory_ids(line))}
+        if agent_id in hidden.agents:
+            raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
         if memory_id not in here and len(line) == 1:
             moves = await asyncio.to_thread(self.ledger.lineage.moves, self.company, agent_id, line)
             if not moves:

@@ -36,6 +36,7 @@ class BackendParts:
     connections: "StoreConnections | None" = None
     followed: PointerConfig | None = None
     deletion: Deletion | None = None
+    is_readers: bool = False
     clock: Clock = utc_now
 
 
@@ -120,11 +121,12 @@ def _mem0(parts: BackendParts) -> MemoryBackend:
         raise MemoryConfigError("memory.backend: mem0 needs a vector store and a history, and no place was given")
     # qdrant-client alone takes a third of a second to import, which the other backends should not pay.
     from memcore.backends.mem0.backend import Mem0Backend, encoder_of, plans  # noqa: PLC0415  # see above
+    from memcore.backends.mem0.hiding import HidingBackend  # noqa: PLC0415  # see above
 
     # The backend does only the weighted fusion: linear ranks the vectors alone, and rrf fuses the lists of
     # ``retrieve_rankings`` with those of shared memories. Sparse vectors are written whatever the strategy, so that
     # turning keywords on later needs no reindex.
-    return Mem0Backend(
+    return (HidingBackend if parts.is_readers else Mem0Backend)(
         parts.place,
         company=parts.company,
         embedder=parts.embedder,
@@ -153,6 +155,7 @@ def create_memory_backend(
     connections: "StoreConnections | None" = None,
     followed: PointerConfig | None = None,
     deletion: Deletion | None = None,
+    is_readers: bool = False,
     clock: Clock = utc_now,
     registry: BackendRegistry | None = None,
 ) -> MemoryBackend:
@@ -160,6 +163,7 @@ def create_memory_backend(
 
     mem0 needs an embedder and a place for its data; ``followed`` is the row that says which of its collections serves,
     None stays with the place's own. Without a ``deletion`` that journals it, what ``delete`` removes is gone for good.
+    A backend of readers (``is_readers``) does not show what is being erased.
     Given ``connections`` to the place are those of the process, and stay open; without them a backend opens its own.
 
     Raises MemoryConfigError when the name is unknown or something that the backend needs is missing.
@@ -174,6 +178,7 @@ def create_memory_backend(
         connections=connections,
         followed=followed,
         deletion=deletion,
+        is_readers=is_readers,
         clock=clock,
     )
     return registry.entry(config.backend).build(parts)
@@ -208,6 +213,7 @@ def create_engine_backend(
     *,
     embedder: "Embedder | None" = None,
     connections: "StoreConnections | None" = None,
+    is_readers: bool = False,
     clock: Clock = utc_now,
 ) -> MemoryBackend:
     """Build the backend of an installation, with the embedder that is configured unless one is given.
@@ -229,6 +235,7 @@ def create_engine_backend(
         connections=connections,
         followed=followed_row(settings, policy),
         deletion=_deletion(settings, policy, clock),
+        is_readers=is_readers,
         clock=clock,
     )
 
@@ -251,11 +258,14 @@ def create_worker_backend(
     *,
     embedder: "Embedder | None" = None,
     connections: "StoreConnections | None" = None,
+    is_readers: bool = False,
     clock: Clock = utc_now,
 ) -> WorkerBackend:
     """Build the backend for a worker; MemoryConfigError for one that keeps its memories in the process."""
     require_shared_backends(policy)
-    backend = create_engine_backend(settings, policy, embedder=embedder, connections=connections, clock=clock)
+    backend = create_engine_backend(
+        settings, policy, embedder=embedder, connections=connections, is_readers=is_readers, clock=clock
+    )
     if not isinstance(backend, WorkerBackend):
         raise MemoryConfigError(f"memory.backend: {policy.memory.backend!r} has no batch protocol, which workers need")
     return backend

@@ -277,7 +277,7 @@ class TurnLoader:
     def _read(self, owner: Owner, session_id: str | None, is_first_turn: bool | None) -> tuple[_Loaded | None, bool]:
         """Return an owner's memory, None where it is not to be shown, and whether a session begins."""
         state = self._ledger.conversation.state(self._company, owner)
-        if not state.recall:
+        if not state.recall or self._ledger.hidden.of(self._company).hides(owner.agent_id, owner.subject):
             return None, False
         loaded = self._cache.get(owner, version=state.version)
         if loaded is None:

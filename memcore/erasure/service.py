@@ -34,7 +34,7 @@ from memcore.ledger.erasure.erasures import Erasure
 from memcore.ledger.erasure.shared_rows import HistoryRows, rewrite_file
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
-from memcore.procedural.propagation import propagated_tag
+from memcore.models.memory import propagated_tag
 from memcore.records import Where
 from memcore.telemetry.events import Event
 

@@ -18,6 +18,7 @@ from memcore.ledger.database import Database
 from memcore.ledger.dead_letters import Attempts, DeadLetters
 from memcore.ledger.erasure.ends import RecordEnds
 from memcore.ledger.erasure.erasures import Erasures, SigningKeys
+from memcore.ledger.erasure.hidden import HiddenOwners
 from memcore.ledger.erasure.rows import ErasableRows
 from memcore.ledger.erasure.shared_rows import rewrite_file
 from memcore.ledger.finetune_runs import FineTuneRuns
@@ -92,7 +93,7 @@ class Ledger:
         self.attempts = Attempts(ledger, clock=clock)
         self.api_keys = ApiKeys(ledger, clock=clock)
         self.idempotency = Idempotency(ledger, clock=clock)
-        self.erasures = Erasures(ledger, clock=clock)
+        self.erasures, self.hidden = Erasures(ledger, clock=clock), HiddenOwners(ledger, clock=clock)
         self.signing_keys = SigningKeys(ledger, clock=clock)
         self.webhooks = WebhookEndpoints(ledger, clock=clock)
         self.deliveries = Deliveries(ledger, clock=clock)

@@ -141,6 +141,8 @@ async def trace_memory(
     Raises MemoryNotFoundError when the agent has and had no such memory; or none is named, and no run has moved it.
     """
     owner = agent_id or ledger.lineage.agent_of(company, memory_id)
+    if owner is not None and owner in ledger.hidden.of(company).agents:
+        raise MemoryNotFoundError("memory_id: its agent is being erased; see `memtend erase list`")
     if owner is None:
         raise MemoryNotFoundError(
             "memory_id: names no memory that a run has moved in the days that are known (memory.records); "

@@ -146,6 +146,8 @@ class ConversationReader:
         """Return how much of each layer is kept."""
         ledger, _ = self._open()
         with limited_parts(self._policy.memory.retrieval.deadline_seconds):
+            if ledger.hidden.of(self._company).hides(owner.agent_id, owner.subject):
+                return LayerCounts()
             return ledger.conversation.counts(self._company, owner)
 
     def add(

@@ -241,7 +241,7 @@ def open_shared_backend(
 
     # What workers write into their own process could never be read here.
     require_shared_backends(policy)
-    return create_engine_backend(settings, policy, embedder=embedder)
+    return create_engine_backend(settings, policy, embedder=embedder, is_readers=True)
 
 
 def opening_memories(settings: "Settings", policy: "Policy") -> "OpenMemories":

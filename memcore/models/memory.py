@@ -4,6 +4,7 @@ Names, fields, defaults and bounds are those of the reference (memory-api-refere
 a memory stands here, so that one file says what a stored memory can be.
 """
 
+import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -102,6 +103,21 @@ CANARY_OWNER = f"{RESERVED_PREFIX}canary__"
 
 #: Whose publications a search leaves out: one agent's, those of several, or nobody's.
 Excluded = str | Collection[str] | None
+
+#: Prefix of the tag that names a copied lesson's first agent.
+PROPAGATED_TAG = "propagated:"
+
+#: Characters of the hash that replaces the end of an agent id too long for a tag.
+_HASH_CHARS = 16
+
+
+def propagated_tag(agent_id: str) -> str:
+    """Return the tag that names the agent whose lesson it was; a very long id is cut and ends with a hash."""
+    tag = f"{PROPAGATED_TAG}{agent_id}"
+    if len(tag) <= MAX_KEY_CHARS:
+        return tag
+    digest = hashlib.sha256(agent_id.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+    return f"{tag[: MAX_KEY_CHARS - _HASH_CHARS - 1]}~{digest}"
 
 
 def one_line(value: str) -> str:

@@ -1,6 +1,5 @@
 """Copies one agent's lessons to its peers' memories, each lesson once."""
 
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -17,31 +16,17 @@ from memcore.ingest import insert_unless_tombstoned
 from memcore.ledger.agents import PeerCriterion, check_kill_switch
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import (
-    MAX_KEY_CHARS,
     NON_INFERABLE_TAG,
+    PROPAGATED_TAG,
     MemoryCategory,
     MemoryLevel,
     MemoryMetadata,
     MemoryStoreRequest,
+    propagated_tag,
 )
 from memcore.procedural.records import SUCCESS_TAG, ProceduralMemoryScope, proposal_of
 from memcore.records import LESSON_KEY, MemoryRecord, Where
 from memcore.telemetry.events import Event
-
-#: Prefix of the tag that names a copied lesson's first agent.
-PROPAGATED_TAG = "propagated:"
-
-#: Characters of the hash that replaces the end of an agent id too long for a tag.
-_HASH_CHARS = 16
-
-
-def propagated_tag(agent_id: str) -> str:
-    """Return the tag that names the agent whose lesson it was; a very long id is cut and ends with a hash."""
-    tag = f"{PROPAGATED_TAG}{agent_id}"
-    if len(tag) <= MAX_KEY_CHARS:
-        return tag
-    digest = hashlib.sha256(agent_id.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
-    return f"{tag[: MAX_KEY_CHARS - _HASH_CHARS - 1]}~{digest}"
 
 
 def is_copy(record: MemoryRecord) -> bool:

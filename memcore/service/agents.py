@@ -180,6 +180,8 @@ class AgentOperations:
         """
         if not 1 <= limit <= MOST_LESSONS:
             raise MemoryInputError("limit", f"must be 1 to {MOST_LESSONS}")
+        if agent_id in (await self._resources.hidden()).agents:
+            return ()
         found = await self._resources.run(self._ledger.lessons.page, self._company, agent_id, limit=limit)
         if not found and await self._resources.run(self._ledger.agents.get, self._company, agent_id) is None:
             raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
@@ -194,6 +196,8 @@ class AgentOperations:
 
     async def questions(self, agent_id: str) -> tuple[RecordedQuery, ...]:
         """Return an agent's recorded questions, newest first."""
+        if agent_id in (await self._resources.hidden()).agents:
+            return ()
         return tuple(await self._resources.run(self._ledger.recorded_queries.of, self._company, agent_id))
 
     async def forget_questions(self, agent_id: str) -> int:

@@ -67,16 +67,20 @@ class ArchiveOperations:
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[ArchivedMemory, ...]:
         """Return archived memories that are out and match: best first by words, newest first without a text."""
         found = await self._resources.run(self._archive.search, self._company, agent_id, query)
-        return tuple(map(ArchivedMemory.of, found))
+        hidden = await self._resources.hidden()
+        return tuple(ArchivedMemory.of(each) for each in found if not hidden.hides_memory(each.record.entry))
 
     async def count(self, agent_id: str) -> int:
         """Return how many of an agent's memories are out."""
+        if agent_id in (await self._resources.hidden()).agents:
+            return 0
         return await self._resources.run(self._archive.count, self._company, agent_id)
 
     async def get(self, agent_id: str, entry_id: str) -> ArchivedMemory:
         """Return an archived memory by its archival id or the memory's own. Raises MemoryNotFoundError."""
         archived = await self._resources.run(self._archive.find, self._company, agent_id, entry_id)
-        if archived is None:
+        hidden = await self._resources.hidden()
+        if archived is None or hidden.hides_memory(archived.record.entry):
             raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")
         return ArchivedMemory.of(archived)
 

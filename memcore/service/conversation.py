@@ -55,7 +55,8 @@ class ConversationOperations:
     async def status(self, owner: Owner) -> OwnerStatus:
         """Return how many facts, sessions and rules an agent has of a person, and whether they are shown."""
         conversation = self._ledger.conversation
-        counts = await self._resources.run(conversation.counts, self._company, owner)
+        is_hidden = await self._is_hidden(owner.agent_id, owner.subject)
+        counts = LayerCounts() if is_hidden else await self._resources.run(conversation.counts, self._company, owner)
         state = await self._resources.run(conversation.state, self._company, owner)
         return OwnerStatus(owner=owner, counts=counts, recall=state.recall, version=state.version)
 
@@ -69,25 +70,37 @@ class ConversationOperations:
                 found += page
             return tuple(found)
 
-        return await self._resources.run(every)
+        hidden = await self._resources.hidden()
+        return tuple(each for each in await self._resources.run(every) if not hidden.hides(agent_id, each))
 
     async def facts(self, owner: Owner, *, states: Sequence[FactState] | None = None) -> tuple[Fact, ...]:
         """Return the facts about a person, of these states or all, the newest first."""
+        if await self._is_hidden(owner.agent_id, owner.subject):
+            return ()
         return tuple(await self._resources.run(_facts, self._ledger, self._company, owner, states))
 
     async def rules(self, owner: Owner, *, states: Sequence[FactState] | None = None) -> tuple[ProfileRule, ...]:
         """Return how a person asked to be answered, of these states or all, the newest first."""
+        if await self._is_hidden(owner.agent_id, owner.subject):
+            return ()
         return tuple(await self._resources.run(_rules, self._ledger, self._company, owner, states))
 
     async def sessions(self, owner: Owner, *, limit: int = 20) -> tuple[tuple[Session, Arc | None], ...]:
         """Return a person's sessions, the newest first, each with the summary of what it was about."""
+        if await self._is_hidden(owner.agent_id, owner.subject):
+            return ()
         found = await self._resources.run(self._ledger.sessions.page, self._company, owner, limit=limit)
         arcs = await self._resources.run(_arcs, self._ledger, self._company, owner)
         by_session = {arc.session_id: arc for arc in arcs}
         return tuple((each, by_session.get(each.session_id)) for each in found)
 
     async def export(self, owner: Owner) -> dict[str, Any]:
-        """Return all that is kept of one person: memory in every state, texts of turns, crises, feedback."""
+        """Return all that is kept of one person: memory in every state, texts of turns, crises, feedback.
+
+        Raises MemoryNotFoundError while the person is being erased.
+        """
+        if await self._is_hidden(owner.agent_id, owner.subject):
+            raise MemoryNotFoundError("subject: is being erased; see `memtend erase list`")
         return await self._resources.run(exported, self._ledger, self._company, owner)
 
     async def set_recall(self, owner: Owner, *, is_on: bool) -> None:
@@ -113,19 +126,27 @@ class ConversationOperations:
         self, agent_id: str, *, subject: str | None = None, limit: int = 20
     ) -> tuple[CrisisLogRecord, ...]:
         """Return the crises that an agent's engine detected, the newest first; no prompt ever has them."""
-        page = self._ledger.crises.page
-        return tuple(await self._resources.run(page, self._company, agent_id, subject=subject, limit=limit))
+        page, hidden = self._ledger.crises.page, await self._resources.hidden()
+        found = await self._resources.run(page, self._company, agent_id, subject=subject, limit=limit)
+        return tuple(each for each in found if not hidden.hides(agent_id, each.subject))
 
     async def feedback(
         self, agent_id: str, *, subject: str | None = None, limit: int = 20
     ) -> tuple[SessionFeedbackRecord, ...]:
         """Return what people thought of an agent's sessions, the newest first; no prompt ever has it."""
-        page = self._ledger.feedback.page
-        return tuple(await self._resources.run(page, self._company, agent_id, subject=subject, limit=limit))
+        page, hidden = self._ledger.feedback.page, await self._resources.hidden()
+        found = await self._resources.run(page, self._company, agent_id, subject=subject, limit=limit)
+        return tuple(each for each in found if not hidden.hides(agent_id, each.subject))
 
     async def explained(self, key: str) -> tuple[tuple[Owner, Fact | ProfileRule | Arc], ...]:
         """Return what has this id, a fact, a rule or a session, of whomever it is; none where nothing has it."""
-        return await self._resources.run(self._ledger.conversation.find, self._company, key)
+        hidden = await self._resources.hidden()
+        found = await self._resources.run(self._ledger.conversation.find, self._company, key)
+        return tuple((owner, kept) for owner, kept in found if not hidden.hides(owner.agent_id, owner.subject))
+
+    async def _is_hidden(self, agent_id: str, subject: str) -> bool:
+        """Return whether a person, or the agent as a whole, is being erased."""
+        return (await self._resources.hidden()).hides(agent_id, subject)
 
     async def _changed(self, owner: Owner, ids: Iterable[str], *, to: FactState, sources: tuple[FactState, ...]) -> int:
         change = self._ledger.conversation.change_state

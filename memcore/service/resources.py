@@ -13,6 +13,7 @@ from memcore.clock import Clock, utc_now
 from memcore.company import JobDispatcher, dispatch_open
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import Payload
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.work_items import WorkItem
@@ -105,6 +106,10 @@ class ServiceResources:
         """Return what a blocking call returns, made in a thread: the ledger waits for its database."""
         return await asyncio.to_thread(call, *args, **kwargs)
 
+    async def hidden(self) -> Hidden:
+        """Return what is being erased: nobody is shown it. Raises MemoryConnectionError."""
+        return await self.run(self.ledger.hidden.of, self.company)
+
     async def note(self, by: str | None, action: str, subject: str, *, reason: str | None = None) -> None:
         """Add what a person did to the audit."""
         await self.run(self.ledger.audit.note, self.company, done_by(by, action, subject, reason=reason))
@@ -126,7 +131,7 @@ class ServiceResources:
 
     @asynccontextmanager
     async def _configured_backend(self) -> AsyncIterator[WorkerBackend]:
-        backend = create_worker_backend(self.settings, self.policy, clock=self.clock)
+        backend = create_worker_backend(self.settings, self.policy, is_readers=True, clock=self.clock)
         await backend.connect()
         try:
             yield backend

@@ -138,7 +138,8 @@ class SkillOperations:
 
     def _page(self, state: SkillState | None, limit: int) -> tuple[SkillInfo, ...]:
         ledger, company = self._ledger, self._company
-        found = ledger.skills.page(company, state=state, limit=limit)
+        hidden = ledger.hidden.of(company).skills
+        found = [each for each in ledger.skills.page(company, state=state, limit=limit) if each.skill_id not in hidden]
         counts = ledger.skills.applications(company, [each.skill_id for each in found])
         return tuple(
             SkillInfo.of(each, counts.get(each.skill_id), ledger.approvals.get(company, each.approval_id))
@@ -149,7 +150,7 @@ class SkillOperations:
         ledger, company = self._ledger, self._company
         lines = ledger.shared_log.history(company, skill_id)
         skill = ledger.skills.get(company, lines[0].memory_id if lines else skill_id)
-        if skill is None:
+        if skill is None or skill.skill_id in ledger.hidden.of(company).skills:
             raise MemoryNotFoundError(f"skill_id: {skill_id!r} is no skill; see `memtend skills list`")
         counts = ledger.skills.applications(company, [skill.skill_id]).get(skill.skill_id)
         approval = ledger.approvals.get(company, skill.approval_id)

@@ -76,7 +76,7 @@ class Command:
 
         from memcore.backends.factory import create_worker_backend  # noqa: PLC0415  # see above
 
-        backend = create_worker_backend(self.settings, self.policy)
+        backend = create_worker_backend(self.settings, self.policy, is_readers=True)
         with asyncio.Runner() as runner:
             runner.run(backend.connect())
             try:

@@ -35,8 +35,7 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.archival import ArchivalMode
 from memcore.models.conversation import Owner
 from memcore.models.execution import TerminationReason
-from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryStoreRequest
-from memcore.procedural.propagation import propagated_tag
+from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryStoreRequest, propagated_tag
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import Where
 from memcore.wiki.exporter import WikiExporter

@@ -27,6 +27,7 @@ from memcore.config.retrieval import FusionStrategy, SparseTermWeight
 from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.errors import MemoryCapabilityError, MemoryConnectionError
+from memcore.ledger.erasure.hidden import HiddenOwners
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_owner_id
@@ -40,12 +41,14 @@ class Mem0Connection:
 
     Attributes:
         own: the connections that close with it; None where they were given.
+        hidden: what readers are not shown; None without a ledger.
     """
 
     serving: ServingCollection
     own: StoreConnections | None
     shared: SharedKnowledge | None = None
     facts: Facts | None = None
+    hidden: HiddenOwners | None = None
 
     async def close(self) -> None:
         """Close what it has opened; connections that others use too stay open."""
@@ -299,7 +302,8 @@ class Mem0Backend(RecordBackend):
             return Mem0Connection(serving=serving, own=own)
         shared = SharedKnowledge(serving, SharedLog(ledger, clock=clock), company=company, clock=clock)
         facts = Facts(serving, OrgLog(ledger, clock=clock), shared=shared, company=company, clock=clock)
-        return Mem0Connection(serving=serving, own=own, shared=shared, facts=facts)
+        hidden = HiddenOwners(ledger, clock=clock)
+        return Mem0Connection(serving=serving, own=own, shared=shared, facts=facts, hidden=hidden)
 
     def _sharing(self) -> SharedKnowledge:
         if (shared := self._connected().shared) is None or not self.supports_shared_access:

@@ -21,8 +21,7 @@ from memcore.ledger.erasure.decisions import JOURNAL, LEDGER, Erased, ErasureSco
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.archival import ArchivalMode
-from memcore.models.memory import SHARED_OWNER
-from memcore.procedural.propagation import propagated_tag
+from memcore.models.memory import SHARED_OWNER, propagated_tag
 from memcore.records import MemoryRecord
 
 SCOPE = ErasureScope(company=COMPANY, agent_id="ada", tag="propagated:ada")

@@ -462,6 +462,7 @@ VIEWS: dict[str, Call] = {
     "erasures.item": lambda ledger, _, c: _heard(lambda: ledger.erasures.item(c, _held(ledger, "erasures")[0])),
     "erasures.page": lambda ledger, _, c: ledger.erasures.page(c),
     "erasures.watch": lambda ledger, _, c: ledger.erasures.watch(c, [AGENT]).known,
+    "hidden.of": lambda ledger, _, c: ledger.hidden.of(c),
     **conversation_calls.VIEWS,
     **webhook_calls.VIEWS,
     **finetuning_calls.VIEWS,

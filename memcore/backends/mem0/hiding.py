@@ -1,0 +1,116 @@
+"""The mem0 backend as readers have it: what is being erased is not found, counted or listed."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
+
+from memcore.backends.fusion import Hit, RankedLists
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.protocol import MAX_PAGE
+from memcore.ledger.erasure.hidden import Hidden
+from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
+from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Where
+
+
+class HidingBackend(Mem0Backend):
+    """Hides what an erasure that has not ended will remove; workers, which remove it, have the plain backend."""
+
+    async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        return _shown(await self._hidden(), await super().retrieve(agent_id, query))
+
+    async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+        return _shown(await self._hidden(), await super().retrieve_sparse(agent_id, query))
+
+    async def retrieve_rankings(
+        self,
+        agent_id: str,
+        query: MemoryQuery,
+        *,
+        include_shared: bool = False,
+        exclude_agents: Collection[str] = (),
+        include_archived: bool = False,
+    ) -> RankedLists:
+        hidden = await self._hidden()
+        found = await super().retrieve_rankings(
+            agent_id,
+            query,
+            include_shared=include_shared,
+            exclude_agents=exclude_agents,
+            include_archived=include_archived,
+        )
+
+        def shown(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+            return tuple(hit for hit in hits if not hidden.hides_memory(hit.entry))
+
+        return replace(
+            found,
+            dense=shown(found.dense),
+            sparse=shown(found.sparse),
+            shared_dense=shown(found.shared_dense),
+            shared_sparse=shown(found.shared_sparse),
+            archived_dense=shown(found.archived_dense),
+            archived_sparse=shown(found.archived_sparse),
+        )
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        found = await super().search_shared(query, exclude_agent=exclude_agent, version=version)
+        return _shown(await self._hidden(), found)
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        found = await super().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)
+        return _shown(await self._hidden(), found)
+
+    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
+        found = await super().get(agent_id, memory_id)
+        return None if found is None else next(iter(_shown(await self._hidden(), [found])), None)
+
+    async def get_many(
+        self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
+    ) -> tuple[MemoryRecord, ...]:
+        hidden = await self._hidden()
+        return _kept(hidden, await super().get_many(agent_id, ids, with_vectors=with_vectors))
+
+    async def scan(
+        self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
+    ) -> Page:
+        hidden = await self._hidden()
+        page = await super().scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
+        return replace(page, records=_kept(hidden, page.records))
+
+    async def count_where(self, where: Where) -> int:
+        hidden = await self._hidden()
+        if where.agent_id in hidden.agents:
+            return 0
+        counted = await super().count_where(where)
+        subjects = hidden.subjects(where.agent_id)
+        if gone := subjects if where.namespaces is None else subjects & where.namespaces:
+            counted -= await super().count_where(where.model_copy(update={"namespaces": gone}))
+        return counted
+
+    async def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
+        hidden = await self._hidden()
+        if where.agent_id in hidden.agents:
+            return frozenset()
+        found = await super().scopes(where, scope)
+        return found - hidden.subjects(where.agent_id) if scope == "namespace" else found
+
+    async def indexed_archived(self, agent_id: str) -> tuple[ArchivedCopy, ...]:
+        return () if agent_id in (await self._hidden()).agents else await super().indexed_archived(agent_id)
+
+    async def _hidden(self) -> Hidden:
+        opened = self._connected()
+        if opened.hidden is None:
+            return Hidden()
+        return await opened.serving.calls.read("hidden", partial(opened.hidden.of, self._company))
+
+
+def _shown(hidden: Hidden, entries: Sequence[MemoryEntry]) -> tuple[MemoryEntry, ...]:
+    return tuple(entry for entry in entries if not hidden.hides_memory(entry))
+
+
+def _kept(hidden: Hidden, records: Sequence[MemoryRecord]) -> tuple[MemoryRecord, ...]:
+    return tuple(each for each in records if not hidden.hides_memory(each.entry))
