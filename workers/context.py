@@ -8,7 +8,7 @@ from mmap import mmap
 from typing import Any
 
 from memcore.company import CompanyContext, SharedConnections
-from memcore.errors import MemoryNotFoundError
+from memcore.errors import MemoryConnectionError, MemoryNotFoundError
 from memcore.jobs import ProgressCallback, no_progress
 from tasks.context import Result, Service
 from workers.write_batcher import BatchWriter
@@ -104,7 +104,7 @@ class WorkerContexts:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether jobs can begin: no while the last try to open the installation's own company failed."""
+        """Tell whether jobs can begin: no where the own company cannot be opened although its servers answer."""
         return not self._is_refused[0]
 
     def refused_seconds(self, company: str | None) -> float:
@@ -136,8 +136,8 @@ class WorkerContexts:
             name, slot, context = self._hold(company)
         except MemoryNotFoundError:
             raise
-        except BaseException:
-            self._note(company, self._refused_since.get(company, self._monotonic()))
+        except BaseException as error:
+            self._note(company, self._refused_since.get(company, self._monotonic()), error)
             raise
         try:
             self._note(company, None)
@@ -164,13 +164,14 @@ class WorkerContexts:
             self._release(company, slot)
             raise
 
-    def _note(self, company: str | None, refused_since: float | None) -> None:
+    def _note(self, company: str | None, refused_since: float | None, error: BaseException | None = None) -> None:
         if refused_since is None:
             self._refused_since.pop(company, None)
         else:
             self._refused_since[company] = refused_since
         if company is None or self._shared is None or company == self._shared.settings.company:
-            self._is_refused[0] = refused_since is not None
+            # A server that is away is its own finding: workers start without it, and wait.
+            self._is_refused[0] = not isinstance(error, MemoryConnectionError | None)
 
     def close(self) -> None:
         """Close every context, then what they share."""

@@ -18,7 +18,7 @@ from memcore.company import SharedConnections
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryConnectionError, MemoryNotFoundError
+from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryNotFoundError
 from memcore.experience import CompressionService
 from memcore.jobs import EvolvePayload, FineTunePayload, ReindexPayload
 from memcore.ledger.ledger import Ledger
@@ -178,7 +178,7 @@ def test_a_worker_is_not_ready_while_its_own_company_cannot_be_opened(
 
 
 @pytest.mark.parametrize("company", [None, "acme"])
-@pytest.mark.parametrize("error", [KeyError("a row"), MemoryConnectionError("away"), MemoryError()])
+@pytest.mark.parametrize("error", [KeyError("a row"), MemoryConfigError("a policy"), MemoryError()])
 def test_a_worker_whose_context_cannot_open_is_ready_again_once_it_can(
     contexts: WorkerContexts, stores: Stores, now: list[float], company: str | None, error: Exception
 ) -> None:
@@ -192,6 +192,13 @@ def test_a_worker_whose_context_cannot_open_is_ready_again_once_it_can(
     stores.error = None
     with contexts.of(company):
         assert contexts.is_ready
+
+
+def test_a_worker_is_ready_and_waits_while_a_server_is_away(contexts: WorkerContexts, stores: Stores) -> None:
+    stores.error = MemoryConnectionError("away")
+    with pytest.raises(MemoryConnectionError):
+        contexts.connect()
+    assert contexts.is_ready
 
 
 def test_a_parent_sees_that_its_child_cannot_open_its_context() -> None:
