@@ -14,9 +14,10 @@ from memcore.config.settings import Settings
 from memcore.jobs import BasePayload, CanaryPayload, ExpirePayload, SweepPayload, TickPayload
 from memcore.operational import report_error
 from memcore.telemetry import tracing
+from memcore.telemetry.events import Event
 from workers.broker import broker_app
 from workers.health import Heartbeat
-from workers.lifecycle import end_within, touch_heartbeat
+from workers.lifecycle import SignsOfLife, end_within, touch_heartbeat
 from workers.logs import set_up_logs
 
 #: A control job that waited longer than this share of its interval is dropped: the next one does its work.
@@ -30,6 +31,8 @@ EXPIRE_SECONDS = 3600.0
 
 #: When expiry and canary ran last: beat keeps no state, so they are due at each start, however short the stack's days.
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+log = logging.getLogger("memtend.pulse")
 
 
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
@@ -53,15 +56,25 @@ def _entry(payload: type[BasePayload], seconds: float) -> dict[str, Any]:
 
 def scheduler_of(settings: Settings) -> type[Scheduler]:
     """Return beat's scheduler, which writes a heartbeat below the settings' folder."""
-    heartbeat = Heartbeat.of(settings.home, "beat")
+    heartbeat, signs = Heartbeat.of(settings.home, "beat"), SignsOfLife(Heartbeat.alive(settings.home, "beat"))
 
     class HeartbeatScheduler(Scheduler):  # type: ignore[misc]  # celery is untyped
         """Keeps its entries in memory, and writes a heartbeat with every tick."""
 
         def tick(self, *args: Any, **kwargs: Any) -> Any:
+            signs.start()
+            signs.show()
             pause_seconds = super().tick(*args, **kwargs)
             touch_heartbeat(heartbeat)
             return pause_seconds
+
+        def _ensure_connected(self) -> Any:
+            # Celery's own shows no life while it waits for its broker.
+            def on_error(error: Exception, _seconds: float) -> None:
+                log.warning(Event.BEAT_BROKER_AWAY, extra={"error": type(error).__name__})
+
+            most = self.app.conf.broker_connection_max_retries
+            return self.connection.ensure_connection(on_error, most, callback=signs.show)
 
         def adjust(self, n: Any, drift: float = 0.0) -> Any:
             # Celery's own ends each pause 10 ms early, and then looks again and again until an entry is due.

@@ -216,6 +216,9 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
     #: Takes unreadable messages; set by workers.unreadable.
     unreadable: Any
 
+    #: Called while it waits for its broker, each second; set by workers.lifecycle.
+    on_alive: Any = staticmethod(lambda: None)
+
     #: What Celery gives every consumer.
     app: Any
     hub: Any
@@ -245,6 +248,23 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
                 self.unreadable.add(message, f"message: cannot be handed to a job: {type(error).__name__}")
 
         return on_task_received
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Follow Celery's signature: connect, however long it takes, and show life meanwhile."""
+        ensure = conn.ensure_connection
+
+        def ensure_connection(errback: Any, max_retries: Any, callback: Any) -> Any:
+            def each_second() -> None:
+                self.on_alive()
+                callback()
+
+            return ensure(errback, max_retries, callback=each_second)
+
+        conn.ensure_connection = ensure_connection
+        try:
+            return super().ensure_connected(conn)
+        finally:
+            del conn.ensure_connection
 
     def on_send_event_buffered(self) -> None:
         """Follow Celery's signature: an event waits to be sent; called in any thread."""

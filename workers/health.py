@@ -1,7 +1,9 @@
 """``workers.health PART``: exit code 0 while a worker or beat on this machine takes jobs, else 1.
 
+With ``--alive``: 0 while it is not frozen. A part that waits for a broker that is away is alive, and takes no jobs.
+
 For probes of containers and machines. It reads only the part's heartbeat file, so it costs a few milliseconds and no
-connection; a process that runs but takes no jobs is unhealthy.
+connection.
 """
 
 import os
@@ -22,6 +24,9 @@ BEAT_SECONDS = 5.0
 #: delays a few of them raises no alarm.
 STALE_SECONDS = 30.0
 
+#: A part that has shown no life for so long, in seconds, is frozen, and is replaced.
+FROZEN_SECONDS = 120.0
+
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
@@ -34,22 +39,32 @@ class Heartbeat:
         """Return the heartbeat of a part, such as ``worker-store`` or ``beat``, below a data folder."""
         return cls(home / "run" / f"{part}.ready")
 
+    @classmethod
+    def alive(cls, home: Path, part: str) -> "Heartbeat":
+        """Return the signs of life of a part, which it also gives while it can take no jobs."""
+        return cls(home / "run" / f"{part}.alive")
+
     def touch(self) -> None:
-        """Record that the part takes jobs now; raises OSError when the folder cannot be written."""
+        """Record that it is so now; raises OSError when the folder cannot be written."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch()
 
-    def age_seconds(self) -> float | None:
-        """Return the age of the last heartbeat; None when there was none."""
+    def touched_at(self) -> float | None:
+        """Return when the last heartbeat was, in seconds since 1970; None when there was none."""
         try:
-            return max(0.0, time.time() - self.path.stat().st_mtime)
+            return self.path.stat().st_mtime
         except OSError:
             return None
 
-    def is_fresh(self) -> bool:
-        """Tell whether the part takes jobs."""
+    def age_seconds(self) -> float | None:
+        """Return the age of the last heartbeat; None when there was none."""
+        touched = self.touched_at()
+        return None if touched is None else max(0.0, time.time() - touched)
+
+    def is_fresh(self, *, seconds: float = STALE_SECONDS) -> bool:
+        """Tell whether the last heartbeat is younger than ``seconds``."""
         age = self.age_seconds()
-        return age is not None and age < STALE_SECONDS
+        return age is not None and age < seconds
 
 
 #: Exit code for a wrong call.
@@ -58,16 +73,23 @@ EXIT_USAGE = 2
 
 def main(argv: Sequence[str]) -> int:
     """Look at one part's heartbeat; return the exit code and say in one sentence what was seen."""
-    if len(argv) != 1:
-        sys.stderr.write("usage: python -m memcore.programs workers.health PART, such as worker-store or beat\n")
+    names = [word for word in argv if word != "--alive"]
+    if len(names) != 1:
+        sys.stderr.write(
+            "usage: python -m memcore.programs workers.health [--alive] PART, such as worker-store or beat\n"
+        )
         return EXIT_USAGE
-    heartbeat = Heartbeat.of(home_folder(os.environ), argv[0])
+    home, (name,) = home_folder(os.environ), names
+    if names == list(argv):
+        heartbeat, limit = Heartbeat.of(home, name), STALE_SECONDS
+    else:
+        heartbeat, limit = Heartbeat.alive(home, name), FROZEN_SECONDS
     age = heartbeat.age_seconds()
     if age is None:
-        sys.stdout.write(f"{argv[0]} has not taken a job yet: there is no {heartbeat.path}\n")
+        sys.stdout.write(f"{name} has not taken a job yet: there is no {heartbeat.path}\n")
         return 1
-    sys.stdout.write(f"{argv[0]} was last well {age:.0f} seconds ago, of {STALE_SECONDS:g} allowed\n")
-    return 0 if heartbeat.is_fresh() else 1
+    sys.stdout.write(f"{name} was last well {age:.0f} seconds ago, of {limit:g} allowed\n")
+    return 0 if heartbeat.is_fresh(seconds=limit) else 1
 
 
 if __name__ == "__main__":

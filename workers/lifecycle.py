@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 #: How long the event loop may take to respond; one that reconnects to its broker does not run at all.
 LOOP_SECONDS = 2.0
 
+#: A main loop of which nothing was seen for so long, in seconds, hangs: each step of it waits less for a broker.
+LOOP_LIMIT_SECONDS = 600.0
+
 #: Exit code of a process whose shutdown did not end by itself.
 EXIT_OVERDUE = 75
 
@@ -163,11 +166,17 @@ def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup, *, is_r
     A loop that hangs writes none, and neither does one that has lost its broker: Celery stops the step with the
     consumer and starts it again with the next.
     """
-    heartbeat = Heartbeat.of(settings.home, f"worker-{group.name}")
+    part = f"worker-{group.name}"
+    heartbeat, signs = Heartbeat.of(settings.home, part), SignsOfLife(Heartbeat.alive(settings.home, part))
 
     class HeartbeatStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         requires = ("celery.worker.consumer.tasks:Tasks",)
         _timer: Any = None
+
+        def __init__(self, parent: Any, **options: Any) -> None:
+            super().__init__(parent, **options)
+            parent.on_alive = signs.show
+            signs.start()
 
         def start(self, parent: Any) -> None:
             self._timer = parent.timer.call_repeatedly(BEAT_SECONDS, self._renew_until_end, (parent,))
@@ -180,6 +189,7 @@ def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup, *, is_r
 
         @staticmethod
         def _renew_until_end(consumer: Any) -> None:
+            signs.show()
             if consumer.connection is not None and consumer.connection.connected:
                 touch()
 
@@ -198,3 +208,34 @@ def touch_heartbeat(heartbeat: Heartbeat) -> None:
         heartbeat.touch()
     except OSError as error:
         log.warning(Event.HEARTBEAT_LOST, extra={"path": str(heartbeat.path), "error": type(error).__name__})
+
+
+class SignsOfLife:
+    """Touches a part's file while its main loop has been seen alive within LOOP_LIMIT_SECONDS, from a thread.
+
+    The loop alone would not do: it waits minutes for a broker that takes connections and answers nothing.
+    """
+
+    def __init__(self, alive: Heartbeat, *, pause_seconds: float = BEAT_SECONDS) -> None:
+        self._alive = alive
+        self._pause_seconds = pause_seconds
+        # Pauses are counted, not time: a process that was stopped as a whole, or a machine that slept, goes on.
+        self._pauses = 0
+        self._is_started = False
+
+    def start(self) -> None:
+        """Start the thread, once."""
+        if not self._is_started:
+            self._is_started = True
+            threading.Thread(target=self._run, name="signs-of-life", daemon=True).start()
+
+    def show(self) -> None:
+        """Say that the loop lives."""
+        self._pauses = 0
+
+    def _run(self) -> None:
+        while True:
+            if self._pauses * self._pause_seconds < LOOP_LIMIT_SECONDS:
+                touch_heartbeat(self._alive)
+            self._pauses += 1
+            time.sleep(self._pause_seconds)

@@ -399,6 +399,8 @@ class Event(StrEnum):
     PROGRESS_UNTOLD = "progress.untold", WARNING, "job_id error"
     #: The result of a refused message could not be written; its dead letter is.
     RESULT_UNWRITTEN = "result.unwritten", WARNING, "job_id error"
+    #: Beat waits for its broker, and tries again.
+    BEAT_BROKER_AWAY = "beat.broker.away", WARNING, "error"
     #: The heartbeat's file could not be written.
     HEARTBEAT_LOST = "heartbeat.lost", WARNING, "path error"
     #: A message cannot be read as a job; it is a dead letter.
@@ -445,6 +447,8 @@ class Event(StrEnum):
     STACK_LAUNCHER_UNUSABLE = "stack.launcher.unusable", WARNING, "error"
     #: A part has ended by itself; it is started again after a pause.
     STACK_PART_DIED = "stack.part.died", WARNING, "part exit_code wait_seconds"
+    #: A part runs and shows no life; it is killed, and then died.
+    STACK_PART_FROZEN = "stack.part.frozen", WARNING, "part"
     #: A part did not end in time and was killed.
     STACK_PART_KILLED = "stack.part.killed", WARNING, "part"
     #: A part of an earlier stack still ran and was killed.

@@ -291,12 +291,13 @@ class Health(Frozen):
 
 
 class Ready(Frozen):
-    """Which parts of the installation answer."""
+    """Which parts of the installation answer; ``waiting`` names workers of this machine's stack that take no jobs."""
 
     is_ready: bool
     ledger: bool
     broker: bool
     store: bool
+    waiting: tuple[str, ...] = ()
 
 
 class Namespaces(Frozen):

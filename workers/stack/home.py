@@ -210,6 +210,14 @@ def sleeping_parts(home: Path) -> frozenset[str]:
     return frozenset(state.asleep) if state is not None and state.is_alive else frozenset()
 
 
+def waiting_parts(home: Path) -> tuple[str, ...]:
+    """Return the workers and beat of a running stack that take no jobs; none where no stack runs on this folder."""
+    state = read_state(home)
+    if state is None or not state.is_alive:
+        return ()
+    return tuple(part.name for part in state.parts if part.name.startswith(("worker-", "beat")) and not part.ready)
+
+
 def same_process(pid: int, born: float) -> bool:
     """Return whether the process that had this pid and was created at this time still runs."""
     try:

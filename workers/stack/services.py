@@ -40,6 +40,7 @@ class ServiceSpec:
         is_ready: checks whether it has started; must not block for more than a second. A file that the part writes may
             say so: the supervisor removes ``run/NAME.ready`` before each start.
         is_well: checks whether it still works, once it was ready; None for a part that has no heartbeat.
+        alive: its signs of life; a part that gives none for long is replaced. None for a part that gives none.
         env: variables beside those of the stack.
         is_beside: whether it may start before the part before it is ready.
         is_forked: whether the launcher may fork it: a program of memtend, named as ``program_argv`` names it.
@@ -51,6 +52,7 @@ class ServiceSpec:
     is_ready: Callable[[], bool]
     env: Mapping[str, str] = field(default_factory=dict)
     is_well: Callable[[], bool] | None = None
+    alive: Heartbeat | None = None
     is_beside: bool = False
     is_forked: bool = False
     is_needed: Callable[[], bool] | None = None
@@ -227,6 +229,7 @@ def worker_parts(
             argv=(*program_argv("workers.run"), f"--group={name}"),
             is_ready=Heartbeat.of(home, f"worker-{name}").path.exists,
             is_well=Heartbeat.of(home, f"worker-{name}").is_fresh,
+            alive=Heartbeat.alive(home, f"worker-{name}"),
             is_beside=name != STORE.name,
             is_forked=True,
             is_needed=has_jobs(group) if group.needs_model and not has_model else None,
@@ -244,6 +247,7 @@ def worker_parts(
         argv=program_argv("workers.beat"),
         is_ready=Heartbeat.of(home, "beat").path.exists,
         is_well=Heartbeat.of(home, "beat").is_fresh,
+        alive=Heartbeat.alive(home, "beat"),
         is_beside=True,
         is_forked=True,
     )

@@ -1,7 +1,8 @@
 """The supervisor: starts the parts in order, restarts those that die, stops them in reverse.
 
 A part that dies is started again after a wait that doubles with each death in a row and is forgotten once the part has
-been well for a while; one that cannot be started, because the disk is full, counts as dead. The state is for people:
+been well for a while; one that cannot be started, because the disk is full, counts as dead. One that runs and shows no
+life (frozen, or stopped by a signal) is killed, and so dies. The state is for people:
 where it cannot be written, that is logged once, and the parts are watched all the same.
 Programs of memtend are forked by a launcher where the system allows it; a launcher that dies is started again.
 Asked to stop (SIGINT, SIGTERM), it tells the parts, those started last first, so that workers finish what they hold
@@ -13,8 +14,9 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -24,6 +26,7 @@ import psutil
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.telemetry.events import Event
+from workers.health import FROZEN_SECONDS
 from workers.stack.forks import Launcher
 from workers.stack.home import ServiceState, StackState, read_state, same_process, write_state
 from workers.stack.service_process import ServiceProcess, await_any_end, memory_by_session
@@ -64,14 +67,29 @@ EXIT_CONFIG = 2
 log = logging.getLogger("memtend.stack")
 
 
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """The last sign of life of a process, and when the supervisor first saw it."""
+
+    pid: int | None
+    touched: float | None
+    seen_at: float
+
+
 class Supervisor:
     """Runs the parts of one data folder, started in the order in which they are given.
 
-    ``embedder`` names the one whose table the parts share.
+    ``embedder`` names the one whose table the parts share; ``monotonic`` is the time in seconds.
     """
 
     def __init__(
-        self, home: Path, parts: Sequence[ServiceSpec], env: Mapping[str, str], *, embedder: str | None = None
+        self,
+        home: Path,
+        parts: Sequence[ServiceSpec],
+        env: Mapping[str, str],
+        *,
+        embedder: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._home = home
         self._env = dict(env)
@@ -81,6 +99,9 @@ class Supervisor:
         self._revive_at: dict[str, float] = {}
         self._outages: dict[str, int] = {}
         self._up_since: dict[str, float] = {}
+        self._monotonic = monotonic
+        self._signs: dict[str, _Sign] = {}
+        self._looked_at = monotonic()
         self._stopping = False
         # Not through a lock or an event: a signal handler writes to it.
         self._woken, self._waker = os.pipe()
@@ -143,6 +164,7 @@ class Supervisor:
     def watch(self) -> None:
         """Keep the parts alive until somebody asks to stop."""
         while not self._stopping:
+            self._end_frozen()
             for member in self._members:
                 self._check_parts(member)
             if self._launcher is not None:
@@ -199,6 +221,24 @@ class Supervisor:
 
     def _awake(self) -> list[ServiceProcess]:
         return [member for member in self._members if not member.is_asleep]
+
+    def _end_frozen(self) -> None:
+        """Kill every part that runs and has shown no life for FROZEN_SECONDS of ours."""
+        now, looked_at = self._monotonic(), self._looked_at
+        self._looked_at = now
+        if now - looked_at > FROZEN_SECONDS / 2:
+            self._signs.clear()  # this process slept, and the parts perhaps with it
+        for member in self._members:
+            name, alive = member.part.name, member.part.alive
+            if alive is None or member.process is None or member.died() is not None:
+                continue
+            touched, last = alive.touched_at(), self._signs.get(name)
+            if last is None or (last.pid, last.touched) != (member.pid, touched):
+                # When it was touched counts for nothing: the system's clock may be set.
+                self._signs[name] = _Sign(member.pid, touched, seen_at=now)
+            elif touched is not None and now - last.seen_at > FROZEN_SECONDS:
+                log.warning(Event.STACK_PART_FROZEN, extra={"part": name})
+                member.clear_away()
 
     def _check_parts(self, member: ServiceProcess) -> None:
         if member.process is None and not member.failed:

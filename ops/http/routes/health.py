@@ -12,6 +12,7 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from ops.http.context import ServeContext, Serving
 from ops.http.models import Health, Ready
 from workers.broker import read_queue_lengths
+from workers.stack.home import waiting_parts
 
 router = APIRouter(tags=["health"])
 
@@ -30,7 +31,7 @@ async def health() -> Health:
 
 @router.get("/ready", responses={503: {"model": Ready, "description": "A part does not answer."}})
 async def ready(request: Request, response: Response, serving: Serving) -> Ready:
-    """Say whether ledger, broker and store answer; 503 when one does not."""
+    """Say whether ledger, broker and store answer, and the workers of `memtend up` take jobs; 503 when one does not."""
     now = time.monotonic()
     known: tuple[Ready, float] | None = getattr(request.app.state, "ready", None)
     if known is None or now >= known[1]:
@@ -47,7 +48,9 @@ async def _look(serving: ServeContext) -> Ready:
         asyncio.to_thread(_answers, lambda: read_queue_lengths(settings)),
         _store_answers(settings),
     )
-    return Ready(is_ready=ledger and broker and store, ledger=ledger, broker=broker, store=store)
+    waiting = await asyncio.to_thread(waiting_parts, settings.home)
+    is_ready = ledger and broker and store and not waiting
+    return Ready(is_ready=is_ready, ledger=ledger, broker=broker, store=store, waiting=waiting)
 
 
 def _answers(look: Callable[[], object]) -> bool:

@@ -1,5 +1,7 @@
 """`memtend keys` and the API that `memtend up` runs: a key that a person makes opens it, a revoked one does not."""
 
+import os
+import signal
 from ipaddress import IPv4Address
 
 import httpx
@@ -9,6 +11,7 @@ from support.running_stack import StackAddress, wait_until
 
 from memcore.config.settings import Settings
 from ops.http.serve import Listen, is_loopback
+from workers.health import Heartbeat
 
 #: Every address of this machine.
 ANYWHERE = str(IPv4Address(0))
@@ -44,12 +47,29 @@ def test_a_key_opens_the_door_of_the_stack_until_it_is_revoked(stack: StackAddre
 def test_without_a_key_only_health_and_the_document_are_open(stack: StackAddress) -> None:
     with httpx.Client(base_url=_url(stack.settings), timeout=600) as client:
         assert client.get("/health").json() == {"status": "ok"}
-        assert client.get("/ready").json() == {"is_ready": True, "ledger": True, "broker": True, "store": True}
+        parts = {"ledger": True, "broker": True, "store": True}
+        assert client.get("/ready").json() == {"is_ready": True, **parts, "waiting": []}
         assert "/v1/agents/{agent_id}/search" in client.get("/openapi.json", timeout=600).json()["paths"]
         assert "/openapi.json" in client.get("/docs").text
         for token in ("", "Bearer", "Bearer mt_0_0", "Basic YTpi"):
             answer = client.post("/v1/agents/a/search", json={}, headers={"Authorization": token})
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, 'Bearer realm="memtend"')
+
+
+def test_ready_names_the_worker_that_takes_no_jobs(stack: StackAddress) -> None:
+    pid = stack.pid("worker-night")
+    assert pid is not None
+    with httpx.Client(base_url=_url(stack.settings), timeout=600) as client:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            # As half a minute later.
+            os.utime(Heartbeat.of(stack.home, "worker-night").path, (0, 0))
+            wait_until(lambda: client.get("/ready").status_code == 503)
+            answer = client.get("/ready").json()
+            assert (answer["is_ready"], answer["ledger"], answer["waiting"]) == (False, True, ["worker-night"])
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: client.get("/ready").status_code == 200)
 
 
 def test_a_wrong_key_command_makes_nothing(memtend: CommandLine) -> None:

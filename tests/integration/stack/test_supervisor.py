@@ -19,9 +19,10 @@ import pytest
 from support.running_stack import wait_until
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError
-from workers.health import STALE_SECONDS, Heartbeat
+from memcore.telemetry.events import Event
+from workers.health import FROZEN_SECONDS, STALE_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
-from workers.stack.home import StackState, create_folders, read_state, same_process, sleeping_parts
+from workers.stack.home import StackState, create_folders, read_state, same_process, sleeping_parts, waiting_parts
 from workers.stack.service_process import await_any_end
 from workers.stack.services import START_LIMIT, STOP_LIMIT, ServiceSpec
 from workers.stack.supervisor import EXIT_CONFIG, Supervisor, take_over
@@ -146,6 +147,104 @@ def test_a_part_whose_heartbeat_stopped_is_not_ready_although_it_runs(
     assert restarts(home, "one") == 0
     heartbeat.touch()
     wait_until(is_ready, what="the supervisor to see it again")
+
+
+#: Shell: shows life all the time.
+LIVES = "touch $READY; while :; do touch $ALIVE; sleep 0.05; done"
+
+
+class Clock:
+    """The supervisor's time, which the test moves in steps that a supervisor that was awake would see."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def living(home: Path, make_part: MakePart) -> Callable[[str], ServiceSpec]:
+    def make(name: str) -> ServiceSpec:
+        part = make_part(name, LIVES)
+        alive = Heartbeat.alive(home, name)
+        return replace(part, alive=alive, env={**part.env, "ALIVE": str(alive.path)})
+
+    return make
+
+
+def test_a_part_that_shows_no_life_is_replaced(
+    home: Path, living: Callable[[str], ServiceSpec], caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, one, two = Clock(), Heartbeat.alive(home, "one"), Heartbeat.alive(home, "two")
+    supervisor = Supervisor(home, [living("one"), living("two")], {"PATH": os.environ["PATH"]}, monotonic=clock)
+    supervisor.start()
+    try:
+        first, other = pid_of(home, "one"), pid_of(home, "two")
+        assert first is not None
+        look(supervisor)
+        # A part that lives is left alone, however long it does.
+        pass_time(supervisor, clock, one, two)
+        assert (pid_of(home, "one"), pid_of(home, "two")) == (first, other)
+        os.kill(first, signal.SIGSTOP)
+        pass_time(supervisor, clock, two)
+        wait_until(lambda: look(supervisor) or restarts(home, "one") == 1, what="a new process")
+        assert pid_of(home, "one") not in {None, first}
+        assert (pid_of(home, "two"), restarts(home, "two")) == (other, 0)
+        assert [record.part for record in caplog.records if record.message == Event.STACK_PART_FROZEN] == ["one"]  # type: ignore[attr-defined]
+        pass_time(supervisor, clock, one, two)
+        assert restarts(home, "one") == 1, "the new one lives"
+    finally:
+        supervisor.stop()
+
+
+def test_after_the_supervisor_slept_its_parts_have_time_to_show_life(
+    home: Path, living: Callable[[str], ServiceSpec]
+) -> None:
+    clock = Clock()
+    supervisor = Supervisor(home, [living("one")], {"PATH": os.environ["PATH"]}, monotonic=clock)
+    supervisor.start()
+    try:
+        first = pid_of(home, "one")
+        assert first is not None
+        look(supervisor)
+        os.kill(first, signal.SIGSTOP)
+        clock.seconds += 10 * FROZEN_SECONDS
+        look(supervisor)
+        look(supervisor)
+        os.kill(first, signal.SIGCONT)
+        assert (pid_of(home, "one"), restarts(home, "one")) == (first, 0)
+    finally:
+        supervisor.stop()
+
+
+def look(supervisor: Supervisor) -> bool:
+    """Look at the parts once, as ``watch`` does; False, so that a condition may begin with it."""
+    supervisor._end_frozen()
+    for member in supervisor._members:
+        supervisor._check_parts(member)
+    supervisor._write_state()
+    return False
+
+
+def pass_time(supervisor: Supervisor, clock: Clock, *living: Heartbeat) -> None:
+    """Let the time of a frozen part pass, in which each part that lives shows it."""
+    for _ in range(5):
+        touched = [each.touched_at() for each in living]
+        while any(each.touched_at() == at for each, at in zip(living, touched, strict=True)):
+            time.sleep(0.01)
+        clock.seconds += FROZEN_SECONDS / 3
+        look(supervisor)
+
+
+def test_ready_names_the_workers_that_take_no_jobs(home: Path, make_part: MakePart, watched: MakeSupervisor) -> None:
+    heartbeat = Heartbeat.of(home, "worker-store")
+    watched(replace(make_part("worker-store"), is_well=heartbeat.is_fresh), make_part("flower"))
+    assert waiting_parts(home) == ()
+    os.utime(heartbeat.path, (0, 0))
+    wait_until(lambda: waiting_parts(home) == ("worker-store",), what="the supervisor to see it")
+    heartbeat.touch()
+    wait_until(lambda: waiting_parts(home) == (), what="the supervisor to see it again")
 
 
 def test_a_part_that_nobody_needs_sleeps_until_somebody_does_and_then_stays(

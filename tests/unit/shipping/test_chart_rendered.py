@@ -126,7 +126,8 @@ def test_a_part_is_ready_while_its_heartbeat_is_fresh_or_its_door_says_so(chart:
             expected = [*program_argv("workers.health", python="python"), heartbeat]
             assert only["readinessProbe"]["exec"]["command"] == expected
             # A broker that is away must not start every worker anew.
-            assert "livenessProbe" not in only
+            alive = [*program_argv("workers.health", python="python"), "--alive", heartbeat]
+            assert only["livenessProbe"]["exec"]["command"] == alive
             home = next(each["value"] for each in only["env"] if each["name"] == "MEMTEND_HOME")
             assert str(Heartbeat.of(Path(home), heartbeat).path.parent) in folders
 

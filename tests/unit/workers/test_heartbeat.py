@@ -2,19 +2,19 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 
+from workers.beat import scheduler_of
+from workers.consumer import RequeueUnknownConsumer
 from workers.groups import STORE
-from workers.health import BEAT_SECONDS, STALE_SECONDS, Heartbeat, main
-from workers.lifecycle import watch_heartbeat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from workers.health import BEAT_SECONDS, FROZEN_SECONDS, STALE_SECONDS, Heartbeat, main
+from workers.lifecycle import LOOP_LIMIT_SECONDS, SignsOfLife, watch_heartbeat
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
     settings: Any = SimpleNamespace(home=tmp_path)
     watch_heartbeat(app, settings, STORE, is_ready=lambda: state["is_ready"])
     (step,) = app.steps["consumer"]
-    (on_ready,) = signals.worker_ready.connect.call_args.args
-    consumer = SimpleNamespace(connection=SimpleNamespace(connected=True))
+    (on_ready,) = signals.worker_ready.connect.call_args_list[0].args
+    consumer: Any = SimpleNamespace(connection=SimpleNamespace(connected=True))
     touches: list[Callable[[], None]] = [lambda: on_ready(sender=None), lambda: step._renew_until_end(consumer)]
     for touch in touches:
         state["is_ready"] = False
@@ -77,6 +77,80 @@ def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
         touch()
         assert heartbeat.is_fresh()
         heartbeat.path.unlink()
+
+
+def test_a_part_that_waits_is_alive_and_takes_no_jobs(heartbeat: Heartbeat, tmp_path: Path) -> None:
+    alive = Heartbeat.alive(tmp_path, "worker-store")
+    assert main(["--alive", "worker-store"]) == 1
+    heartbeat.touch()
+    assert main(["--alive", "worker-store"]) == 1
+    alive.touch()
+    grow_old(heartbeat, STALE_SECONDS)
+    grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
+    assert (main(["worker-store"]), main(["--alive", "worker-store"])) == (1, 0)
+    grow_old(alive, FROZEN_SECONDS)
+    assert main(["--alive", "worker-store"]) == 1
+
+
+def test_a_worker_is_alive_while_it_waits_for_its_broker() -> None:
+    lived: list[str] = []
+
+    class Connection:
+        def ensure_connection(self, _errback: object, _retries: object, callback: Callable[[], None]) -> str:
+            for _ in range(3):
+                callback()
+            return "connected"
+
+    consumer: Any = RequeueUnknownConsumer.__new__(RequeueUnknownConsumer)
+    consumer.app = SimpleNamespace(
+        conf=SimpleNamespace(broker_connection_retry_on_startup=True, broker_connection_max_retries=None)
+    )
+    consumer.first_connection_attempt, consumer.broker_connection_retry_attempt = True, 0
+    consumer.on_alive = lambda: lived.append("alive")
+    connection = Connection()
+    assert consumer.ensure_connected(connection) == "connected"
+    assert lived == ["alive"] * 3
+    assert "ensure_connection" not in vars(connection)
+
+
+def test_beat_is_alive_while_it_waits_for_its_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: Any = SimpleNamespace(home=tmp_path)
+    kind: Any = scheduler_of(settings)
+    scheduler = kind.__new__(kind)
+    scheduler.app = SimpleNamespace(conf=SimpleNamespace(broker_connection_max_retries=None))
+    shown: list[str] = []
+    monkeypatch.setattr(SignsOfLife, "show", lambda _self: shown.append("alive"))
+
+    def ensure_connection(errback: Callable[..., None], _retries: object, callback: Callable[[], None]) -> str:
+        errback(OSError("a password"), 2.0)
+        callback()
+        return "connected"
+
+    scheduler.connection = SimpleNamespace(ensure_connection=ensure_connection)
+    assert scheduler._ensure_connected() == "connected"
+    assert shown == ["alive"]
+    assert [record.message for record in caplog.records] == ["beat.broker.away"]
+    assert "a password" not in caplog.text
+
+
+def test_a_part_whose_loop_hangs_shows_no_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive, pauses = Heartbeat.alive(tmp_path, "worker-store"), list[bool]()
+    signs = SignsOfLife(alive, pause_seconds=LOOP_LIMIT_SECONDS / 3)
+
+    def sleep(_seconds: float) -> None:
+        pauses.append(alive.path.exists())
+        alive.path.unlink(missing_ok=True)
+        if len(pauses) == 5:
+            signs.show()
+        if len(pauses) == 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("workers.lifecycle.time.sleep", sleep)
+    with pytest.raises(KeyboardInterrupt):
+        signs._run()
+    assert pauses == [True, True, True, False, False, True]
 
 
 @pytest.mark.parametrize("argv", [[], ["worker-store", "beat"]])
