@@ -95,7 +95,9 @@ def main(folder: Path, pool: str, deed: str) -> None:
     def open_contexts(*_: object, **__: object) -> Any:
         shared = SimpleNamespace(settings=settings, ledger=Ledger.open(settings.ledger_urls))
         context = SimpleNamespace(company=settings.company, ledger=shared.ledger)
-        return SimpleNamespace(shared=shared, of=lambda _company: nullcontext(context))
+        return SimpleNamespace(
+            shared=shared, of=lambda _company: nullcontext(context), is_ready=True, refused_seconds=lambda _company: 0.0
+        )
 
     replacing: Any = assembling
     replacing.all_jobs = lambda: (replace(write, payload=OrdinaryPayload, limits=LIMITS, run=run),)

@@ -209,6 +209,7 @@ class ScriptedContexts:
     """See workers.context.WorkerContexts: one company's context, and every other company is unknown."""
 
     context: ScriptedContext
+    is_ready = True
 
     @property
     def shared(self) -> Any:
