@@ -259,3 +259,26 @@ def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, lo
     page.goto("/console/sign-in")
     serious["sign-in"] = _findings(page, axe)
     assert {path: found for path, found in serious.items() if found} == {}
+
+
+def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_keyboard(
+    page: Page, world: ConsoleWorld
+) -> None:
+    page.set_viewport_size({"width": 375, "height": 740})
+    details = (
+        f"runs/{world.run_id}",
+        f"memories?agent={world.agent}&q=lift",
+        f"memories/archive?agent={world.agent}",
+        f"approvals/{world.approval_id}",
+    )
+    widths, boxes = {}, {}
+    for path in (*PAGES, *details):
+        page.goto(f"/console/{path}")
+        widths[path] = page.evaluate("document.documentElement.scrollWidth")
+        boxes[path] = page.evaluate(
+            "[...document.querySelectorAll('main *')].filter(each => each.scrollWidth > each.clientWidth + 1"
+            " && ['auto', 'scroll'].includes(getComputedStyle(each).overflowX)"
+            " && (each.tabIndex < 0 || !each.role || !each.ariaLabel)).map(each => each.outerHTML.slice(0, 160))"
+        )
+    assert {path: width for path, width in widths.items() if width > 375} == {}
+    assert {path: found for path, found in boxes.items() if found} == {}
