@@ -10,9 +10,10 @@ from memcore.ledger.access.keys import Verb
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.proposals import ShownGroup
-from memcore.maintenance.plan import MaintenancePlan
+from memcore.maintenance.plan import HeldPlan, MaintenancePlan
 from memcore.maintenance.undo import UndoPlan
 from memcore.models.base import Frozen
+from memcore.models.memory import StoredKey
 from memcore.service.runs import MAX_PAGE, Release, RunEntry, RunInfo
 from ops.http.access import CurrentCaller, ReadAgent
 from ops.http.context import Service
@@ -80,6 +81,16 @@ class Groups(Frozen):
 
     run: RunInfo
     groups: tuple[ShownGroup, ...]
+
+
+class ReleaseBody(ConfirmBody):
+    """A confirmation of a held run's plan.
+
+    Attributes:
+        plan: the version of the plan that was read; refused where it is another one now.
+    """
+
+    plan: StoredKey | None = None
 
 
 class GroupsBody(ConfirmBody):
@@ -186,6 +197,12 @@ async def groups(run: ReadableRun, service: Service) -> Groups:
     return Groups(run=RunInfo.of(run), groups=await service.runs.groups(run.run_id))
 
 
+@router.get("/runs/{run_id}/plan")
+async def plan_held(run: ReadableRun, service: Service) -> HeldPlan:
+    """Return what a held run would do now: which memories become which, and how many would be there."""
+    return await service.runs.plan_held(run.run_id)
+
+
 @router.get("/runs/{run_id}/undo")
 async def plan_undo(run: ReadableRun, service: Service) -> UndoPlan:
     """Return what the undo of a run would do now; nothing is written."""
@@ -200,9 +217,9 @@ async def undo(run: MaintainedRun, body: ConfirmBody, caller: CurrentCaller, ser
 
 
 @router.post("/runs/{run_id}/release")
-async def release(run: MaintainedRun, body: ConfirmBody, caller: CurrentCaller, service: Service) -> Release:
+async def release(run: MaintainedRun, body: ReleaseBody, caller: CurrentCaller, service: Service) -> Release:
     """Approve what a held run's plan showed; a run whose plan has grown since is held again."""
-    return await service.runs.release(run.run_id, by=caller.name, reason=body.reason)
+    return await service.runs.release(run.run_id, plan=body.plan, by=caller.name, reason=body.reason)
 
 
 @router.post("/runs/{run_id}/dismiss")

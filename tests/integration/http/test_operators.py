@@ -161,6 +161,10 @@ def test_a_held_run_is_released_or_dismissed(stack: StackAddress) -> None:
         await asyncio.to_thread(fill, stack, agent, old=0, new=30)
         run_id = ok(await client.post(f"{place}/runs", json={}), 202)["run_id"]
         assert (await ended(client, run_id))["state"] == "held"
+        shown = ok(await client.get(f"/v1/runs/{run_id}/plan"))
+        assert (shown["plan"]["live"], shown["plan"]["after"], len(shown["evicted"])) == (30, 1, 5)
+        other = await client.post(f"/v1/runs/{run_id}/release", json={**SURE, "plan": "another"})
+        assert (other.status_code, other.json()["domain_code"]) == (409, "conflict")
         dismissed = ok(await client.post(f"/v1/runs/{run_id}/dismiss", json=SURE))
         assert dismissed["state"] == "dismissed"
         again = await client.post(f"/v1/runs/{run_id}/release", json=SURE)
