@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from memcore.config.policy import Policy
-from memcore.jobs import Done, ExpirePayload, Outcome
+from memcore.jobs import Done, ExpirePayload, Outcome, Skipped
 from memcore.ledger.access.idempotency import KEPT_FOR
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.webhooks.deliveries import KEPT_FOR as DELIVERIES_KEPT_FOR
@@ -26,6 +26,8 @@ STEPS_FOR, SHARED_STEPS_FOR = CONTROL_LIMITS.soft / 2, CONTROL_LIMITS.soft / 10
 def expire(_payload: ExpirePayload, job_context: JobContext) -> Outcome:
     """Delete the old rows of all companies; what a failure leaves, the next job deletes."""
     ledger, now, expired = job_context.ledger, job_context.clock(), Counter[str]()
+    if ledger.ticks.doubted():
+        return Skipped(reason="the clock jumped: nothing expires before a person can have seen it")
     until = time.monotonic() + STEPS_FOR.total_seconds()
     # Where the time is too short for all, each company has its turn.
     served = shuffled(job_context.policies.served(ledger.companies), now)

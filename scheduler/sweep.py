@@ -106,4 +106,5 @@ def _finish_open(job_context: JobContext) -> None:
     approvals.expire()
     job_context.run(approvals.finish())
     job_context.run(job_context.service(OrgSync).tend())
-    job_context.run(job_context.service(MaintenanceService).expire_archive())
+    if not job_context.ledger.ticks.doubted():
+        job_context.run(job_context.service(MaintenanceService).expire_archive())

@@ -3,9 +3,14 @@
 Its cost grows with the agents that are due, not with those that exist.
 """
 
+import logging
+
 from memcore.jobs import Done, Outcome, TickPayload
+from memcore.telemetry.events import Event
 from tasks.context import JobContext
 from tasks.job import CONTROL_LIMITS, job
+
+_log = logging.getLogger("memtend.jobs")
 
 #: Agents claimed in one transaction: the write lock is held for some three tenths of a second. Their rows lie all over
 #: the indexes, so fewer at a time write the same pages again and again (1,000: a fifth more CPU on SQLite).
@@ -19,10 +24,21 @@ CLAIM_CAP = 20_000
 @job(TickPayload, CONTROL_LIMITS, is_repeated=True)
 def tick(_payload: TickPayload, job_context: JobContext) -> Outcome:
     """Dispatch the runs of all companies' due agents, the longest due first; any number of ticks may run at once."""
+    _mend_clock(job_context)
     sent = _send(job_context)
     # Recorded at the end, and while all is paused too: the doctor checks that ticks run.
     job_context.ledger.ticks.note(job_context.company, sent=sent)
     return Done(facts={"sent": sent})
+
+
+def _mend_clock(job_context: JobContext) -> None:
+    """After a jump of the clock let no open work wait for a time that may lie years ahead."""
+    tick = job_context.ledger.ticks.watch(job_context.company)
+    if tick is None:
+        return
+    _log.warning(Event.SCHEDULER_CLOCK_JUMPED, extra={"since": tick.ended_at, "now": job_context.clock()})
+    for company, _ in job_context.policies.served(job_context.ledger.companies):
+        job_context.ledger.work.hasten(company.company)
 
 
 def _send(job_context: JobContext) -> int:

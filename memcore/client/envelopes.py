@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar
 
 from pydantic import TypeAdapter
@@ -91,6 +91,16 @@ class Scope(Frozen):
     task_id: Key | None = None
 
 
+#: How far a time of the past may lie ahead of this machine's clock: those of two machines differ.
+CLOCK_SKEW = timedelta(minutes=5)
+
+
+def require_past(name: str, at: datetime | None, now: datetime) -> None:
+    """Raise MemoryInputError where the time at which something happened lies ahead of the clock."""
+    if at is not None and at > now + CLOCK_SKEW:
+        raise MemoryInputError(name, f"lies more than {CLOCK_SKEW // timedelta(minutes=1)} minutes ahead of the clock")
+
+
 class ImportRecord(MemoryStoreRequest):
     """A memory with its owner and its own creation time: one line of an import file.
 
@@ -108,6 +118,7 @@ class ImportRecord(MemoryStoreRequest):
     def dated(self, now: datetime) -> "ImportRecord":
         """Return the record with a creation time, its own or else this one; MemoryInputError when it expires before."""
         made = self if self.created_at else self.model_copy(update={"created_at": now})
+        require_past("created_at", made.created_at, now)
         if self.expires_at is not None and self.expires_at < (made.created_at or now):
             raise MemoryInputError("expires_at", "lies before created_at")
         return made
@@ -162,6 +173,7 @@ def build_payload(
             sent_at=sent_at,
             **ends_with,
         )
+    require_past("created_at", item.created_at, sent_at)
     # A version of a keyed memory is one by its time, too: a value that comes back is no redelivery of the first.
     version = () if request.key is None else (f"sent {sent_at.timestamp()!r}",)
     # From the checked fields: " ada" and "ada" are one agent, and must not have two ids for one text.
@@ -235,6 +247,7 @@ def build_trace_payload(
         payload = DistillPayload(
             company=company, agent_id=agent_id, trace_id=UNNAMED, trace=trace, sent_at=now, **ends_with
         )
+    require_past("trace.ended_at", trace.ended_at, now)
     # Without what was left out, so that a field of a later release changes no id.
     trace_id = ids.trace_id(
         company=payload.company, agent_id=payload.agent_id, trace=trace.model_dump_json(exclude_defaults=True)
@@ -343,10 +356,12 @@ def build_record_payload(
     """Return a crisis, or what somebody thought of a session, in its envelope."""
     of = {name: getattr(close, name) for name in ("agent_id", "subject", "session_id", "at")}
     with naming_fields():
-        record = {"record_id": record_id or ids.new_id(), **of, **fields}
-        if kind == "crisis":
-            return ConversationRecordPayload(company=close.company, crisis=CrisisLogRecord.model_validate(record))
-        return ConversationRecordPayload(company=close.company, feedback=SessionFeedbackRecord.model_validate(record))
+        given = {"record_id": record_id or ids.new_id(), **of, **fields}
+        model = CrisisLogRecord if kind == "crisis" else SessionFeedbackRecord
+        record = model.model_validate(given)
+        payload = ConversationRecordPayload.model_validate({"company": close.company, kind: record})
+    require_past("at", record.at, close.at)
+    return payload
 
 
 class ExperienceFields(TypedDict, total=False):
@@ -386,6 +401,7 @@ def build_experience_payload(
             source_task_id=fields.get("task_id"),
         )
         payload = ExperiencePayload(company=company, experience=made)
+    require_past("created_at", made.created_at, now)
     # From the checked fields, as a memory's id.
     experience_id = ids.experience_id(
         company=company,

@@ -26,8 +26,8 @@ from memcore.ledger.database import (
     values_table,
 )
 from memcore.ledger.runs import NewRun, add_runs
-from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, companies, ticks
-from memcore.ledger.work_items import WorkItem
+from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, companies, ticks, work_items
+from memcore.ledger.work_items import WorkItem, WorkState
 from memcore.models.base import Frozen, ValidatedModel
 from memcore.models.memory import AgentId, BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
 
@@ -160,7 +160,8 @@ def _companies_with_due(default: ConsolidationInterval, now: datetime) -> Select
     slot = agents.c.next_due_at
     waits = (slot <= now, slot.is_(None), slot > case(times, value=interval))
     follows = or_(*(_any_agent(COMPANY_INTERVAL, wait) for wait in waits))
-    is_due = or_(_any_agent(OWN, waits[0]), (interval != str(ConsolidationInterval.NEVER)) & follows)
+    is_own = or_(_any_agent(OWN, waits[0]), _any_agent(OWN, slot > now + LENGTHS[ConsolidationInterval.WEEKLY]))
+    is_due = or_(is_own, (interval != str(ConsolidationInterval.NEVER)) & follows)
     query = select(companies.c.company, interval.label("interval")).order_by(companies.c.company)
     return query.where(companies.c.state == CompanyState.ACTIVE, is_due)
 
@@ -176,6 +177,9 @@ def _claim_due(
     connection: Connection, names: Collection[str], *, interval: ConsolidationInterval, limit: int, now: datetime
 ) -> tuple[WorkItem, ...]:
     is_due = agents.c.next_due_at <= now
+    # Further away than any interval: the clock was ahead when it was planned.
+    lost = _claimed(connection, names, OWN, agents.c.next_due_at > now + LENGTHS[ConsolidationInterval.WEEKLY], limit)
+    _advance(connection, lost, interval=interval, now=now)
     due = _claimed(connection, names, OWN, is_due, limit)
     if interval is not ConsolidationInterval.NEVER:
         for misplaced in _misplaced(interval, now):
@@ -422,11 +426,37 @@ def _new_row(company: str, agent_id: str, now: datetime, due: datetime | None) -
     }
 
 
+#: Longest time between two ticks that is no jump of the clock: a machine may be off over a holiday.
+LONGEST_GAP = timedelta(days=30)
+
+#: How far the clock may go back between two ticks: those of two machines differ.
+SET_BACK = timedelta(hours=1)
+
+
+#: Longer than any lease, which lasts 45 seconds and is renewed.
+LONGEST_LEASE = timedelta(hours=1)
+
+#: How long nothing expires after a jump of the clock: what went by a wrong clock could not be undone.
+DOUBTED_FOR = timedelta(days=7)
+
+
+def jumped(since: datetime, now: datetime) -> bool:
+    """Return whether the clock can hardly have gone from one time to the other by itself."""
+    return not since - SET_BACK <= now <= since + LONGEST_GAP
+
+
 class Tick(Frozen):
-    """A company's last tick, the sign that beat, broker and worker all work: its end, and how many runs it sent."""
+    """A company's last tick, the sign that beat, broker and worker all work: its end, and how many runs it sent.
+
+    Attributes:
+        jumped_from: the last time before a jump of the clock; None where there was none, or the clock is right again.
+        jumped_at: the time behind it.
+    """
 
     ended_at: BoundedTime
     sent: int
+    jumped_from: BoundedTime | None = None
+    jumped_at: BoundedTime | None = None
 
 
 class Ticks(Records[Tick]):
@@ -439,6 +469,36 @@ class Ticks(Records[Tick]):
         row: Row = {"company": checked_key("company", company), "ended_at": self._clock(), "sent": sent}
         with self._database.write() as connection:
             put(connection, ticks, [row])
+
+    def watch(self, company: str) -> Tick | None:
+        """Save a jump of the clock since the company's last tick, and return that tick; None when there was none.
+
+        A jump back to where the last one began ends that one. Leases that were given while the clock was ahead end.
+        """
+        tick, now = self.last(company), self._clock()
+        if tick is None or not jumped(tick.ended_at, now):
+            return None
+        is_back = tick.jumped_from is not None and not jumped(tick.jumped_from, now)
+        new = {"jumped_from": None if is_back else tick.ended_at, "jumped_at": None if is_back else now}
+        lease, after, message = work_items.c.lease_until, work_items.c.dispatch_after, work_items.c.payload
+        is_lost = (work_items.c.state == WorkState.LEASED.value) & (lease > now + LONGEST_LEASE)
+        ended = {"lease_until": now, "dispatch_after": case((message.is_not(None), now), else_=after)}
+        with self._database.write() as connection:
+            connection.execute(update(ticks).where(ticks.c.company == company).values(new))
+            connection.execute(update(work_items).where(is_lost).values(ended))
+        return tick
+
+    def jumped_at(self) -> datetime | None:
+        """Return when the installation's clock jumped: now, where no tick has seen it yet; None when it did not."""
+        tick, now = self._one(select(ticks).order_by(ticks.c.ended_at.desc()).limit(1)), self._clock()
+        if tick is None:
+            return None
+        return now if jumped(tick.ended_at, now) else tick.jumped_at
+
+    def doubted(self) -> bool:
+        """Return whether the installation's clock jumped lately: nothing expires before a person can have seen it."""
+        at = self.jumped_at()
+        return at is not None and self._clock() < at + DOUBTED_FOR
 
     def last(self, company: str) -> Tick | None:
         """Return the company's last tick; None when there was none."""

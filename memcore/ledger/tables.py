@@ -149,7 +149,11 @@ dead_letters = _table(
 attempts = _table("attempts", *_key("job_id"), *_required(Integer, "starts"), *_required(UtcDateTime, "started_at"))
 
 ticks = _table(
-    "ticks", *_key("company"), Column("ended_at", UtcDateTime, nullable=False), Column("sent", Integer, nullable=False)
+    "ticks",
+    *_key("company"),
+    Column("ended_at", UtcDateTime, nullable=False),
+    Column("sent", Integer, nullable=False),
+    *_optional(UtcDateTime, "jumped_from", "jumped_at"),
 )
 
 #: Figures that outlive the process that measures them, one row each: counters that grow, and the canary.

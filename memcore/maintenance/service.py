@@ -231,10 +231,10 @@ class MaintenanceService:
             return None
         strategy, missing = self._strategy(CachedAnswers(self.ledger.answers, run) if self.has_model else None)
         # Again where a run waited for a model, maybe for a day: no other run of its agent was planned meanwhile.
-        await self._retention(store, token)
-        if missing is not None:
+        held = await self._retention(store, token)
+        if held is not None or missing is not None:
             # Not judged yet: without its strategy nobody knows what the run would merge.
-            return _wait(run, attempt, missing, MODEL_DELAY)
+            return held or _wait(run, attempt, missing or "", MODEL_DELAY)
         if step is RunStep.RETENTION:
             judged = await self._judge(store, token, strategy)
             if not isinstance(judged, RunStep):
@@ -374,13 +374,32 @@ class MaintenanceService:
         most = self._most(store.run, RunStep.ENFORCEMENT)
         await apply_enforcement(store, MemoryScorer(store.snapshot, self.value), most=most)
 
-    async def _retention(self, store: JournaledStore, token: str) -> None:
-        """Remove what ended, expired or is too old, and the pruned lessons; where nothing is due, the store counts."""
-        if not (await plan_retention(await with_gone(store.snapshot))).removed:
-            return
+    async def _retention(self, store: JournaledStore, token: str) -> Outcome | None:
+        """Remove what ended, expired or is too old, and the pruned lessons; where nothing is due, the store counts.
+
+        Behind a jump of the clock the run is held instead.
+        """
+        due = (await plan_retention(await with_gone(store.snapshot))).removed
+        if not due:
+            return None
+        if self._is_doubtful(store.run):
+            reason = (
+                f"the clock jumped, and by its time {due} memories are too old; correct it and dismiss the run, or "
+                "release the run when it is right"
+            )
+            live = await store.snapshot.backend.count_where(store.snapshot.free)
+            shown = {"planned": due, PLANNED_MERGED: 0, PLANNED_ENFORCED: 0}
+            return self._held(store.run, token, shown, reason, live=live, step=RunStep.RETENTION)
         await apply_retention(store)
         await apply_pruning(store)
         self._advance(store.run, token, store.run.step)
+        return None
+
+    def _is_doubtful(self, run: Run) -> bool:
+        """Whether nobody has released a run, and its agent has had none since the clock jumped."""
+        jumped_at = None if run.allow_large else self.ledger.ticks.jumped_at()
+        last = None if jumped_at is None else self.ledger.runs.last_done(run.company, run.agent_id)
+        return jumped_at is not None and (last is None or last.created_at < jumped_at)
 
     def _strategy(self, answers: AnswerSource | None) -> tuple[ConsolidationStrategy | None, str | None]:
         """Return the strategy, or one sentence why it cannot be built; neither when nothing is consolidated."""

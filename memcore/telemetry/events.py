@@ -372,6 +372,9 @@ class Event(StrEnum):
     #: A tool failed by a defect.
     MCP_HANDLER_FAILED = "mcp.handler.failed", ERROR, "tool error"
 
+    #: The clock went far ahead, or back, between two ticks: runs that retention would make remove are held.
+    SCHEDULER_CLOCK_JUMPED = "scheduler.clock.jumped", WARNING, "since now"
+
     # Jobs.
     #: A job failed with an unexpected error.
     JOB_FAILED = "job.failed", ERROR, "job error at"

@@ -166,6 +166,7 @@ class _WatchedLedger:
         self.lineage = _Watched(inner.lineage, "lineage", faults)
         self.archive = _Watched(inner.archive, "archive", faults)
         self.uses = _Watched(inner.uses, "uses", faults)
+        self.ticks = _Watched(inner.ticks, "ticks", faults)
         self.companies = _Watched(inner.companies, "companies", faults)
         self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
         self.consolidation_groups = _Watched(inner.consolidation_groups, "consolidation_groups", faults)

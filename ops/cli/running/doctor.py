@@ -297,6 +297,7 @@ def _scheduler(settings: Settings) -> Iterator[CheckResult]:
     with ledger_of(settings) as ledger:
         tick = ledger.ticks.last(settings.company)
         known = ledger.agents.list(settings.company, limit=1)
+        is_doubted = ledger.ticks.doubted()
     # An installation without a tick is new for as long as its agents are.
     since = tick.ended_at if tick else min((agent.registered_at for agent in known), default=now)
     allowed = max(_NO_TICK, _MISSED_TICKS * timedelta(seconds=settings.tick_seconds))
@@ -305,6 +306,14 @@ def _scheduler(settings: Settings) -> Iterator[CheckResult]:
         ok=now - since <= allowed,
         seen=f"{(now - since).total_seconds():.0f} s ago, {tick.sent} sent" if tick else "none yet",
         mend="is beat running, and a worker for memory.control?",
+    )
+    yield CheckResult(
+        check="clock",
+        ok=not is_doubted,
+        seen=f"jumped from {tick.jumped_from or tick.ended_at:%Y-%m-%d %H:%M} to {tick.jumped_at or now:%Y-%m-%d %H:%M}"
+        if tick and is_doubted
+        else "no jump",
+        mend="correct it and dismiss the held runs; or, where it is right, `memtend runs release --all`",
     )
 
 

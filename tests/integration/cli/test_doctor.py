@@ -272,6 +272,20 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     ledger.close()
 
 
+@pytest.mark.parametrize("days", [-31, 400])
+def test_a_clock_that_jumped_is_a_finding(days: int, settings: Settings, urls: LedgerUrls) -> None:
+    with closing(Ledger.open(urls)) as ledger:
+        ledger.ticks.note(COMPANY, sent=0)
+    (schedule,) = (each for each in CHECKS if each.name == "last tick")
+    assert checks(list(schedule.take(settings)))["clock"].ok
+    then = datetime.now(UTC) + timedelta(days=days)
+    with closing(Ledger.open(urls, clock=lambda: then)) as ledger:
+        ledger.ticks.note(COMPANY, sent=0)
+    found = checks(list(schedule.take(settings)))["clock"]
+    assert not found.ok
+    assert found.seen.startswith(f"jumped from {then:%Y-%m-%d %H:%M}")
+
+
 def test_an_erasure_that_does_not_end_is_named_with_the_reason(settings: Settings, urls: LedgerUrls) -> None:
     check = next(health_check for health_check in CHECKS if health_check.name == "erasures")
     word = Confirmation(actor="grace", confirm=True, reason="she has left")

@@ -228,6 +228,7 @@ WRITES: dict[str, Call] = {
     "companies.add": lambda ledger, _, c: ledger.companies.add(c, policy={"memory": {"level": "none"}}),
     "companies.remove": lambda ledger, _, c: _heard(lambda: ledger.companies.remove(c)),
     "ticks.note": lambda ledger, _, c: ledger.ticks.note(c, sent=99),
+    "ticks.watch": lambda ledger, _, c: ledger.ticks.watch(c),
     "dead_letters.put": lambda ledger, _, c: ledger.dead_letters.put(_letter(f"job of {c}", c)),
     "dead_letters.purge": lambda ledger, _, c: ledger.dead_letters.purge(c, [f"job of {COMPANY}"]),
     "dead_letters.purge_older": lambda ledger, clock, c: ledger.dead_letters.purge_older(

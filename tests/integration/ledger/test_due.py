@@ -125,3 +125,17 @@ def test_the_same_slot_makes_one_run_however_often_it_is_due(ledger: Ledger, clo
 def test_a_limit_below_one_is_refused(ledger: Ledger) -> None:
     with pytest.raises(MemoryInputError, match="limit"):
         _claimed(ledger, DAILY, limit=0)
+
+
+@pytest.mark.parametrize("own", [HOURLY, WEEKLY, None])
+def test_a_slot_that_a_clock_in_the_future_planned_is_planned_anew(
+    own: ConsolidationInterval | None, ledger: Ledger, clock: StoppedClock
+) -> None:
+    ledger.agents.register("acme", ["ada"], interval=DAILY)
+    if own is not None:
+        ledger.agents.put(AgentSpec(company="acme", agent_id="ada", interval=own))
+    ledger.agents.set_due("acme", "ada", clock() + timedelta(days=400))
+    assert _claimed(ledger, DAILY, limit=9) == ()
+    assert clock() < _due_at(ledger, "ada") <= clock() + timedelta(days=7)
+    clock.advance(timedelta(days=7))
+    assert [each.agent_id for each in _claimed(ledger, DAILY, limit=9)] == ["ada"]

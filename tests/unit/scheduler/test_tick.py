@@ -6,7 +6,7 @@ from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
 
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
-from memcore.jobs import Done, Queue, SweepPayload, company_of
+from memcore.jobs import Done, Queue, Skipped, SweepPayload, company_of
 from memcore.ledger.agents import AgentSpec, Tick
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
@@ -233,3 +233,36 @@ def test_a_dead_asker_is_followed_and_answers_and_parts_that_are_over_are_forgot
     clock.advance(timedelta(days=job_context.policy.memory.consolidation.journal_days))
     perform(expire, "{}", job_context)
     assert job_context.ledger.answers.get("acme", "old") is None
+
+
+def test_after_a_clock_that_was_ahead_no_open_work_waits_for_its_time(
+    job_context: ScriptedContext, clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger, right = job_context.ledger, clock()
+    due(job_context, 2)
+    perform(tick, "{}", job_context)
+    clock.advance(timedelta(days=400))
+    perform(tick, "{}", job_context)
+    leased, waiting = (each.key for each in job_context.dispatcher.items[:2])
+    assert ledger.runs.claim("acme", leased, lease=timedelta(seconds=45)) is not None
+    claimed = ledger.runs.claim("acme", waiting, lease=timedelta(seconds=45))
+    assert claimed is not None
+    assert claimed.token is not None
+    ledger.runs.wait("acme", waiting, claimed.token, until=clock() + timedelta(hours=1), reason="no model")
+    clock.now = right + timedelta(minutes=1)
+    perform(tick, "{}", job_context)
+    clock.advance(REDISPATCH_AFTER)
+    assert {each.key for each in ledger.work.take_due(limit=9)} == {leased, waiting}
+    assert all(ledger.runs.claim("acme", key, lease=timedelta(seconds=45)) for key in (leased, waiting))
+    assert [each.message for each in caplog.records].count("scheduler.clock.jumped") == 2
+
+
+def test_while_the_clock_is_doubted_nothing_expires(job_context: ScriptedContext, clock: StoppedClock) -> None:
+    perform(tick, "{}", job_context)
+    clock.advance(timedelta(days=400))
+    for _ in range(7):
+        perform(tick, "{}", job_context)
+        assert isinstance(perform(expire, "{}", job_context), Skipped)
+        clock.advance(timedelta(days=1))
+    perform(tick, "{}", job_context)
+    assert isinstance(perform(expire, "{}", job_context), Done)
