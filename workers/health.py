@@ -1,15 +1,18 @@
 """``workers.health PART``: exit code 0 while a worker or beat on this machine takes jobs, else 1.
 
 With ``--alive``: 0 while it is not frozen. A part that waits for a broker that is away is alive, and takes no jobs.
+With ``--end-frozen`` it also ends the process of a part that is frozen, so that whoever started it starts it again.
 
 For probes of containers and machines. It reads only the part's heartbeat file, so it costs a few milliseconds and no
 connection.
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +29,10 @@ STALE_SECONDS = 30.0
 
 #: A part that has shown no life for so long, in seconds, is frozen, and is replaced.
 FROZEN_SECONDS = 120.0
+
+#: Seconds that a part gets to show life before it is ended, two beats: the clock may have been set, or the machine may
+#: have slept.
+LAST_LOOK_SECONDS = 2 * BEAT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,11 @@ class Heartbeat:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch()
 
+    def name_process(self, pid: int, born: float) -> None:
+        """Write the process that shows life here, and when it was created; raises OSError."""
+        self.touch()
+        self.path.write_text(f"{pid} {born}", encoding="ascii")
+
     def touched_at(self) -> float | None:
         """Return when the last heartbeat was, in seconds since 1970; None when there was none."""
         try:
@@ -70,26 +82,48 @@ class Heartbeat:
 #: Exit code for a wrong call.
 EXIT_USAGE = 2
 
+_OPTIONS = {"--alive", "--end-frozen"}
+
 
 def main(argv: Sequence[str]) -> int:
     """Look at one part's heartbeat; return the exit code and say in one sentence what was seen."""
-    names = [word for word in argv if word != "--alive"]
+    options, names = _OPTIONS.intersection(argv), [word for word in argv if word not in _OPTIONS]
     if len(names) != 1:
         sys.stderr.write(
-            "usage: python -m memcore.programs workers.health [--alive] PART, such as worker-store or beat\n"
+            "usage: python -m memcore.programs workers.health [--alive] [--end-frozen] PART, such as worker-store "
+            "or beat\n"
         )
         return EXIT_USAGE
     home, (name,) = home_folder(os.environ), names
-    if names == list(argv):
-        heartbeat, limit = Heartbeat.of(home, name), STALE_SECONDS
-    else:
-        heartbeat, limit = Heartbeat.alive(home, name), FROZEN_SECONDS
+    alive = Heartbeat.alive(home, name)
+    if "--end-frozen" in options and (pid := _end_frozen(alive)) is not None:
+        sys.stdout.write(f"{name} showed no life for {FROZEN_SECONDS:g} seconds: process {pid} was ended\n")
+        return 1
+    heartbeat, limit = (alive, FROZEN_SECONDS) if "--alive" in options else (Heartbeat.of(home, name), STALE_SECONDS)
     age = heartbeat.age_seconds()
     if age is None:
         sys.stdout.write(f"{name} has not taken a job yet: there is no {heartbeat.path}\n")
         return 1
     sys.stdout.write(f"{name} was last well {age:.0f} seconds ago, of {limit:g} allowed\n")
     return 0 if heartbeat.is_fresh(seconds=limit) else 1
+
+
+def _end_frozen(alive: Heartbeat) -> int | None:
+    """Kill the process that showed life here, where it shows none; return its pid, or None where nothing was ended."""
+    touched = alive.touched_at()
+    if touched is None or alive.is_fresh(seconds=FROZEN_SECONDS):
+        return None
+    time.sleep(LAST_LOOK_SECONDS)
+    if alive.touched_at() != touched:
+        return None
+    from workers.stack.home import same_process  # noqa: PLC0415  # only where a part is frozen, see above
+
+    with suppress(OSError, ValueError):  # it names no process, or that one has ended
+        pid, born = alive.path.read_text(encoding="ascii").split()
+        if same_process(int(pid), float(born)):
+            os.kill(int(pid), signal.SIGKILL)
+            return int(pid)
+    return None
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from celery import Celery, signals
 from celery.bootsteps import StartStopStep
 
@@ -204,8 +205,12 @@ def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup, *, is_r
 
 def touch_heartbeat(heartbeat: Heartbeat) -> None:
     """Touch the file; a folder that cannot be written must not stop the work."""
+    _noted(heartbeat, heartbeat.touch)
+
+
+def _noted(heartbeat: Heartbeat, write: Callable[[], None]) -> None:
     try:
-        heartbeat.touch()
+        write()
     except OSError as error:
         log.warning(Event.HEARTBEAT_LOST, extra={"path": str(heartbeat.path), "error": type(error).__name__})
 
@@ -227,6 +232,8 @@ class SignsOfLife:
         """Start the thread, once."""
         if not self._is_started:
             self._is_started = True
+            process = psutil.Process()
+            _noted(self._alive, lambda: self._alive.name_process(process.pid, process.create_time()))
             threading.Thread(target=self._run, name="signs-of-life", daemon=True).start()
 
     def show(self) -> None:

@@ -1,6 +1,7 @@
-"""A worker whose broker is gone lives, and is not well; it is again once the broker is back."""
+"""A worker whose broker is gone lives, and is not well; it is again once the broker is back. A frozen one is ended."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from support.plain_processes import fleet
 from support.running_stack import wait_until
 from support.valkey_servers import valkey_server
 
-from workers.health import STALE_SECONDS, Heartbeat
+from workers.health import FROZEN_SECONDS, STALE_SECONDS, Heartbeat
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(200)]
 
@@ -38,8 +39,15 @@ def test_the_heartbeat_stops_with_the_broker_and_goes_on_with_it(tmp_path: Path)
         wait_until(
             lambda: installation.logs()[f"{part}.log"].count("Trying again") >= tries + 2, what="two more attempts"
         )
-        assert installation.health(part) == 1
+        alive = Heartbeat.alive(installation.home, part)
+        os.utime(alive.path, (long_ago, time.time() - FROZEN_SECONDS))
+        # The outage is no reason to end it: it shows life at the last look.
+        assert installation.health("--end-frozen", part) == 1
         assert process.poll() is None
         broker.start()
         wait_until(lambda: installation.health(part) == 0, what="the worker to take jobs again")
-        assert installation.processes[part].poll() is None
+        assert process.poll() is None
+        process.send_signal(signal.SIGSTOP)
+        os.utime(alive.path, (long_ago, time.time() - FROZEN_SECONDS))
+        assert installation.health("--end-frozen", part) == 1
+        assert process.wait(timeout=60) == -signal.SIGKILL

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -62,10 +62,10 @@ class Fleet:
         for part in parts:
             wait_until(partial(self.is_well, part), what=f"{part} to be well")
 
-    def health(self, part: str) -> int:
+    def health(self, *argv: str) -> int:
         """Ask as a container's probe does."""
         return subprocess.run(
-            [*program_argv("workers.health"), part], env=self.environ, capture_output=True, check=False
+            [*program_argv("workers.health"), *argv], env=self.environ, capture_output=True, check=False
         ).returncode
 
     def is_well(self, part: str) -> bool:
@@ -92,7 +92,8 @@ class Fleet:
 
     def kill_all(self) -> None:
         for process in self.processes.values():
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self.processes.clear()
 

@@ -22,7 +22,7 @@ from memcore.programs import program_argv
 from ops.cli.main import build
 from workers.broker import SOFT_SHUTDOWN_SECONDS
 from workers.groups import GROUPS, STOP_SECONDS
-from workers.health import STALE_SECONDS, Heartbeat
+from workers.health import LAST_LOOK_SECONDS, STALE_SECONDS, Heartbeat
 
 COMPOSE: Mapping[str, Any] = yaml.safe_load((ROOT / "compose.yml").read_text(encoding="utf-8"))
 SERVICES: Mapping[str, Any] = COMPOSE["services"]
@@ -55,7 +55,8 @@ def test_the_file_keeps_the_compose_specification() -> None:
 @pytest.mark.parametrize("name", ["worker-store", "worker-night", "worker-llm", "beat"])
 def test_the_check_of_each_part_looks_at_the_heartbeat_that_the_part_keeps(name: str) -> None:
     service = SERVICES[name]
-    assert service["healthcheck"]["test"] == ["CMD", *program_argv("workers.health", python="python"), name]
+    check = ["CMD", *program_argv("workers.health", python="python"), "--end-frozen", name]
+    assert service["healthcheck"]["test"] == check
     group = service["command"][-1]
     assert name == ("beat" if group == "beat" else f"worker-{group}")
     # The heartbeats are in memory, in a folder that the user of the image may write.
@@ -63,6 +64,9 @@ def test_the_check_of_each_part_looks_at_the_heartbeat_that_the_part_keeps(name:
     assert any(mount.startswith(f"{folder}:uid=10001,gid=10001") for mount in service["tmpfs"])
     interval, timeout = seconds(service["healthcheck"]["interval"]), seconds(service["healthcheck"]["timeout"])
     assert STALE_SECONDS + service["healthcheck"]["retries"] * (interval + timeout) < 90
+    # Compose starts again what exits, and nothing else: the check ends a frozen part, and has the time to.
+    assert service["restart"] == "unless-stopped"
+    assert timeout >= LAST_LOOK_SECONDS + 5
 
 
 @pytest.mark.parametrize("name", SERVICES)

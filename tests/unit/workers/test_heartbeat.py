@@ -1,8 +1,9 @@
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from workers.beat import scheduler_of
 from workers.consumer import RequeueUnknownConsumer
 from workers.groups import STORE
-from workers.health import BEAT_SECONDS, FROZEN_SECONDS, STALE_SECONDS, Heartbeat, main
+from workers.health import BEAT_SECONDS, FROZEN_SECONDS, LAST_LOOK_SECONDS, STALE_SECONDS, Heartbeat, main
 from workers.lifecycle import LOOP_LIMIT_SECONDS, SignsOfLife, watch_heartbeat
 
 
@@ -153,7 +154,74 @@ def test_a_part_whose_loop_hangs_shows_no_life(tmp_path: Path, monkeypatch: pyte
     assert pauses == [True, True, True, False, False, True]
 
 
-@pytest.mark.parametrize("argv", [[], ["worker-store", "beat"]])
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Yield a part that was stopped by a signal after it had shown life."""
+    code = (
+        "import sys, time, pathlib; from workers.health import Heartbeat; from workers.lifecycle import SignsOfLife\n"
+        "SignsOfLife(Heartbeat.alive(pathlib.Path(sys.argv[1]), 'worker-store'), pause_seconds=3600).start()\n"
+        "print('started', flush=True); time.sleep(3600)"
+    )
+    part = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    with part:
+        assert part.stdout is not None
+        assert part.stdout.readline() == "started\n"
+        part.send_signal(signal.SIGSTOP)
+        yield part
+        part.kill()
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    waited: list[float] = []
+    monkeypatch.setattr("workers.health.time", SimpleNamespace(time=time.time, sleep=waited.append))
+    return waited
+
+
+@pytest.mark.parametrize("more", [(), ("--alive",)])
+def test_a_check_ends_a_frozen_part(
+    more: tuple[str, ...], heartbeat: Heartbeat, tmp_path: Path, stopped: subprocess.Popen[str], looks: list[float]
+) -> None:
+    heartbeat.touch()
+    alive = Heartbeat.alive(tmp_path, "worker-store")
+    grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
+    assert main(["--end-frozen", *more, "worker-store"]) == 0
+    assert stopped.poll() is None
+    grow_old(alive, FROZEN_SECONDS)
+    assert main([*more, "worker-store"]) == (1 if more else 0)
+    assert stopped.poll() is None
+    assert main(["--end-frozen", *more, "worker-store"]) == 1
+    assert stopped.wait(timeout=60) == -signal.SIGKILL
+    assert looks == [LAST_LOOK_SECONDS]
+    # It has gone: nobody else is ended in its place.
+    assert main(["--end-frozen", "--alive", "worker-store"]) == 1
+
+
+def test_a_check_ends_nobody_who_shows_life_at_the_last_look(
+    heartbeat: Heartbeat, tmp_path: Path, stopped: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeat.touch()
+    alive = Heartbeat.alive(tmp_path, "worker-store")
+    grow_old(alive, 3600)  # the clock was set, or the machine slept
+    monkeypatch.setattr("workers.health.time", SimpleNamespace(time=time.time, sleep=lambda _: alive.touch()))
+    assert main(["--end-frozen", "worker-store"]) == 0
+    assert stopped.poll() is None
+
+
+@pytest.mark.parametrize("named", ["", "no process", "{pid} 1.5"])
+def test_a_check_ends_no_process_that_it_does_not_know(
+    named: str, heartbeat: Heartbeat, tmp_path: Path, stopped: subprocess.Popen[str], looks: list[float]
+) -> None:
+    heartbeat.touch()
+    alive = Heartbeat.alive(tmp_path, "worker-store")
+    alive.path.write_text(named.format(pid=stopped.pid), encoding="ascii")
+    grow_old(alive, 3600)
+    assert main(["--end-frozen", "--alive", "worker-store"]) == 1
+    assert looks == [LAST_LOOK_SECONDS]
+    assert stopped.poll() is None
+
+
+@pytest.mark.parametrize("argv", [[], ["--end-frozen"], ["worker-store", "beat"]])
 def test_a_wrong_call_is_no_sick_worker(argv: list[str]) -> None:
     assert main(argv) == 2
 
