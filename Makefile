@@ -9,6 +9,9 @@ SEED ?= 1
 # Where the ledger of make chaos is: make DATABASE=postgres chaos
 DATABASE ?= sqlite
 
+# The broker of make chaos, whose connections are closed: make BROKER=rabbitmq chaos
+BROKER ?= valkey
+
 # Whose vectors make bench-retrieval measures: static, minilm, ...
 EMBEDDER ?= static
 
@@ -164,7 +167,7 @@ measure: $(VENV)/.dev  ## Measure the code: files, cycles, words, and the files 
 	$(BIN)/python tests/measure/walks.py
 
 chaos: $(VENV)/.dev  ## Kill every part again and again under load, then account for every job (five minutes).
-	$(BIN)/python tests/chaos/run.py --seed $(SEED) --database $(DATABASE)
+	$(BIN)/python tests/chaos/run.py --seed $(SEED) --database $(DATABASE) --broker $(BROKER)
 
 clean:  ## Remove .venv, caches and build output; data folders stay.
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

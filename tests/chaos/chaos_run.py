@@ -20,6 +20,7 @@ from chaos.poison import PoisonSender
 from chaos.probe import Prober
 from chaos.process_killer import ProcessKiller
 from chaos.process_pauser import ProcessPauser, Sleep
+from chaos.rabbitmq import BrokerCutter
 from chaos.receipt import Acknowledged, read_receipts
 from chaos.run_planner import RunPlanner, agents_of, register
 from support.running_stack import StackAddress
@@ -94,6 +95,7 @@ class ChaosResult:
     sleeps: list[Sleep]
     holds: list[Hold]
     cuts: list[Cut]
+    broker_cuts: int
     quiet: IdleState
     evidence: Evidence
     restarts: Mapping[str, int]
@@ -143,7 +145,11 @@ class ChaosRun:
             )
             begun = time.monotonic()
             self._send(agents[:-1])
-            cutters = () if settings.database_url.startswith("sqlite") else (cutter,)
+            broker_cutter = BrokerCutter(settings.broker_url, dice=self._dice("broker cuts"))
+            cutters = (
+                *(() if settings.database_url.startswith("sqlite") else (cutter,)),
+                *((broker_cutter,) if settings.broker_url.startswith("amqp") else ()),
+            )
             threads = (
                 maintenance_runs,
                 prober,
@@ -181,6 +187,7 @@ class ChaosRun:
                 sleeps=process_pauser.sleeps,
                 holds=locks.holds,
                 cuts=cutter.cuts,
+                broker_cuts=broker_cutter.cuts,
                 quiet=quiet,
                 evidence=gather(self.stack, ledger),
                 restarts={part.name: part.restarts for part in self.stack.state.parts},

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chaos.rabbitmq import messages_of
 from chaos.run_planner import ACTIVE, RunPlanner
 from redis import Redis
 from support.stored import jobs_in_hand, jobs_waiting
@@ -55,14 +56,13 @@ def await_idle(settings: Settings, ledger: Ledger, maintenance_runs: RunPlanner)
             for agent, at in maintenance_runs.planned
         ]
         return {
-            "jobs in the queues": jobs_waiting(settings),
-            "store jobs in hand": jobs_in_hand(settings, STORE.name),
+            **_jobs(settings, STORE.name),
             "runs not begun": sum(run_id not in rows for run_id in planned),
             "runs under way": sum(run.state in ACTIVE for run in rows.values()),
         }
 
     def late() -> dict[str, int]:
-        return {**work(), "run jobs in hand": jobs_in_hand(settings, MAINTENANCE_RUN.name)}
+        return {**work(), **_jobs(settings, STORE.name, MAINTENANCE_RUN.name)}
 
     left = _await(work)
     redelivered = 0 if left else _age(settings)
@@ -79,7 +79,22 @@ def _await(health_check: Callable[[], Mapping[str, int]]) -> dict[str, int]:
     return {}
 
 
+def _jobs(settings: Settings, *groups: str) -> dict[str, int]:
+    if _is_rabbitmq(settings):
+        # It gives what a dead worker had in hand to the next one at once, whatever its group.
+        waiting, in_hand = messages_of(settings.broker_url)
+    else:
+        waiting, in_hand = jobs_waiting(settings), jobs_in_hand(settings, *groups)
+    return {"jobs in the queues": waiting, "jobs in hand": in_hand}
+
+
+def _is_rabbitmq(settings: Settings) -> bool:
+    return settings.broker_url.startswith("amqp")
+
+
 def _age(settings: Settings) -> int:
+    if _is_rabbitmq(settings):
+        return 0
     index = f"unacked_index.{MAINTENANCE_RUN.name}"
     with Redis.from_url(settings.broker_url) as broker:
         tags: list[Any] = broker.zrange(index, 0, -1)

@@ -44,6 +44,8 @@ def lines(
     holds = ", ".join(f"{hold.name} {hold.seconds:.1f} s" for hold in after.holds)
     yield f"locked: {holds or 'nothing'}"
     yield from _cuts(after.cuts)
+    if after.broker_cuts:
+        yield f"all connections to the broker closed {after.broker_cuts} times"
     yield from _maintenance_runs(after)
     yield f"quiet: {after.quiet.seconds:.0f} s after the chaos run" + "".join(
         f"; left: {number} {what}" for what, number in after.quiet.left.items()

@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from chaos.chaos_run import POLICY, ChaosRun, ChaosSettings  # noqa: E402
 from chaos.finding import finding  # noqa: E402  # a script must find the tree first
 from chaos.hook import hooked_environ  # noqa: E402
+from chaos.rabbitmq import rabbitmq_broker  # noqa: E402
 from chaos.reconciliation import Reconciliation  # noqa: E402
 from chaos.report import lines  # noqa: E402
 from support.ledger_records import postgres_database  # noqa: E402
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         kills=options.kills,
         seconds=options.seconds or options.kills * _SECONDS_PER_KILL,
         is_long=options.kills >= _LONG_KILLS,
-        sends_garbage=options.transport == "ours",
+        sends_garbage=options.transport == "ours" and options.broker == "valkey",
         killers=options.killers,
         may_crash=POSTGRES not in os.environ,
     )
@@ -49,8 +50,14 @@ def main(argv: Sequence[str]) -> int:
     home.mkdir(mode=0o700, parents=True)
     policy = POLICY.replace("    strategy:", "    apply: propose\n    strategy:") if options.propose else POLICY
     (home / "policy.yaml").write_text(policy, encoding="utf-8")
-    with _database(options.database) as url:
-        environ = hooked_environ(folder / "hook", ROOT, is_stock=options.transport == "stock", database_url=url)
+    with _database(options.database) as database_url, _broker(options.broker) as broker_url:
+        environ = hooked_environ(
+            folder / "hook",
+            ROOT,
+            is_stock=options.transport == "stock",
+            database_url=database_url,
+            broker_url=broker_url,
+        )
         with running_stack(home, **environ) as stack:
             after = ChaosRun(stack=stack, chaos_settings=chaos_settings, folder=folder).run()
     account = Reconciliation(
@@ -87,6 +94,15 @@ def _database(kind: str) -> Iterator[str | None]:
             yield url
 
 
+@contextmanager
+def _broker(kind: str) -> Iterator[str | None]:
+    if kind == "valkey":
+        yield None
+    else:
+        with rabbitmq_broker() as url:
+            yield url
+
+
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/chaos/run.py", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="says what falls when (default: %(default)s)")
@@ -96,6 +112,12 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="length of the chaos run (default: 4 a kill)")
     parser.add_argument("--transport", choices=("ours", "stock"), default="ours", help="or kombu's own, to compare")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite", help="what the ledger is in")
+    parser.add_argument(
+        "--broker",
+        choices=("valkey", "rabbitmq"),
+        default="valkey",
+        help="whose queues; connections to RabbitMQ are cut",
+    )
     parser.add_argument("--propose", action="store_true", help="runs propose what they would merge, and it is adopted")
     parser.add_argument("--folder", type=Path, help="work here, and keep it; else in a temporary folder")
     return parser.parse_args(argv)
