@@ -60,7 +60,7 @@ def test_the_lesson_of_the_message_is_drawn(job_context: ScriptedContext) -> Non
     assert asked == ["trace-1"]
 
 
-@pytest.mark.parametrize("changed", [{"agent_id": " "}, {"lesson_id": ""}, {"extra": 1}])
+@pytest.mark.parametrize("changed", [{"agent_id": " "}, {"lesson_id": ""}])
 def test_what_can_never_work_is_dead(job_context: ScriptedContext, changed: dict[str, object]) -> None:
     assert isinstance(perform(extract_lesson, payload(**changed), job_context), Dead)
 
