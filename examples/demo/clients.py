@@ -81,8 +81,8 @@ async def _call_tool(address: str, key: str, arguments: dict[str, object]) -> st
 
 
 def _new_key(demo: FleetDemo, agent_id: str) -> str:
-    made = demo.ledger.api_keys.create(demo.company, name="demo", verbs=[Verb.READ, Verb.WRITE], agents=[agent_id])
-    return made.token
+    verbs = (Verb.READ, Verb.WRITE)
+    return demo.ledger.api_keys.create(demo.company, name=f"demo of {agent_id}", verbs=verbs, agents=[agent_id]).token
 
 
 def _run_node(url: str, key: str) -> str | None:

@@ -46,7 +46,7 @@ def url_of(stack: StackAddress) -> str:
 
 def key(settings: Settings, *verbs: Verb, agents: list[str] | None = None) -> dict[str, str]:
     with ledger_of(settings) as ledger:
-        made = ledger.api_keys.create(settings.company, name="prometheus", verbs=verbs, agents=agents)
+        made = ledger.api_keys.create(settings.company, name=new_agent("prometheus"), verbs=verbs, agents=agents)
     return {"Authorization": f"Bearer {made.token}"}
 
 

@@ -151,7 +151,7 @@ def said_over_http(stack: StackAddress, user_id: str, texts: list[str]) -> None:
     doors = json.loads((stack.home / "run" / "doors.json").read_text())
     with ledger_of(stack.settings) as ledger:
         made = ledger.api_keys.create(
-            stack.settings.company, name="mem0", verbs=[Verb.READ, Verb.WRITE], agents=["helpdesk"]
+            stack.settings.company, name=f"mem0 of {user_id}", verbs=[Verb.READ, Verb.WRITE], agents=["helpdesk"]
         )
     headers = {"Authorization": f"Token {made.token}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{doors['serve_port']}", headers=headers, timeout=600) as client:

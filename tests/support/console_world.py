@@ -59,7 +59,7 @@ class ConsoleWorld:
 
     def key(self, *, name: str = "ada", agents: list[str] | None = None, verbs: tuple[Verb, ...] = tuple(Verb)) -> str:
         """Make a key, and return its token."""
-        return self.ledger.api_keys.create(self.company, name=name, verbs=verbs, agents=agents).token
+        return self.ledger.api_keys.create(self.company, name=new_agent(name), verbs=verbs, agents=agents).token
 
     def run_of(self, agent: str, kind: str) -> str | None:
         """Return the agent's newest run of a kind that has ended."""

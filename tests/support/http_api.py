@@ -11,6 +11,7 @@ from memcore.config.settings import Settings
 from memcore.ledger.access.keys import Verb
 from ops.http.app import create_app
 from ops.http.context import ServeContext, ServeOptions
+from support.memories import new_agent
 
 #: So many that no test waits for its rate.
 MANY = ServeOptions(rate_per_second=1e6, burst=1_000_000)
@@ -29,7 +30,9 @@ class HttpApi:
     def key(self, *, company: str | None = None, agents: list[str] | None = None, verbs: tuple[Verb, ...] = ALL) -> str:
         """Make a key, and return its token."""
         keys = self.context.ledger.api_keys
-        return keys.create(company or self.context.settings.company, name="test", verbs=verbs, agents=agents).token
+        return keys.create(
+            company or self.context.settings.company, name=new_agent("test"), verbs=verbs, agents=agents
+        ).token
 
     def client(self, token: str | None = None) -> httpx.AsyncClient:
         """Return a client with a key, or without one; close it."""

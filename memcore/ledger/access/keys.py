@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter, field_serializer
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.database import Records, checked_key
@@ -27,6 +27,9 @@ _ID_BYTES, _SECRET_BYTES = 8, 32
 #: The form of a key's id, and of a token; nothing of another form is looked for.
 _KEY_ID = re.compile(f"[0-9a-f]{{{2 * _ID_BYTES}}}")
 _TOKEN = re.compile(f"{PREFIX}_({_KEY_ID.pattern})_([0-9a-f]{{{2 * _SECRET_BYTES}}})")
+
+#: Key of the PostgreSQL advisory lock that lets one process make a key at a time; any fixed number of our own.
+_ADVISORY_KEY = 7_164_302_956
 
 #: Most agents of one key.
 MAX_AGENTS = 256
@@ -95,7 +98,8 @@ class ApiKeys(Records[ApiKey]):
     ) -> NewApiKey:
         """Make a key of a company, and return it with its token.
 
-        Raises MemoryInputError when the name, an agent or a verb is not valid, or there is no verb.
+        Raises MemoryInputError when the name, an agent or a verb is not valid, there is no verb, or a key of that name
+        is valid: the audit and the lists tell keys apart by their names.
         """
         company = checked_key("company", company)
         with naming_fields(name="name"):
@@ -114,7 +118,14 @@ class ApiKeys(Records[ApiKey]):
             created_at=self._clock(),
         )
         row = {**made.model_dump(), "verbs": sorted(made.verbs), "hash": _hash(secret)}
+        table = api_keys.c
+        same = select(table.key_id).where(table.company == company, table.name == name, table.revoked_at.is_(None))
         with self._database.write() as connection:
+            # No unique index: keys of older releases may have one name, and stay valid.
+            if self._database.dialect == "postgresql":
+                connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+            if (other := connection.execute(same).scalar()) is not None:
+                raise MemoryInputError("name", f"is that of key {other}: revoke it first, or take another name")
             connection.execute(insert(api_keys).values(row))
         return NewApiKey(key=made, token=f"{PREFIX}_{key_id}_{secret}")
 

@@ -66,7 +66,7 @@ def _operations(serve: ServeProcess) -> list[Any]:
 def _token(stack: StackAddress, agents: list[str] | None = None) -> str:
     with ledger_of(stack.settings) as ledger:
         keys = ledger.api_keys
-        return keys.create(stack.settings.company, name="schemathesis", verbs=ALL, agents=agents).token
+        return keys.create(stack.settings.company, name=new_agent("schemathesis"), verbs=ALL, agents=agents).token
 
 
 #: Generated requests are slow, large and often refused: nothing to warn of.

@@ -30,6 +30,8 @@ def _url(settings: Settings) -> str:
 def test_a_key_opens_the_door_of_the_stack_until_it_is_revoked(stack: StackAddress, memtend: CommandLine) -> None:
     url = _url(stack.settings)
     token = memtend.ok("keys", "create", "engine", "--by", "Ada", "--agent", "oncall").out.strip()
+    again = memtend("keys", "create", "engine", "--by", "Ada")
+    assert (again.code, f"name: is that of key {token.split('_')[1]}: revoke it first" in again.err) == (2, True)
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
         assert client.post("/v1/agents/oncall/search", json={"text": "pages"}).json() == {"memories": []}
         assert client.post("/v1/agents/other/search", json={"text": "pages"}).status_code == 403

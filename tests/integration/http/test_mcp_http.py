@@ -43,7 +43,9 @@ class Served:
 
     def key(self, *verbs: Verb, name: str = "test", agents: list[str] | None = None, company: str | None = None) -> str:
         wanted = verbs or tuple(Verb)
-        return self.ledger.api_keys.create(company or self.company, name=name, verbs=wanted, agents=agents).token
+        return self.ledger.api_keys.create(
+            company or self.company, name=new_agent(name), verbs=wanted, agents=agents
+        ).token
 
     def url(self, agent_id: str | None = None) -> str:
         return f"{self.process.url}/mcp" + ("" if agent_id is None else f"/{agent_id}")
@@ -165,7 +167,7 @@ async def test_an_operator_acts_in_the_name_of_its_key(served: Served) -> None:
     run_id = facts_of(await session.call_tool("start_fine_tune", {"kind": "static"}))["run_id"]
     assert facts_of(await session.call_tool("cancel_fine_tune", WORD)) == {"cancelled_run_id": run_id}
     (line,) = [each for each in served.ledger.audit.page(served.company) if each.subject == run_id]
-    assert (line.actor, line.action, line.reason) == ("person:release-robot", "finetune.cancel", WORD["reason"])
+    assert (line.actor[:21], line.action, line.reason) == ("person:release-robot-", "finetune.cancel", WORD["reason"])
 
 
 async def test_a_key_sees_the_operator_tools_of_its_verbs(served: Served) -> None:
@@ -190,7 +192,7 @@ async def test_an_operator_undoes_what_an_agent_has_forgotten(served: Served) ->
     assert undone["undo_run_id"]
     await _until_found(agent)
     (line,) = [each for each in served.ledger.audit.page(served.company) if each.subject == run["run_id"]]
-    assert (line.actor, line.action, line.reason) == ("person:grace", "runs.undo", WORD["reason"])
+    assert (line.actor[:13], line.action, line.reason) == ("person:grace-", "runs.undo", WORD["reason"])
 
 
 async def test_an_operator_replays_a_job_that_was_given_up(served: Served) -> None:

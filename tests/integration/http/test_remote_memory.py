@@ -44,7 +44,9 @@ def server(stack: StackAddress) -> Iterator[ServeProcess]:
 def token(stack: StackAddress, *, agents: list[str] | None = None, verbs: tuple[Verb, ...] = tuple(Verb)) -> str:
     ledger = Ledger.open(stack.settings.ledger_urls)
     try:
-        return ledger.api_keys.create(stack.settings.company, name="engine", verbs=verbs, agents=agents).token
+        return ledger.api_keys.create(
+            stack.settings.company, name=new_agent("engine"), verbs=verbs, agents=agents
+        ).token
     finally:
         ledger.close()
 

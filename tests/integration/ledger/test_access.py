@@ -1,6 +1,8 @@
 """Keys of callers and requests that come again, on both databases."""
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -134,3 +136,27 @@ def test_what_has_expired_is_a_new_request(ledger: Ledger, clock: StoppedClock) 
     assert ledger.idempotency.expire(COMPANY, before=clock() - timedelta(hours=24)) == 1
     assert ledger.idempotency.claim(COMPANY, "k", "old", request_hash="b").response is None
     assert ledger.idempotency.record(COMPANY, "k", "gone", b"said") == b"said"
+
+
+def test_two_valid_keys_of_a_company_have_two_names(ledger: Ledger, made: NewApiKey) -> None:
+    with pytest.raises(MemoryInputError, match=f"name: is that of key {made.key.key_id}"):
+        ledger.api_keys.create(COMPANY, name=made.key.name, verbs=["read"])
+    assert ledger.api_keys.create(OTHER, name=made.key.name, verbs=["read"]).key.name == made.key.name
+    ledger.api_keys.revoke(COMPANY, made.key.key_id)
+    assert ledger.api_keys.create(COMPANY, name=made.key.name, verbs=["read"]).key.key_id != made.key.key_id
+
+
+def test_of_keys_that_are_made_at_once_under_one_name_one_is_made(ledger: Ledger) -> None:
+    start = threading.Barrier(4)
+
+    def create(number: int) -> bool:
+        start.wait(60)
+        try:
+            ledger.api_keys.create(COMPANY, name=f"key {number}", verbs=["read"])
+        except MemoryInputError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [list(pool.map(create, [number] * 4)) for number in range(10)]
+    assert [each.count(True) for each in made] == [1] * 10

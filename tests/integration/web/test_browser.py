@@ -87,7 +87,8 @@ def test_a_skill_is_approved(page: Page, world: ConsoleWorld) -> None:
     expect(page.locator("h1 .state")).to_have_text("approved")
     found = world.ledger.approvals.get(world.company, world.approval_id)
     assert found is not None
-    assert (found.state, found.decided_by, found.reason) == (ApprovalState.APPROVED, "ada", "looked at it")
+    assert (found.state, found.reason) == (ApprovalState.APPROVED, "looked at it")
+    assert str(found.decided_by).startswith("ada-")
     page.goto("/console/skills")
     page.get_by_role("link", name="call the porter").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("active")
@@ -129,7 +130,7 @@ def test_a_dead_letter_is_sent_again(page: Page, world: ConsoleWorld) -> None:
     expect(page.get_by_role("status")).to_contain_text("Sent again")
     assert world.ledger.dead_letters.get(job_id) is None
     lines = world.ledger.audit.page(world.company, action="dead_letters.replay")
-    assert (lines[0].actor, lines[0].subject) == ("person:ada", job_id)
+    assert (lines[0].actor[:10], lines[0].subject) == ("person:ada", job_id)
 
 
 def _await_script(page: Page) -> None:

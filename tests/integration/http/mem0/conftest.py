@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
+from support.memories import new_agent
 from support.running_stack import StackAddress, running_stack
 from support.serve_process import ServeProcess, serve_process
 from support.stub_llm_process import StubLLM, stub_llm
@@ -47,7 +48,7 @@ def key(inferring: StackAddress) -> Callable[..., str]:
         ledger = Ledger.open(inferring.settings.ledger_urls)
         try:
             company = inferring.settings.company
-            return ledger.api_keys.create(company, name="test", verbs=verbs, agents=agents).token
+            return ledger.api_keys.create(company, name=new_agent("test"), verbs=verbs, agents=agents).token
         finally:
             ledger.close()
 
