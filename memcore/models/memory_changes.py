@@ -25,6 +25,7 @@ class ListFields(TypedDict, total=False):
         attributes: values that attributes must have, by path.
         since: created at this time or later.
         until: created before this time.
+        expires_by: expires then or earlier. ``forget`` takes what has expired too; a list does not have it.
         session_id: stored in this session.
     """
 
@@ -35,6 +36,7 @@ class ListFields(TypedDict, total=False):
     attributes: Mapping[str, Any] | None
     since: datetime | None
     until: datetime | None
+    expires_by: datetime | None
     session_id: str | None
 
 

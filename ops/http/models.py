@@ -185,6 +185,7 @@ class ForgetBody(Frozen):
     attributes: dict[str, StrictBool | StrictInt | StrictFloat | StrictStr] | None = None
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
+    expires_by: AwareDatetime | None = None
     session_id: Name | None = None
 
 

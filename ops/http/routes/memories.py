@@ -142,6 +142,7 @@ async def list_memories(
     ] = None,
     since: Annotated[AwareDatetime | None, Query(description="Created then or later.")] = None,
     until: Annotated[AwareDatetime | None, Query(description="Created before then.")] = None,
+    expires_by: Annotated[AwareDatetime | None, Query(description="Expires then or earlier.")] = None,
     session_id: Annotated[Name | None, Query(description="Stored in this session.")] = None,
 ) -> Page:
     """Return memories that meet all filters, oldest first, a page at a time."""
@@ -158,6 +159,7 @@ async def list_memories(
         attributes=values,
         since=since,
         until=until,
+        expires_by=expires_by,
         session_id=session_id,
     )
     return Page(memories=tuple(map(MemoryView.of, page.entries)), cursor=page.cursor)

@@ -143,6 +143,7 @@ class Script:
             "keys": ["k1", "k 3"],
             "attributes": {"n": 1},
             "until": datetime(2999, 1, 1, tzinfo=UTC),
+            "expires_by": datetime(2999, 1, 1, tzinfo=UTC),
             "session_id": "s-1",
         }
         names = self.dice.sample(sorted(every), k=self.dice.randint(0, 2))
