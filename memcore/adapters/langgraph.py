@@ -4,7 +4,9 @@ import asyncio
 import heapq
 import math
 import re
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,7 +24,12 @@ from memcore.adapters.values import (
     value_of,
 )
 from memcore.clock import Clock, utc_now
-from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
+from memcore.errors import (
+    MemoryConflictError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
+    MemoryInputError,
+    MemoryNotFoundError,
+)
 from memcore.models.memory import MemoryEntry
 
 with requiring("langgraph"):
@@ -41,6 +48,7 @@ with requiring("langgraph"):
         get_text_at_path,
         validate_op_namespace,
     )
+    from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 #: Most memories that one search by text returns.
 _MOST_FOUND = 1_000
@@ -56,6 +64,16 @@ _STORE, _LABELS, _INDEXED, _TTL = "store", "labels", "indexed", "ttl"
 
 #: What an attribute may be named, for a filter to name it.
 _FILTERED_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+#: What no key of a filter may have: quotes, backslashes, control characters. They are attempts to leave a query.
+_NEVER_IN_FILTERS = re.compile(r"""["'`\\\x00-\x1f\x7f]""")
+
+#: Minutes between two sweeps where nobody says, as LangGraph's stores.
+_SWEEP_MINUTES = 5.0
+
+
+class MemoryFilterError(MemoryInputError, ValueError):
+    """A filter of a search has a key or an operator that is refused; nothing was read."""
 
 
 class MemtendStore(BaseStore):
@@ -74,14 +92,15 @@ class MemtendStore(BaseStore):
         agent_id: whose memories the items are.
         root: name before all namespaces, without a dot: two roots of one agent are two stores.
         fields: paths of the values that texts are compared with, unless a put names others; all of a value by default.
-        ttl: as LangGraph's stores take it. Expired items are never returned, and maintenance removes them, so
-            ``omit_expired`` and ``sweep_interval_minutes`` change nothing.
+        ttl: as LangGraph's stores take it. Expired items are never returned, so ``omit_expired`` changes nothing;
+            maintenance removes them, and ``sweep_ttl`` earlier.
         category: of the memories.
         session_id, project_id: where they are made; agents of level session or project need them.
 
     Raises:
         MemoryInputError: a value is not JSON or takes more than 56 KiB, or a key or a namespace has more than 256
             characters (labels joined with dots behind the root; a special character counts three or more).
+        MemoryFilterError: a key of a filter has quotes, backslashes or control characters, or an operator is unknown.
     """
 
     supports_ttl = True
@@ -110,6 +129,45 @@ class MemtendStore(BaseStore):
         scope = {"session_id": session_id, "project_id": project_id}
         self._scope = {name: value for name, value in scope.items() if value is not None}
         self._clock = clock
+        self._sweeper: threading.Thread | None = None
+        self._sweeper_ends = threading.Event()
+
+    def setup(self) -> None:
+        """Ask memtend for an answer; there is nothing to set up. Raises MemoryConnectionError."""
+        self._memory.namespaces(self._agent_id)
+
+    def sweep_ttl(self) -> int:
+        """Forget the items that have expired, in one run, and return how many; maintenance does so some time later."""
+        gone = self._memory.forget(self._agent_id, attributes={_STORE: self._root}, expires_by=self._clock())
+        return len(gone.forgotten)
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
+        """Sweep in a thread, at the interval of this call or of ``ttl``, or every 5 minutes; stop it before the memory.
+
+        Nothing starts without ``ttl``, or a second time. A sweep that memtend does not answer is made at the next time.
+        """
+        if self.ttl_config is None or self._sweeper is not None:
+            return
+        minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or _SWEEP_MINUTES
+        self._sweeper_ends.clear()
+
+        def sweep() -> None:
+            while not self._sweeper_ends.wait(minutes * 60):
+                with suppress(MemoryError):
+                    self.sweep_ttl()
+
+        self._sweeper = threading.Thread(target=sweep, name="memtend-ttl-sweeper", daemon=True)
+        self._sweeper.start()
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """End the thread, and return whether it ended within these seconds; wait for it where they are left out."""
+        self._sweeper_ends.set()
+        if self._sweeper is not None:
+            self._sweeper.join(timeout)
+            if self._sweeper.is_alive():
+                return False
+            self._sweeper = None
+        return True
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Answer each operation; reads see what was there before the batch, and of two puts to a key the last counts.
@@ -193,6 +251,11 @@ class MemtendStore(BaseStore):
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         is_ranked = op.query is not None and op.query.strip() != ""
+        for name in op.filter or {}:
+            if _NEVER_IN_FILTERS.search(name):
+                raise MemoryFilterError(
+                    "filter", "Invalid filter key: it must have no quotes, backslashes and control characters"
+                )
         offset, limit = max(op.offset, 0), max(op.limit, 0)
         found = self._ranked(op, offset + limit) if is_ranked else self._oldest(op, offset + limit)
         items: list[SearchItem] = []
@@ -251,7 +314,7 @@ class MemtendStore(BaseStore):
         if not wanted:
             return True
         value = value_of(entry)
-        return all(is_match(value.get(name), condition) for name, condition in wanted.items())
+        return all(is_match(_field(value, name), condition) for name, condition in wanted.items())
 
     def _list(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         found = {
@@ -302,6 +365,55 @@ class MemtendStore(BaseStore):
         return tuple(map(plain_name, labels)) if root == self._root else None
 
 
+class AsyncMemtendStore(AsyncBatchedBaseStore):
+    """MemtendStore in the place of LangGraph's AsyncPostgresStore or AsyncSqliteStore; make it in a running event loop.
+
+    What is awaited at the same moment is one batch. Calls without ``await`` raise asyncio.InvalidStateError in that
+    loop, which they would stop; in other threads they work.
+
+    Args:
+        memory: as MemtendStore takes it.
+        how: MemtendStore's other arguments.
+    """
+
+    supports_ttl = True
+
+    def __init__(self, memory: MemoryLike, **how: Any) -> None:
+        super().__init__()
+        self._store = MemtendStore(memory, **how)
+        self.ttl_config = self._store.ttl_config
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """See MemtendStore.abatch."""
+        return await self._store.abatch(ops)
+
+    async def setup(self) -> None:
+        """See MemtendStore.setup."""
+        await asyncio.to_thread(self._store.setup)
+
+    async def sweep_ttl(self) -> int:
+        """See MemtendStore.sweep_ttl."""
+        return await asyncio.to_thread(self._store.sweep_ttl)
+
+    async def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
+        """See MemtendStore.start_ttl_sweeper."""
+        self._store.start_ttl_sweeper(sweep_interval_minutes)
+
+    async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # LangGraph's name
+        """See MemtendStore.stop_ttl_sweeper."""
+        return await asyncio.to_thread(self._store.stop_ttl_sweeper, timeout)
+
+
+def _field(value: Mapping[str, Any], name: str) -> Any:
+    """Return what a value has under a name; where it has none, under the names between its dots."""
+    if name in value:
+        return value[name]
+    found: Any = value
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
 def _key(key: str) -> str:
     return checked_length(escaped_name(key), "key")
 
@@ -347,7 +459,7 @@ def _holds(value: Any, operator: str, operand: Any) -> bool:
         case "$lte":
             return _order(value, operand) in {-1, 0}
         case _:
-            raise ValueError(f"{operator} is no operator of a filter: use $eq, $ne, $gt, $gte, $lt or $lte")
+            raise MemoryFilterError("filter", f"{operator} is no operator: use $eq, $ne, $gt, $gte, $lt or $lte")
 
 
 def _order(value: Any, operand: Any) -> int | None:

@@ -8,6 +8,7 @@ from memcore.errors import MemoryConfigError, MemoryError, MemoryInputError  # n
 
 if TYPE_CHECKING:
     from memcore.models.memory import MemoryEntry
+    from memcore.models.memory_changes import ForgetReceipt
 
 
 class PageLike(Protocol):
@@ -82,7 +83,7 @@ class MemoryLike(Protocol):
         ...
 
     @property
-    def forget(self) -> Callable[..., object]:
+    def forget(self) -> "Callable[..., ForgetReceipt]":
         """Take memories away; the run can be undone."""
         ...
 

@@ -180,7 +180,9 @@ class FakeMemory:
         namespaces: Collection[str] | None = None,
         keys: Collection[str] | None = None,
         attributes: Mapping[str, Any] | None = None,
+        expires_by: datetime | None = None,
     ) -> Entries:
+        """As the real memory: what has expired is met by this filter alone."""
         now = self.clock()
         return [
             each
@@ -188,9 +190,13 @@ class FakeMemory:
             if each.agent_id == agent_id
             and (namespaces is None or each.namespace in namespaces)
             and (keys is None or each.key in keys)
-            and (each.expires_at is None or each.expires_at > now)
+            and (each.expires_at is None or each.expires_at > now if expires_by is None else _expires(each, expires_by))
             and has_attributes(each.attributes, attributes or {})
         ]
+
+
+def _expires(entry: MemoryEntry, by: datetime) -> bool:
+    return entry.expires_at is not None and entry.expires_at <= by
 
 
 def _likeness(words: set[str], content: str) -> float:

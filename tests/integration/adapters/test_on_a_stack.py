@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from support.running_stack import StackAddress, running_stack
+from support.running_stack import StackAddress, running_stack, wait_until
 from support.serve_process import serve_process
 
 from memcore.adapters.anthropic_memory import MemtendMemoryTool
@@ -127,6 +127,16 @@ def test_a_search_by_text_ranks_by_meaning(memory: Memory | RemoteMemory) -> Non
     assert (found[0].key, len(found)) == ("0", 2)
     assert (found[0].score or 0.0) > (found[1].score or 0.0)
     assert "hidden" not in [each.key for each in store.search(("facts",), query="payment queue")]
+
+
+def test_a_sweep_forgets_expired_items_alone(memory: Memory | RemoteMemory) -> None:
+    store = MemtendStore(memory, agent_id=new_id())
+    store.put(USERS, "short", {"n": 1}, ttl=0.01)
+    store.put(USERS, "long", {"n": 2}, ttl=60)
+    store.put(USERS, "ever", {"n": 3})
+    wait_until(lambda: store.sweep_ttl() == 1)
+    assert store.sweep_ttl() == 0
+    assert sorted(each.key for each in store.search(USERS)) == ["ever", "long"]
 
 
 def test_a_deleted_item_can_be_brought_back(in_process: Memory) -> None:

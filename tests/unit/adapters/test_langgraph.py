@@ -1,6 +1,8 @@
 """MemtendStore beside LangGraph's own store: the same operations on both, the same results."""
 
 import asyncio
+import threading
+from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -20,10 +22,11 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 from support.fake_memory import AnyMemory, FakeClock, FakeMemory, LocalMemory
+from support.running_stack import wait_until
 
-from memcore.adapters.langgraph import MemtendStore
+from memcore.adapters.langgraph import AsyncMemtendStore, MemoryFilterError, MemtendStore
 from memcore.adapters.values import new_id
-from memcore.errors import MemoryInputError
+from memcore.errors import MemoryConnectionError, MemoryInputError
 
 AGENT = "oncall"
 USERS = ("users", "ada")
@@ -371,6 +374,119 @@ def test_the_config_of_ttls_is_followed(memory: AnyMemory, clock: FakeClock) -> 
     assert store.get(USERS, "far") is not None
     with pytest.raises(MemoryInputError, match="ttl"):
         store.put(USERS, "none", {}, ttl=0)
+
+
+def test_a_sweep_forgets_what_has_expired_and_nothing_else(
+    store: MemtendStore, memory: AnyMemory, clock: FakeClock
+) -> None:
+    for number in range(3):
+        store.put(USERS, f"short {number}", {"n": number}, ttl=10)
+    store.put(USERS, "long", {"n": 4}, ttl=100)
+    store.put(USERS, "ever", {"n": 5})
+    store_of(memory, root="beside").put(USERS, "short", {"n": 6}, ttl=10)
+    memory.put(AGENT, "no item", expires_at=clock() + timedelta(minutes=10))
+    assert store.sweep_ttl() == 0
+    clock.move(minutes=12)
+    assert store.sweep_ttl() == 3
+    assert store.sweep_ttl() == 0
+    assert sorted(each.key for each in store.search(USERS)) == ["ever", "long"]
+    assert store_of(memory, root="beside").sweep_ttl() == 1
+
+
+def test_a_sweeper_sweeps_at_its_interval_until_it_is_stopped(memory: AnyMemory, clock: FakeClock) -> None:
+    store = store_of(memory, ttl={"default_ttl": 10, "sweep_interval_minutes": 1})
+    store.put(USERS, "k", {})
+    clock.move(minutes=12)
+    store.start_ttl_sweeper(0.0001)
+    store.start_ttl_sweeper()
+    wait_until(lambda: len(memory.list(AGENT, expires_by=clock()).entries) == 0 and store.sweep_ttl() == 0)
+    assert store.stop_ttl_sweeper(60)
+    assert store.stop_ttl_sweeper()
+    store.put(USERS, "k", {})
+    clock.move(minutes=12)
+    assert store.sweep_ttl() == 1
+
+
+class Away(FakeMemory):
+    """Does not answer at first."""
+
+    refusals = 2
+
+    def forget(self, *given: Any, **named: Any) -> Any:
+        if self.refusals:
+            self.refusals -= 1
+            raise MemoryConnectionError("away")
+        return super().forget(*given, **named)
+
+    def namespaces(self, agent_id: str) -> tuple[str, ...]:
+        if self.refusals:
+            raise MemoryConnectionError("away")
+        return super().namespaces(agent_id)
+
+
+def test_a_sweeper_goes_on_where_memtend_is_away_and_setup_says_so() -> None:
+    memory = Away()
+    store = store_of(memory, ttl={"default_ttl": 10})
+    store.put(USERS, "k", {})
+    memory.clock.move(minutes=12)
+    with pytest.raises(MemoryConnectionError):
+        store.setup()
+    store.start_ttl_sweeper(0.0001)
+    wait_until(lambda: not memory.kept)
+    assert store.stop_ttl_sweeper(60)
+    store.setup()
+
+
+def test_no_sweeper_starts_without_a_config_of_ttls(store: MemtendStore) -> None:
+    before = threading.active_count()
+    store.start_ttl_sweeper(0.0001)
+    assert threading.active_count() == before
+    assert store.stop_ttl_sweeper()
+
+
+@pytest.mark.parametrize("key", ["a') OR 1=1 --", 'a" = "a', "a\\", "a\0b", "`a`"])
+def test_a_key_that_would_leave_a_query_is_refused(store: MemtendStore, key: str) -> None:
+    store.put(USERS, "k", {"a": 1})
+    for query in (None, "a"):
+        with pytest.raises(MemoryFilterError, match="Invalid filter key") as raised:
+            store.search(USERS, query=query, filter={"a": 1, key: 2})
+        assert isinstance(raised.value, ValueError)
+        assert isinstance(raised.value, MemoryInputError)
+
+
+def test_a_filter_finds_a_name_between_dots_where_no_name_has_them(store: MemtendStore) -> None:
+    store.put(USERS, "inner", {"by": {"first-name": "ada", "9": {"x": 1}}})
+    store.put(USERS, "whole", {"by.first-name": "ada", "by": {"first-name": "bob"}})
+    store.put(USERS, "none", {"by": "ada"})
+
+    def keys(wanted: dict[str, Any]) -> list[str]:
+        return sorted(each.key for each in store.search(USERS, filter=wanted))
+
+    assert keys({"by.first-name": "ada"}) == ["inner", "whole"]
+    assert keys({"by.first-name": "bob"}) == []
+    assert keys({"by.9.x": {"$gte": 1}}) == ["inner"]
+
+
+async def test_the_store_that_is_awaited_stands_in_for_langgraphs(memory: AnyMemory, clock: FakeClock) -> None:
+    store = AsyncMemtendStore(memory, agent_id=AGENT, clock=clock, ttl={"default_ttl": 10})
+    await store.setup()
+    await asyncio.gather(*(store.aput(USERS, str(n), {"n": n}, ttl=None) for n in range(30)))
+    assert memory.calls["store_many"] == 1
+    assert len(await store.asearch(USERS, limit=100)) == 30
+    for call in (
+        lambda: store.put(USERS, "k", {}),
+        lambda: store.get(USERS, "0"),
+        lambda: store.search(USERS),
+        lambda: store.batch([GetOp(USERS, "0")]),
+    ):
+        with pytest.raises(asyncio.InvalidStateError):
+            call()
+    assert plain(await asyncio.to_thread(store.get, USERS, "7")) == (USERS, "7", {"n": 7})
+    await store.aput(USERS, "k", {})
+    clock.move(minutes=12)
+    assert await store.sweep_ttl() == 1
+    await store.start_ttl_sweeper(0.0001)
+    assert await store.stop_ttl_sweeper(60)
 
 
 def test_a_batch_reads_what_was_there_before_and_the_last_put_counts(store: MemtendStore, memory: AnyMemory) -> None:
