@@ -213,7 +213,7 @@ async def plan_after_retention(
         is_held=is_proposal or is_large,
         after=live - retention.removed - guarded + summaries,
         is_lossless=bool(merged)
-        and not enforcement.removed
+        and not (retention.removed or enforcement.removed)
         and strategy is not None
         and strategy.name == ConsolidationStrategyType.DEDUPE,
         is_proposal=is_proposal,
@@ -244,8 +244,9 @@ class HeldPlan(Frozen):
 
 
 async def plan_held(snapshot: AgentSnapshot, strategy: ConsolidationStrategy | None, value: MemoryScorer) -> HeldPlan:
-    """Return what a run that is held after retention would do now; nothing is written or claimed."""
-    plan = await plan_after_retention(snapshot, strategy, value)
+    """Return what a held run would do now, retention too where it is due; nothing is written or claimed."""
+    retention = await plan_retention(snapshot)
+    plan = await plan_after_retention(snapshot, strategy, value, retention=retention)
     merges: list[PlannedMerge] = []
     if strategy is not None:
         async for _, groups in groups_by_filter(snapshot, strategy):
@@ -254,7 +255,7 @@ async def plan_held(snapshot: AgentSnapshot, strategy: ConsolidationStrategy | N
                 merges.append(PlannedMerge(rule=strategy.name, members=members, kept=group.kept and group.kept.id))
     enforced = [step for step in plan.steps if step.step is RunStep.ENFORCEMENT]
     named = sorted(f"{each.rule} {each.kept} {' '.join(sorted(each.members))}" for each in merges)
-    said = "\n".join([*named, *(f"{step.removed} {' '.join(step.examples)}" for step in enforced)])
+    said = "\n".join([*named, *(f"{step.removed} {' '.join(step.examples)}" for step in (retention, *enforced))])
     return HeldPlan(
         version=hashlib.sha256(said.encode()).hexdigest(),
         plan=plan,

@@ -190,6 +190,11 @@ class RunOperations:
         """
         return await (await self._maintenance()).plan_held((await self.get(run_id)).agent_id)
 
+    async def plan_to_release(self, run: Run) -> "HeldPlan | None":
+        """Return the plan of a run that waits for its release; None of any other."""
+        is_guarded = run.state is WorkState.HELD and run.step is not RunStep.ADOPTION
+        return await self.plan_held(run.run_id) if is_guarded else None
+
     async def _maintenance(self) -> "MaintenanceService":
         # It takes a fifth of a second to import, and few commands plan.
         from memcore.maintenance.service import MaintenanceService  # noqa: PLC0415  # see above

@@ -1,7 +1,7 @@
 """Operator tools of work that waits for a person: maintenance runs, approvals, dead letters."""
 
 from asyncio import to_thread
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import WorkState
 from memcore.models.approval import Approval, ApprovalState, Decision
 from memcore.models.base import ValidatedModel
-from memcore.models.memory import AgentId, Key
+from memcore.models.memory import AgentId, Key, StoredKey
 from memcore.service.approvals import ApprovalDetail, ApprovalInfo
 from memcore.service.dead_letters import DeadLetterInfo
 from memcore.service.runs import RunInfo
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Most rows of a list, how many there are when the caller does not say, and most jobs of a replay.
 _MAX_ROWS, _ROWS, _MAX_JOBS = 100, 20, 100
+
+#: Groups of a held run's plan that are shown.
+_GROUPS = 10
 
 _Limit = Annotated[int, Field(ge=1, le=_MAX_ROWS, description="Most rows, newest first.")]
 
@@ -36,6 +39,14 @@ class RunArguments(ValidatedModel):
     """Names a maintenance run."""
 
     run_id: Key = Field(description="A run's id, from list_maintenance_runs.")
+
+
+class ReleaseArguments(RunArguments):
+    """Names a held run, and the plan that was read."""
+
+    plan: StoredKey | None = Field(
+        default=None, description="The plan's version, from show_maintenance_run; another plan is refused."
+    )
 
 
 class PlanArguments(ValidatedModel):
@@ -78,8 +89,12 @@ async def _run(service: "MemoryService", asked: RunArguments) -> Facts:
     detail = await service.runs.detail(asked.run_id)
     entries = [entry.model_dump(mode="json") for entry in detail.entries]
     run = RunInfo.of(detail.run).model_dump(mode="json")
+    facts: dict[str, Any] = {"run": run, "undoable": detail.undoable, "archived": detail.archived}
+    if (held := await service.runs.plan_to_release(detail.run)) is not None:
+        shown = held.model_dump(mode="json")
+        facts["plan"] = {**shown, "merges": shown["merges"][:_GROUPS], "merges_in_all": len(held.merges)}
     # The entries come last and are shortened first: a run may have moved thousands of memories.
-    return {"run": run, "undoable": detail.undoable, "archived": detail.archived, "items": entries}
+    return {**facts, "items": entries}
 
 
 async def _plan(service: "MemoryService", asked: PlanArguments) -> Facts:
@@ -91,8 +106,10 @@ async def _undo(service: "MemoryService", asked: RunArguments, confirmation: Con
     return Done(facts={"undo_run_id": receipt.job_id}, target_id=asked.run_id)
 
 
-async def _release(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
-    released = await service.runs.release(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
+async def _release(service: "MemoryService", asked: ReleaseArguments, confirmation: Confirmation) -> Done:
+    released = await service.runs.release(
+        asked.run_id, plan=asked.plan, by=confirmation.actor, reason=confirmation.reason
+    )
     return Done(facts=released.model_dump(mode="json"), target_id=asked.run_id)
 
 
@@ -149,7 +166,7 @@ TOOLS: tuple[OperatorTool, ...] = (
     ),
     PlainTool(
         name="show_maintenance_run",
-        description="Show a run: its state, its counts, and the ids of the memories that it moved.",
+        description="Show a run: its state, its counts, the ids that it moved; of a held run its plan.",
         verb="read",
         arguments=RunArguments,
         run=_run,
@@ -173,7 +190,7 @@ TOOLS: tuple[OperatorTool, ...] = (
         name="release_maintenance_run",
         description="Let a held run do what its plan showed; see show_maintenance_run first.",
         verb="maintain",
-        arguments=RunArguments,
+        arguments=ReleaseArguments,
         run=_release,
     ),
     DestructiveTool(

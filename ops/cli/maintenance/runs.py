@@ -1,23 +1,29 @@
 """``memtend runs``: list maintenance runs, undo one; release or dismiss held ones, adopt what they propose."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memcore.client.client import MemoryClient
 from memcore.errors import MemoryInputError
 from memcore.ledger.consolidation_groups import ConsolidationGroup
-from memcore.ledger.runs import Run
+from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.proposals import ShownGroup
 from memcore.service.runs import Release, found_run, planned_removals
 from ops.cli.console import cell, say, show_json, warn
 from ops.cli.session import Command, Commands, JsonCommand, await_run
 
+if TYPE_CHECKING:
+    from memcore.maintenance.plan import HeldPlan
+
 app = Commands("runs", "Runs: list, show, undo, release, diff, adopt, dismiss.")
+
+#: Groups of a plan that are printed with their texts.
+_GROUPS_SHOWN = 20
 
 RunArgument = Annotated[str, typer.Argument(help="The run's id.")]
 Groups = Annotated[list[int] | None, typer.Option("--group", help="A group's number; several times, or all.")]
@@ -40,14 +46,19 @@ def list_runs(
 
 @app.command("show")
 def show(command: JsonCommand, run_id: RunArgument) -> None:
-    """Show one run: its state, its counts, and the ids that it moved."""
+    """Show one run: its state, its counts, and the ids that it moved; of a held one its plan."""
     with command.service() as (service, runner):
         detail = runner.run(service.runs.detail(run_id))
+        held = runner.run(service.runs.plan_to_release(detail.run))
+        merges = () if held is None else held.merges[:_GROUPS_SHOWN]
+        wanted = [each for merge in merges for each in (*merge.members, merge.kept) if each is not None]
+        wanted += () if held is None else held.evicted
+        texts = runner.run(service.memories.texts(detail.run.agent_id, wanted)) if wanted else {}
     facts = {**dict(detail.run), "undoable": detail.undoable, "archived": detail.archived}
     journal_entries: list[dict[str, Any]] = [dict(each) for each in detail.entries]
     made = detail.summaries
     if command.as_json:
-        show_json({**facts, "bookings": journal_entries, "summaries": made})
+        show_json({**facts, "bookings": journal_entries, "summaries": made, "plan": held})
         return
     command.show_facts(facts)
     say("")
@@ -58,6 +69,26 @@ def show(command: JsonCommand, run_id: RunArgument) -> None:
         say(f"summary {summary_id} of {len(originals)} memories; `memtend why` tells what became of each")
         for memory_id in originals:
             say(f"  {memory_id}")
+    if held is not None:
+        _show_held(run_id, held, texts)
+
+
+def _show_held(run_id: str, held: "HeldPlan", texts: Mapping[str, str]) -> None:
+    plan = held.plan
+    say(f"\nplan: {plan.live} memories would become {plan.after}{'; no word is lost' if plan.is_lossless else ''}")
+    for number, merge in enumerate(held.merges[:_GROUPS_SHOWN], start=1):
+        say(f"\ngroup {number}: {len(merge.members)} memories become one, {cell(merge.rule)}")
+        for memory_id in merge.members:
+            _show_text("-", memory_id, texts.get(memory_id))
+        if merge.kept is not None:
+            _show_text("=", merge.kept, texts.get(merge.kept))
+    if (more := len(held.merges) - _GROUPS_SHOWN) > 0:
+        say(f"\nand {more} more groups; --json has them all")
+    for step in (each for each in plan.steps if each.removed and each.step is not RunStep.CONSOLIDATION):
+        say(f"\n{step.step}: {step.removed} memories go, among them {cell(step.examples)}")
+    for memory_id in held.evicted:
+        _show_text("-", memory_id, texts.get(memory_id))
+    say(f"\nto let it: memtend runs release {cell(run_id)} --plan {held.version}")
 
 
 @app.command("undo")
@@ -81,16 +112,19 @@ def release(
     command: JsonCommand,
     run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All that the removal guard holds.")] = False,
+    plan: Annotated[str | None, typer.Option(help="Only this version of its plan, which `runs show` prints.")] = None,
     by: By = None,
     yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
 ) -> None:
     """Approve what a held run's plan showed, or all of them; a run whose plan has grown since is held again."""
     if (run_id is not None) == every:
         raise MemoryInputError("run_id", "name the run, or say --all")
+    if every and plan is not None:
+        raise MemoryInputError("plan", "is that of one run; name the run")
     with command.service() as (service, runner):
         rows: Sequence[Release]
         if run_id is not None:
-            rows = [runner.run(service.runs.release(run_id, by=by))]
+            rows = [runner.run(service.runs.release(run_id, plan=plan, by=by))]
         else:
             held = runner.run(service.runs.held())
             if not yes and held:

@@ -105,7 +105,7 @@ async def show_run(
     detail = await service.runs.detail(run.run_id)
     groups = await _groups(service, run)
     cards = _cards(detail, groups)
-    held = await _held_plan(service, run)
+    held = await service.runs.plan_to_release(run)
     pages = max(1, -(-max(len(cards), 0 if held is None else len(held.merges)) // PAGE))
     at = min(at, pages)
     merges = () if held is None else held.merges[(at - 1) * PAGE : at * PAGE]
@@ -169,11 +169,6 @@ async def dismiss_groups(run: MaintainedRun, caller: CurrentCaller, service: Ser
     """Decide against groups that a held run proposes."""
     await service.runs.dismiss_groups(run.run_id, places=form.places(), **form.decision(caller))
     return back_to(f"runs/{run.run_id}", "dismissed")
-
-
-async def _held_plan(service: CompanyService, run: Run) -> HeldPlan | None:
-    is_guarded = run.state is WorkState.HELD and run.step is not RunStep.ADOPTION
-    return await service.runs.plan_held(run.run_id) if is_guarded else None
 
 
 async def _texts_of(

@@ -164,7 +164,17 @@ def test_a_run_that_would_take_most_is_held_until_a_person_releases_it(memtend: 
     assert [each["run_id"] for each in held_runs(memtend, agent)] == [again["run_id"]]
     refused = memtend("runs", "release", held["run_id"])
     assert (refused.code, "the run is dismissed; only a held run" in refused.err) == (2, True)
-    (released,) = memtend.ok("runs", "release", again["run_id"], "--by", "ada", "--json").value
+    held_plan = memtend.ok("runs", "show", again["run_id"], "--json").value["plan"]
+    shown = memtend.ok("runs", "show", again["run_id"]).out
+    assert "plan: 60 memories would become 10\n" in shown
+    assert "enforcement: 50 memories go" in shown
+    assert all(f"- {each}\n-   {agent}" in shown for each in held_plan["evicted"])
+    assert f"memtend runs release {again['run_id']} --plan {held_plan['version']}" in shown
+    other = memtend("runs", "release", again["run_id"], "--plan", "another")
+    assert (other.code, "plan: has changed since it was shown" in other.err) == (1, True)
+    assert memtend("runs", "release", "--all", "--plan", "another").code == 2
+    release = ("runs", "release", again["run_id"], "--plan", held_plan["version"])
+    (released,) = memtend.ok(*release, "--by", "ada", "--json").value
     assert (released["consolidated"], released["enforced"], released["released"]) == (0, 50, True)
     # far sooner than the sweep, which leaves a queued run alone for two minutes
     wait_until(lambda: state_of(memtend, again["run_id"]) == "done", what="the released run")

@@ -2,7 +2,7 @@
 
 from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
-from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, RetentionConfig
 from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory
 
@@ -50,3 +50,13 @@ async def test_what_goes_over_the_limit_is_said(make_maintenance_fixture: MakeMa
     plan = await world.service().plan_held(AGENT)
     assert (plan.plan.after, plan.plan.is_lossless, plan.merges) == (3, False, ())
     assert len(plan.evicted) == 5
+
+
+async def test_a_plan_that_retention_is_part_of_says_so(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(retention=RetentionConfig(default_retention_days=30)))
+    await world.store([memory(1, category=SEMANTIC, days_old=40), memory(2, category=SEMANTIC, days_old=1)])
+    first = await world.service().plan_held(AGENT)
+    assert (first.plan.live, first.plan.after, first.plan.is_lossless) == (2, 1, False)
+    await world.store([memory(3, category=SEMANTIC, days_old=41)])
+    second = await world.service().plan_held(AGENT)
+    assert (second.plan.after, second.version != first.version) == (1, True)

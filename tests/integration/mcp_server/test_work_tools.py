@@ -95,7 +95,14 @@ async def test_a_held_run_is_found_shown_and_released(
     shown = facts_of(await session.call_tool("show_maintenance_run", {"run_id": run.run_id}))
     assert (shown["run"]["reason"], shown["items"]) == ("it removes too much", [])
     assert {"token", "lease_until"}.isdisjoint(shown["run"])
-    released = facts_of(await session.call_tool("release_maintenance_run", {"run_id": run.run_id, **WORD}))
+    plan = shown["plan"]
+    assert (plan["plan"]["live"], plan["merges"], plan["merges_in_all"]) == (0, [], 0)
+    release = {"run_id": run.run_id, **WORD}
+    other = envelope_of(await session.call_tool("release_maintenance_run", {**release, "plan": "another"}))
+    assert other["domain_code"] == "conflict"
+    assert noted(ledger) == []
+    release["plan"] = plan["version"]
+    released = facts_of(await session.call_tool("release_maintenance_run", release))
     assert released["released"] is True
     assert noted(ledger) == [("person:grace", "runs.release", run.run_id, WORD["reason"])]
     assert executed(caplog) == [("release_maintenance_run", run.run_id)]
