@@ -21,6 +21,7 @@ from memcore.ledger.database import (
     checked_time,
     insert_new,
     insert_one,
+    known_keys,
     put,
     record_of,
     values_table,
@@ -88,7 +89,9 @@ class Agent(Frozen):
     interval: ConsolidationInterval | None = None
     max_memories: int | None = None
     retention_days: int | None = None
-    retention_overrides: dict[MemoryCategory, int] = Field(default_factory=dict)
+    retention_overrides: Annotated[dict[MemoryCategory, int], known_keys(set(MemoryCategory))] = Field(
+        default_factory=dict
+    )
     paused: bool = False
     next_due_at: BoundedTime | None = None
     registered_at: BoundedTime

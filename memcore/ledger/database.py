@@ -6,7 +6,7 @@ import select as polling
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 from sqlalchemy import (
     JSON,
     Column,
@@ -397,6 +397,15 @@ def record_of(model: type[_Model], row: Mapping[Any, Any], /, **more: Any) -> _M
     # A row of SQLAlchemy's looks a name up in Python, which costs a third of reading it: its items come at once.
     fields = model.model_fields
     return model.model_validate({name: value for name, value in row.items() if name in fields} | more, extra="ignore")
+
+
+def known_keys(names: Collection[str]) -> BeforeValidator:
+    """Return what leaves keys of other releases out of a map of a row whose keys are these names."""
+
+    def known(given: Any) -> Any:
+        return {key: value for key, value in given.items() if key in names} if isinstance(given, Mapping) else given
+
+    return BeforeValidator(known)
 
 
 def equals(table: FromClause, **values: Any) -> ColumnElement[bool]:

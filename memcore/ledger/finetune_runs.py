@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from sqlalchemy import Connection, func, select, update
@@ -18,7 +18,7 @@ from memcore.errors import (
 )
 from memcore.jobs import FineTunePayload
 from memcore.ledger.collections import Checkpoint, add_checkpoint
-from memcore.ledger.database import Row, checked_key, equals
+from memcore.ledger.database import Row, checked_key, equals, known_keys
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import OPEN_WORK, finetune_runs, work_items
 from memcore.ledger.work_items import Work, WorkEvent, WorkRecord, WorkState, move, new_item
@@ -53,7 +53,7 @@ class FineTuneRun(WorkRecord):
     run_id: str
     plan: dict[str, Any]
     progress: float | None = Field(default=None, ge=0.0, le=1.0)
-    finished: dict[FineTuneStage, Files] = Field(default_factory=dict)
+    finished: Annotated[dict[FineTuneStage, Files], known_keys(set(FineTuneStage))] = Field(default_factory=dict)
     claims: int = 0
     holder: str | None = None
     host: str | None = None
