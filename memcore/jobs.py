@@ -26,6 +26,7 @@ from memcore.models.memory import (
     StoredKey,
     StoredOwner,
     is_uuid,
+    require_past,
 )
 
 
@@ -315,6 +316,7 @@ class StoreItem(Frozen):
     def _ordered_times(self) -> Self:
         if self.request.expires_at is not None and self.request.expires_at < self.created_at:
             raise ValueError("expires_at: lies before created_at")
+        require_past("created_at", self.created_at, self.sent_at)
         return self
 
 
@@ -389,6 +391,7 @@ class DistillPayload(_FirstVersion, task="memory.distill.capture", queue=Queue.D
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         _require_small("trace", self.trace)
+        require_past("trace.ended_at", self.trace.ended_at, self.sent_at)
         return self
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar
 
 from pydantic import TypeAdapter
@@ -58,6 +58,7 @@ from memcore.models.memory import (
     is_uuid,
     missing_id,
     refusal,
+    require_past,
 )
 
 if TYPE_CHECKING:
@@ -91,14 +92,11 @@ class Scope(Frozen):
     task_id: Key | None = None
 
 
-#: How far a time of the past may lie ahead of this machine's clock: those of two machines differ.
-CLOCK_SKEW = timedelta(minutes=5)
-
-
-def require_past(name: str, at: datetime | None, now: datetime) -> None:
-    """Raise MemoryInputError where the time at which something happened lies ahead of the clock."""
-    if at is not None and at > now + CLOCK_SKEW:
-        raise MemoryInputError(name, f"lies more than {CLOCK_SKEW // timedelta(minutes=1)} minutes ahead of the clock")
+def _require_past(name: str, at: datetime | None, now: datetime) -> None:
+    try:
+        require_past(name, at or now, now)
+    except ValueError as error:
+        raise MemoryInputError(name, str(error).removeprefix(f"{name}: ")) from None
 
 
 class ImportRecord(MemoryStoreRequest):
@@ -118,7 +116,7 @@ class ImportRecord(MemoryStoreRequest):
     def dated(self, now: datetime) -> "ImportRecord":
         """Return the record with a creation time, its own or else this one; MemoryInputError when it expires before."""
         made = self if self.created_at else self.model_copy(update={"created_at": now})
-        require_past("created_at", made.created_at, now)
+        _require_past("created_at", made.created_at, now)
         if self.expires_at is not None and self.expires_at < (made.created_at or now):
             raise MemoryInputError("expires_at", "lies before created_at")
         return made
@@ -173,7 +171,6 @@ def build_payload(
             sent_at=sent_at,
             **ends_with,
         )
-    require_past("created_at", item.created_at, sent_at)
     # A version of a keyed memory is one by its time, too: a value that comes back is no redelivery of the first.
     version = () if request.key is None else (f"sent {sent_at.timestamp()!r}",)
     # From the checked fields: " ada" and "ada" are one agent, and must not have two ids for one text.
@@ -247,7 +244,6 @@ def build_trace_payload(
         payload = DistillPayload(
             company=company, agent_id=agent_id, trace_id=UNNAMED, trace=trace, sent_at=now, **ends_with
         )
-    require_past("trace.ended_at", trace.ended_at, now)
     # Without what was left out, so that a field of a later release changes no id.
     trace_id = ids.trace_id(
         company=payload.company, agent_id=payload.agent_id, trace=trace.model_dump_json(exclude_defaults=True)
@@ -360,7 +356,7 @@ def build_record_payload(
         model = CrisisLogRecord if kind == "crisis" else SessionFeedbackRecord
         record = model.model_validate(given)
         payload = ConversationRecordPayload.model_validate({"company": close.company, kind: record})
-    require_past("at", record.at, close.at)
+    _require_past("at", record.at, close.at)
     return payload
 
 
@@ -401,7 +397,7 @@ def build_experience_payload(
             source_task_id=fields.get("task_id"),
         )
         payload = ExperiencePayload(company=company, experience=made)
-    require_past("created_at", made.created_at, now)
+    _require_past("created_at", made.created_at, now)
     # From the checked fields, as a memory's id.
     experience_id = ids.experience_id(
         company=company,

@@ -7,7 +7,7 @@ a memory stands here, so that one file says what a stored memory can be.
 import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
@@ -234,6 +234,15 @@ def within_range(at: datetime) -> datetime:
 
 #: The type of every time in a model: with a zone, and in the range.
 BoundedTime = Annotated[AwareDatetime, AfterValidator(in_range)]
+
+#: How far a time of the past may lie ahead of the sender's clock: those of two machines differ.
+CLOCK_SKEW = timedelta(minutes=5)
+
+
+def require_past(name: str, at: datetime, now: datetime) -> None:
+    """Raise ValueError, as validators do, where the time at which something happened lies ahead of the clock."""
+    if at > now + CLOCK_SKEW:
+        raise ValueError(f"{name}: lies more than {CLOCK_SKEW // timedelta(minutes=1)} minutes ahead of the clock")
 
 
 class MemoryCategory(StrEnum):

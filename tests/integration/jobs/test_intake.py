@@ -75,7 +75,7 @@ async def test_memories_of_a_session_are_numbered_as_they_were_made(
     ingestor: Ingestor, backend: InMemoryBackend
 ) -> None:
     def said(text: str, minute: int, *, agent_id: str = "ada", session_id: str = "s") -> StoreItem:
-        return item(text, agent_id=agent_id, created_at=NOW + timedelta(minutes=minute), session_id=session_id)
+        return item(text, agent_id=agent_id, sent_at=NOW + timedelta(minutes=minute), session_id=session_id)
 
     await ingestor.write([said("second", 2), said("first", 1), item("of none"), said("theirs", 5, agent_id="bob")])
     await ingestor.write([said("third", 3), said("elsewhere", 4, session_id="t")])
@@ -90,7 +90,7 @@ async def test_memories_of_a_session_are_numbered_as_they_were_made(
 
 
 def replacing(text: str, *ids: str, minute: int = 1) -> StoreItem:
-    plain = item(text, created_at=NOW + timedelta(minutes=minute))
+    plain = item(text, sent_at=NOW + timedelta(minutes=minute))
     request = plain.request.model_copy(update={"supersedes": ids})
     return plain.model_copy(update={"request": request, "id": str(uuid.uuid5(uuid.UUID(plain.id), "replacing"))})
 

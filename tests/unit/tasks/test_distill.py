@@ -1,6 +1,7 @@
 """The distill job."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -132,3 +133,11 @@ def test_a_ledger_that_is_away_is_asked_again(job_context: ScriptedContext, monk
 
     monkeypatch.setattr(job_context.ledger.trajectories, "append", away)
     assert isinstance(perform(distill, payload(), job_context), Retry)
+
+
+def test_a_trace_that_ended_in_the_future_is_dead_whoever_sent_it(job_context: ScriptedContext) -> None:
+    job = json.loads(payload())
+    job["trace"]["ended_at"] = (NOW + timedelta(days=400)).isoformat()
+    limit = "lies more than 5 minutes ahead of the clock"
+    assert perform(distill, json.dumps(job), job_context) == Dead(reason=f"trace.ended_at: {limit}")
+    assert left(job_context) == (0, 0, 0)

@@ -3,6 +3,7 @@ from datetime import timedelta
 
 import pytest
 from support.job_contexts import ScriptedContext
+from support.memories import NOW
 from support.store_items import item
 
 from memcore.client.envelopes import store_jobs
@@ -53,6 +54,21 @@ def test_a_batch_writer_that_does_not_answer_costs_an_attempt(
     limits = Limits(soft=timedelta(0), hard=timedelta(1), attempts=1)
     monkeypatch.setattr(store, "WRITE_LIMITS", limits)
     assert isinstance(perform(store.write, payload("a"), job_context), Retry)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=6), timedelta(days=400)])
+def test_a_memory_of_the_future_is_dead_whoever_sent_it(job_context: ScriptedContext, ahead: timedelta) -> None:
+    job = json.loads(payload("a", "b"))
+    job["items"][1]["created_at"] = (NOW + ahead).isoformat()
+    limit = "lies more than 5 minutes ahead of the clock"
+    assert perform(store.write, json.dumps(job), job_context) == Dead(reason=f"items.1: created_at: {limit}")
+    assert job_context.batch_writer.taken == []
+
+
+def test_a_memory_of_a_clock_that_differs_a_little_is_taken(job_context: ScriptedContext) -> None:
+    job = json.loads(payload("a"))
+    job["items"][0]["created_at"] = (NOW + timedelta(minutes=4)).isoformat()
+    assert isinstance(perform(store.write, json.dumps(job), job_context), Done)
 
 
 @pytest.mark.parametrize(

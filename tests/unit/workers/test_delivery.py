@@ -143,7 +143,8 @@ def stored(character: str) -> str:
 def distilled(character: str) -> str:
     size = MAX_PAYLOAD_BYTES // len(json.dumps(character, ensure_ascii=False)[1:-1].encode()) - 2_000
     large = trace(output=character * size)
-    return DistillPayload(company="acme", agent_id="a", trace_id="t", trace=large, sent_at=NOW).model_dump_json()
+    made = DistillPayload(company="acme", agent_id="a", trace_id="t", trace=large, sent_at=large.ended_at)
+    return made.model_dump_json()
 
 
 def used(character: str) -> str:
