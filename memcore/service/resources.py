@@ -11,6 +11,7 @@ from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.client.async_client import AsyncMemoryClient
 from memcore.clock import Clock, utc_now
 from memcore.company import JobDispatcher, dispatch_open
+from memcore.deadline.limits import unlimited
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import Payload
 from memcore.ledger.erasure.hidden import Hidden
@@ -91,10 +92,13 @@ class ServiceResources:
 
     async def backend(self) -> WorkerBackend:
         """Return the company's connected backend. Raises MemoryConnectionError, MemoryConfigError."""
-        async with self._connecting:
-            if self._connected is None:
-                self._connected = await self._opened.enter_async_context(self._open_backend())
-            return self._connected
+        if self._connected is None:
+            # It loads libraries and a model, which takes seconds, and is no wait for a part that is away.
+            with unlimited():
+                async with self._connecting:
+                    if self._connected is None:
+                        self._connected = await self._opened.enter_async_context(self._open_backend())
+        return self._connected
 
     async def close(self) -> None:
         """Disconnect backend and client; the next call that needs one connects again."""

@@ -94,6 +94,23 @@ async def test_one_backend_is_opened_with_the_first_call_that_needs_it_and_close
     assert events == ["open", "open", "close"]
 
 
+async def test_opening_takes_no_time_of_the_deadline(
+    ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock, tmp_path: Path, backend: InMemoryBackend
+) -> None:
+    policy = Policy.model_validate({"memory": {"retrieval": {"deadline_seconds": 0.5}}})
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[WorkerBackend]:
+        await asyncio.sleep(0.7)
+        yield backend
+
+    resources = ServiceResources(settings_of(tmp_path), policy, ledger, dispatcher, open_backend=opened, clock=clock)
+    async with MemoryService(resources) as service:
+        # The second waits for the first to open it.
+        searches = (service.memories.search(AGENT, MemoryQuery()) for _ in range(2))
+        assert await asyncio.gather(*searches) == [(), ()]
+
+
 async def test_a_broken_policy_keeps_nobody_from_pausing(
     ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock, tmp_path: Path
 ) -> None:
