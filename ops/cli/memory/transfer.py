@@ -74,7 +74,8 @@ def import_memories(
 
 
 def _import_lines(command: JsonCommand, file: Path) -> None:
-    records = list(parse(_lines(file), now=utc_now()))
+    now = utc_now()
+    records = list(parse(_lines(file), now=now))
     sent, ids, facts = 0, set[str](), Counter[str]()
     is_silent = command.as_json or not sys.stderr.isatty()
     with (
@@ -98,6 +99,7 @@ def _import_lines(command: JsonCommand, file: Path) -> None:
             "duplicate_lines": sent - len(ids),
             "deleted_before": facts["buried"],
             "level_none": facts["skipped"],
+            "expired_lines": sum(each.expires_at is not None and each.expires_at <= now for each in records),
             _UNKNOWN: facts[_UNKNOWN],
         }
     )

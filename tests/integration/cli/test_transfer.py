@@ -35,7 +35,8 @@ def test_what_goes_in_comes_out_the_same(memtend: CommandLine, tmp_path: Path) -
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("\n".join(json.dumps(each, ensure_ascii=False) for each in lines) + "\n", encoding="utf-8")
     assert memtend.ok("import", str(source), "--json").value == {
-        "lines": 7, "memories": 7, "duplicate_lines": 0, "deleted_before": 0, "level_none": 0, "unknown_supersedes": 0,
+        "lines": 7, "memories": 7, "duplicate_lines": 0, "deleted_before": 0, "level_none": 0, "expired_lines": 0,
+        "unknown_supersedes": 0,
     }  # fmt: skip
     memtend.ok("export", str(target), "--agent", agent)
     found = [json.loads(each) for each in target.read_bytes().split(b"\n")[:-1]]
@@ -94,7 +95,8 @@ def test_an_import_says_why_there_are_fewer_memories_than_lines(memtend: Command
     lines = [{"agent_id": agent, "category": "semantic", "content": text} for text in ("one", "two", "two", "three")]
     content = "\n".join(map(json.dumps, lines)).encode()
     assert memtend.ok("import", "-", "--json", stdin=content).value == {
-        "lines": 4, "memories": 3, "duplicate_lines": 1, "deleted_before": 0, "level_none": 0, "unknown_supersedes": 0,
+        "lines": 4, "memories": 3, "duplicate_lines": 1, "deleted_before": 0, "level_none": 0, "expired_lines": 0,
+        "unknown_supersedes": 0,
     }  # fmt: skip
 
 
@@ -102,3 +104,14 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(memtend: CommandLine) ->
     line = json.dumps({"agent_id": new_agent(), "category": "semantic", "content": "kept"}).encode()
     imported = memtend.ok("import", "-", "--json", stdin=b"\xef\xbb\xbf" + line).value
     assert (imported["lines"], imported["memories"]) == (1, 1)
+
+
+def test_an_import_says_how_many_lines_had_expired(memtend: CommandLine) -> None:
+    agent, old = new_agent(), {"created_at": "2019-01-01T00:00:00+00:00"}
+    expiring = [{**old, "expires_at": f"{year}-01-01T00:00:00+00:00"} for year in (2020, 9000)]
+    lines = [
+        {"agent_id": agent, "category": "semantic", "content": f"lift {number}", **each}
+        for number, each in enumerate([{}, *expiring])
+    ]
+    said = memtend.ok("import", "-", "--json", stdin="\n".join(map(json.dumps, lines)).encode()).value
+    assert (said["lines"], said["memories"], said["expired_lines"]) == (3, 3, 1)
