@@ -17,6 +17,7 @@ from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import REFUSES, OwnCelery, Publisher, broker_queue, is_login_refused, loss_of
 from memcore.config.settings import Settings
 from memcore.config.urls import Address
+from memcore.deadline.breaker import Part
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import MAX_MESSAGE_BYTES, Queue, declared_payloads, job_owner
 from workers import transport
@@ -165,9 +166,9 @@ def _asked(settings: Settings) -> Iterator[Connection]:
             yield connection
     except (OSError, KombuError, *connection.connection_errors, *connection.channel_errors) as error:
         if is_login_refused(error):
-            raise MemoryConnectionError(REFUSES) from error
+            raise MemoryConnectionError(REFUSES, part=Part.BROKER) from error
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise MemoryConnectionError(f"does not answer ({reason})") from error
+        raise MemoryConnectionError(f"does not answer ({reason})", part=Part.BROKER) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Self
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from celery.exceptions import CeleryError
 from celery.loaders.app import AppLoader
 from kombu.entity import Exchange
 from kombu.entity import Queue as BrokerQueue
-from kombu.exceptions import KombuError
+from kombu.exceptions import KombuError, OperationalError
 from kombu.serialization import dumps as serialize
 from kombu.transport.redis import Channel as RedisChannel
 from kombu.utils.json import dumps
@@ -307,18 +308,29 @@ class Publisher:
         self._may_lose = True  # asked once
 
     def _send(self, producer: Any, name: str, chunk: Sequence[OutgoingJob], *, track: bool) -> None:
+        def send(outgoing_job: OutgoingJob) -> None:
+            try:
+                self._app.send_task(
+                    name,
+                    args=(outgoing_job.payload,),
+                    task_id=outgoing_job.job_id,
+                    queue=outgoing_job.queue,
+                    headers=_headers(outgoing_job.owner, _moment(self._seconds()), tracing.current_context()),
+                    argsrepr=outgoing_job.summary,
+                    kwargsrepr="",
+                    ignore_result=not track,
+                    producer=producer,
+                    retry=False,
+                )
+            except OperationalError as error:  # Celery's, around kombu's own
+                if not isinstance(error.__cause__, TimeoutError):
+                    raise error.__cause__ or error from None
+                # A late answer would count as that to the next message.
+                producer.connection.collect()
+                raise
+
         for outgoing_job in chunk:
-            self._app.send_task(
-                name,
-                args=(outgoing_job.payload,),
-                task_id=outgoing_job.job_id,
-                queue=outgoing_job.queue,
-                headers=_headers(outgoing_job.owner, _moment(self._seconds()), tracing.current_context()),
-                argsrepr=outgoing_job.summary,
-                kwargsrepr="",
-                ignore_result=not track,
-                producer=producer,
-            )
+            self._ensured(producer, partial(send, outgoing_job))
 
     def _template(self, producer: Any, name: str, queue: str, *, track: bool, is_traced: bool) -> MessageTemplate:
         key = (name, queue, track, is_traced)
@@ -367,12 +379,15 @@ def _declared(connection: Any, queue: str) -> int:
     with connection.channel() as channel:
         try:
             return int(channel.queue_declare(queue, passive=True).message_count)
+        except TimeoutError:
+            connection.collect()  # else the channel's end is waited for, too
+            raise
         except connection.channel_errors:
             return 0
 
 
-#: How long to wait for the broker before a send fails, in seconds; an engine must not hang on it.
-_CONNECT_SECONDS = 5
+#: How long to wait for a connection to the broker before a send fails, in seconds; an engine must not hang on it.
+_CONNECT_SECONDS = 4
 
 #: How long a broker that is connected may say nothing, in seconds; a message of the largest size takes it under one.
 _ANSWER_SECONDS = 4
@@ -398,6 +413,9 @@ _PATIENCE = {
     "max_retries": 0,
 }
 
+#: kombu's transport options for a RabbitMQ broker; the client's wait is shorter than a worker's.
+_AMQP_PATIENCE = {"read_timeout": _ANSWER_SECONDS, "write_timeout": _ANSWER_SECONDS, "max_retries": 0}
+
 #: Says how many of these jobs a queue may take now; raises when it may take none.
 Admit = Callable[[str, int], int]
 
@@ -418,7 +436,7 @@ class JobResults(Publisher):
             accept_content=["json"],
             result_extended=False,
             broker_connection_timeout=_CONNECT_SECONDS,
-            broker_transport_options=broker.options | (_PATIENCE if broker.is_redis else {}),
+            broker_transport_options=broker.options | (_PATIENCE if broker.is_redis else _AMQP_PATIENCE),
             task_queues=[broker_queue(name) for name in Queue],
             task_publish_retry_policy={"max_retries": _PUBLISH_RETRIES, "interval_start": 0, "interval_step": 0.2},
         )

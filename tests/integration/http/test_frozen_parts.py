@@ -2,15 +2,26 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import httpx
 import pytest
+from support.freezing_proxy import freezing_proxy
 from support.frozen_parts import FrozenParts, ask, frozen_parts, reading_api, reading_calls, until_answered
 from support.ledger_records import postgres_database
+from support.rabbitmq import rabbitmq
+from support.store_items import item
 from support.store_servers import StoreAddress
 
+from memcore.client.envelopes import store_jobs
+from memcore.client.publisher import JobResults
+from memcore.config.settings import Settings
 from memcore.deadline.limits import DEADLINE_SECONDS
 from memcore.errors import MemoryConnectionError
+from memcore.jobs import Queue, StorePayload
+from workers.broker import read_queue_lengths
 
 pytestmark = pytest.mark.service
 
@@ -69,3 +80,30 @@ def test_a_prompt_says_that_memory_is_away_and_the_answer_names_the_store(parts:
             assert searched.value.part == "store"
 
     asyncio.run(prepare())
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+@pytest.mark.parametrize("call", ["publish", "waiting", "lengths"])
+def test_a_frozen_rabbitmq_is_named_in_time(call: str, is_connected: bool, tmp_path: Path) -> None:
+    with rabbitmq() as direct, freezing_proxy((httpx.URL(direct).host, httpx.URL(direct).port or 5672)) as proxy:
+        url = str(httpx.URL(direct).copy_with(host="127.0.0.1", port=proxy.port))
+        settings = Settings(
+            broker_url=url, result_url="redis://127.0.0.1:9", database_url=f"sqlite:///{tmp_path}/ledger.db",
+            qdrant_url="http://127.0.0.1:9", home=tmp_path,
+        )  # fmt: skip
+        client, jobs = JobResults(url, None), list(store_jobs("acme", [item()], queue=Queue.STORE))
+        calls: dict[str, Callable[[], object]] = {
+            "publish": lambda: client.publish(StorePayload.task, jobs, track=False),
+            "waiting": lambda: client.waiting(Queue.STORE),
+            "lengths": lambda: read_queue_lengths(settings),
+        }
+        if is_connected:
+            calls[call]()
+        with proxy.frozen():
+            began = time.monotonic()
+            with pytest.raises(MemoryConnectionError) as refused:
+                calls[call]()
+            assert refused.value.part == "broker"
+            assert time.monotonic() - began < DEADLINE_SECONDS + _SLACK
+        calls[call]()
+        client.close()
