@@ -73,6 +73,16 @@ def call_limit() -> float | None:
 
 
 @contextmanager
+def without_deadline() -> Iterator[None]:
+    """Wait for parts as long as a write does, as for a collection that the first reader of all has to make."""
+    token = _deadline.set(None)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+@contextmanager
 def unlimited() -> Iterator[None]:
     """Stop the clock of the request's deadline, as for a language model, which has a time limit of its own."""
     found = _deadline.get()

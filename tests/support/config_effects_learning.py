@@ -55,7 +55,7 @@ def finished_tasks(place: Place, policy: Policy) -> object:
     """Which of an agent's tasks have a lesson to be drawn: a failure and a success."""
     with context_fixture(place, policy, model=Teacher()) as made:
         for name, more in (("failure", FAILED), ("success", {"quality": 9.0})):
-            payload = build_trace_payload(AGENT, trace(name, **more), company=COMPANY, now=START)
+            payload = build_trace_payload(AGENT, trace(name, ended_at=START, **more), company=COMPANY, now=START)
             perform(distill, payload.model_dump_json(), made.job_context)
         waiting = made.ledger.lessons.page(COMPANY, AGENT)
         return sorted(made.ledger.trajectories.get(COMPANY, each.lesson_id).task_id for each in waiting)  # type: ignore[union-attr]  # it was appended with its lesson

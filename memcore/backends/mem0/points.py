@@ -35,6 +35,7 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.neighbours import Remark, speaker_of
+from memcore.deadline.limits import without_deadline
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.collections import EmbedderIdentity
@@ -332,7 +333,8 @@ def ensure_collection(client: QdrantClient, name: str, identity: EmbedderIdentit
     Raises MemoryConfigError when the collection has another layout, or holds vectors of another embedder.
     """
     if not client.collection_exists(name):
-        _create(client, name, identity)
+        with without_deadline():
+            _create(client, name, identity)
     info = client.get_collection(name)
     recorded = (info.config.metadata or {}).get(_IDENTITY)
     if recorded is not None:
@@ -347,9 +349,10 @@ def ensure_collection(client: QdrantClient, name: str, identity: EmbedderIdentit
             )
         client.update_collection(name, metadata={_IDENTITY: identity.model_dump(mode="json")})
     missing = [key for key in INDEXES if key not in (info.payload_schema or {})]
-    for key in missing:
-        # A store applies them in order: the last answer stands for all of them, and the disk is waited for once.
-        client.create_payload_index(name, key, field_schema=INDEXES[key], wait=key == missing[-1])
+    with without_deadline():
+        for key in missing:
+            # A store applies them in order: the last answer stands for all of them, and the disk is waited for once.
+            client.create_payload_index(name, key, field_schema=INDEXES[key], wait=key == missing[-1])
 
 
 def _create(client: QdrantClient, name: str, identity: EmbedderIdentity) -> None:

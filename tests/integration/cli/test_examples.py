@@ -63,7 +63,7 @@ def test_an_example_runs_beside_a_stack(name: str, stack: StackAddress) -> None:
     assert BESIDE_A_STACK[name] in done.stdout
 
 
-def test_a_plain_celery_app_stores_and_is_told_what_is_refused(stack: StackAddress) -> None:
+def test_a_plain_celery_app_stores_and_is_told_what_is_refused(stack: StackAddress, memtend: CommandLine) -> None:
     settings = stack.settings
     addresses = {"MEMTEND_BROKER_URL": settings.broker_url, "MEMTEND_RESULT_URL": settings.result_url}
     done = run(PLAIN_CELERY, **addresses, MEMTEND_COMPANY=settings.company)
@@ -73,6 +73,7 @@ def test_a_plain_celery_app_stores_and_is_told_what_is_refused(stack: StackAddre
         "FAILURE ('headers.expires', 'must not be set: this job comes but once')",
     ]
     assert done.stderr == ""
+    memtend.purge_dead_letters()
 
 
 def test_what_the_export_example_prints_can_be_imported(

@@ -19,13 +19,14 @@ LIMIT = 120
 
 
 @pytest.fixture
-def app(stack: StackAddress) -> Iterator[Celery]:
+def app(stack: StackAddress, memtend: CommandLine) -> Iterator[Celery]:
     settings = stack.settings
     made = Celery("theirs", broker=settings.broker_url, backend=settings.result_url, set_as_current=False)
     yield made
     # An open result that outlives its app warns when it is collected.
     gc.collect()
     made.close()
+    memtend.purge_dead_letters()
 
 
 def payload(company: str) -> dict[str, Any]:

@@ -59,7 +59,8 @@ def test_a_file_that_stock_mem0_made_keeps_its_rows_and_its_columns(tmp_path: Pa
         assert [row["new_memory"] for row in stock.get_history("m1")] == ["first"]
     assert _columns(path) == before
     engine = create_engine(f"sqlite:///{path}")
-    assert [index["name"] for index in inspect(engine).get_indexes("history")] == ["history_memory_id"]
+    names = sorted(str(index["name"]) for index in inspect(engine).get_indexes("history"))
+    assert names == ["history_memory_id", "history_removed"]
     engine.dispose()
     fresh = tmp_path / "fresh.db"
     migrate_history(f"sqlite:///{fresh}")

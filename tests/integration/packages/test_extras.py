@@ -111,11 +111,12 @@ def test_every_public_name_works_or_names_the_extra_that_brings_it(store_only: P
 
 
 def test_an_engine_that_reads_needs_nothing_of_what_runs(tmp_path: Path) -> None:
-    # The store server, the migrations, and the errors of the library that a model's first question imports; and what is
-    # imported beside a framework of its own.
+    # The store server, the migrations, PostgreSQL's driver, and the errors of the library that a model's first question
+    # imports; and what is imported beside a framework of its own.
     of_others = (
         "memcore.vectorstore.",
         "memcore.ledger.migrat",
+        "memcore.ledger.connections.postgresql",
         "memcore.llm.retry",
         "memcore.adapters.",
         "memcore.memory.mem0_",
