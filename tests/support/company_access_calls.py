@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ids import new_id
 from memcore.ledger.ledger import Ledger
 from support.ledger_records import COMPANY, StoppedClock
 
@@ -27,7 +28,7 @@ def _claimed(ledger: Ledger, company: str, request_hash: str) -> object:
 
 
 WRITES: dict[str, Call] = {
-    "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name="engine", verbs=["read"]),
+    "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name=new_id(), verbs=["read"]),
     "api_keys.revoke": _revoked,
     "idempotency.claim": lambda ledger, _, c: _claimed(ledger, c, f"request of {c}"),
     "idempotency.record": lambda ledger, _, c: ledger.idempotency.record(c, "key", "first", f"said to {c}".encode()),
