@@ -108,6 +108,7 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
         timezone="UTC",
         enable_utc=True,
     )
+    app.events.dispatcher_cls = "workers.consumer:LoopDispatcher"
     return app
 
 

@@ -6,10 +6,12 @@ Celery's own consumer drops both and logs their bodies, memories included; or it
 import json
 import logging
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Never
 
 from celery.app.task import Context
+from celery.events.dispatcher import EventDispatcher
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 from celery.worker import state
 from celery.worker.consumer import Consumer
@@ -207,6 +209,17 @@ _OWN_ERRORS = (MemoryError, RuntimeError, OSError)
 log = logging.getLogger("memtend.jobs")
 
 
+class LoopDispatcher(EventDispatcher):  # type: ignore[misc]  # Celery is untyped
+    """Celery's dispatcher; events of jobs are sent by the event loop alone, however many wait.
+
+    By default the thread that adds the 24th sends them all: it publishes, and awaits the broker's answer, on a
+    connection that the loop reads. Whoever reads the other's answer leaves both waiting for ever.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs, buffer_limit=sys.maxsize)
+
+
 class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyped
     """Celery's consumer; no message is lost, and none ends the worker."""
 
@@ -230,6 +243,8 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
         """Return the handler of each message; no content of a message makes it raise."""
         handle = super().create_task_handler(*args, **kwargs)
         errors_of_broker = broker_errors(self)
+        # A new connection has a dispatcher of its own, and no timer of the one before is waited for.
+        self._has_events = False
 
         def on_task_received(message: Any) -> None:
             try:

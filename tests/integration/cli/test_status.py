@@ -12,11 +12,16 @@ PARTS = ["broker", "store-server", "worker-store", "worker-night", "beat", "flow
 
 
 def test_status_names_every_part_and_queue(memtend: CommandLine) -> None:
+    def is_ready() -> bool:
+        # Another test may have woken the model's worker a moment ago.
+        parts = memtend.ok("status", "--json").value["parts"]
+        return all(part["ready"] and part["pid"] and part["resident_bytes"] for part in parts)
+
+    wait_until(is_ready, what="every part is ready")
     status = memtend.ok("status", "--json").value
     # No model is set here, so its worker sleeps unless another test had a job for it.
     assert [part["name"] for part in status["parts"] if part["name"] != "worker-llm"] == PARTS
     assert ("worker-llm" in status["asleep"]) != ("worker-llm" in {part["name"] for part in status["parts"]})
-    assert all(part["ready"] and part["pid"] and part["resident_bytes"] for part in status["parts"])
     assert set(status["queues"]) == set(map(str, Queue))
     assert status["paused"] is False
     assert status["dead"] == 0

@@ -1,8 +1,14 @@
 """Events of jobs wait for others, so that one message takes many."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+from celery.worker.consumer import Consumer
+
+from memcore.config.settings import Settings
+from workers.broker import broker_app
 from workers.consumer import EVENT_SECONDS, RequeueUnknownConsumer
 
 
@@ -59,3 +65,32 @@ def test_a_worker_that_has_lost_its_connection_sends_none() -> None:
     consumer.event_dispatcher = None
 
     hub.planned[0][1]()
+
+
+def test_a_jobs_thread_sends_none_however_many_wait() -> None:
+    app = broker_app(
+        Settings(broker_url="redis://127.0.0.1:9", database_url="sqlite:///nowhere.db",
+                 qdrant_url="http://127.0.0.1:9", home=Path("nowhere"))
+    )  # fmt: skip
+    calls: list[str] = []
+    dispatcher = app.events.Dispatcher(
+        enabled=False, buffer_group=["task"], on_send_buffered=lambda: calls.append("planned")
+    )
+    dispatcher.enabled, dispatcher.flush = True, lambda: calls.append("sent")
+
+    for _ in range(100):
+        dispatcher.send("task-started")
+
+    assert calls == ["planned"] * 100
+
+
+def test_a_new_connection_waits_for_no_event_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer, hub, _ = make_consumer()
+    consumer.on_send_event_buffered()
+    monkeypatch.setattr(Consumer, "create_task_handler", lambda *_: None)
+    monkeypatch.setattr("workers.consumer.broker_errors", lambda _: ())
+
+    consumer.create_task_handler()
+    consumer.on_send_event_buffered()
+
+    assert len(hub.planned) == 2
