@@ -79,9 +79,9 @@ class HttpEngine(FaultThread):
         self._dice = dice
 
     @property
-    def waits(self) -> list[float]:
-        """Seconds until each memory was found, ordered."""
-        return sorted(each.ended - each.begun for each in self.memories if each.ended is not None)
+    def moments(self) -> list[tuple[float, float]]:
+        """When each memory was first sent, and when it was found."""
+        return [(each.begun, each.ended) for each in self.memories if each.ended is not None]
 
     @property
     def lost(self) -> list[str]:

@@ -28,11 +28,13 @@ class Sleep:
     """One process that was stopped.
 
     Attributes:
+        at: when, in seconds of the wall clock.
         seconds: how long.
         was_killed: whether it died in its sleep, with its parent; nothing was learnt of it then.
     """
 
     target: str
+    at: float
     seconds: float
     was_killed: bool
 
@@ -83,7 +85,7 @@ class ProcessPauser(FaultThread):
         return None
 
     def _put_to_sleep(self, target: Target, process: psutil.Process, seconds: float) -> None:
-        begun = time.monotonic()
+        at, begun = time.time(), time.monotonic()
         self.asleep = frozenset({process.pid})
         process.send_signal(signal.SIGSTOP)
         try:
@@ -95,4 +97,5 @@ class ProcessPauser(FaultThread):
             if not was_killed:
                 process.send_signal(signal.SIGCONT)
             self.asleep = frozenset()
-        self.sleeps.append(Sleep(target=str(target), seconds=time.monotonic() - begun, was_killed=was_killed))
+        seconds = time.monotonic() - begun
+        self.sleeps.append(Sleep(target=str(target), at=at, seconds=seconds, was_killed=was_killed))

@@ -81,18 +81,30 @@ def _outages(after: ChaosResult) -> Iterator[str]:
     yield f"died without being killed: {deaths or 'nothing'}"
     hung = ", ".join(f"{part} {number}" for part, number in Counter(after.hung).items())
     yield f"hung, and ended by hand: {hung or 'nothing'}"
-    waits = sorted(end - begin for begin, end in after.prober.moments)
-    if waits:
-        middle = waits[len(waits) // 2]
-        yield f"a store under way waited {waits[-1]:.1f} s at most, {middle:.2f} s in the middle ({len(waits)} probes)"
+    yield from _waits("a store under way waited", after.prober.moments, after)
     if after.prober.lost:
         yield f"probes whose end nobody heard of: {after.prober.lost}"
     http = after.http
     answers = ", ".join(f"{number} {kind}" for kind, number in sorted(http.answers.items()))
     yield f"over HTTP: {answers}; {http.retries} sent again, {http.replayed} answered from before"
-    if http.waits:
-        middle = http.waits[len(http.waits) // 2]
-        yield f"longest store-to-findable over HTTP: {http.waits[-1]:.1f} s, {middle:.2f} s in the middle"
+    yield from _waits("store-to-findable over HTTP:", http.moments, after)
+
+
+def _waits(what: str, moments: Sequence[tuple[float, float]], after: ChaosResult) -> Iterator[str]:
+    """Say how long the longest and the middle one took, and what was away during the longest."""
+    ordered = sorted(moments, key=lambda moment: moment[1] - moment[0])
+    if not ordered:
+        return
+    (begin, end), middle = ordered[-1], ordered[len(ordered) // 2]
+    yield (f"{what} {end - begin:.1f} s at most, {middle[1] - middle[0]:.2f} s in the middle ({len(ordered)} of them)")
+    away = [(kill.at, kill.up_at or end, f"{kill.target} killed") for kill in after.outages]
+    away += [(sleep.at, sleep.at + sleep.seconds, f"{sleep.target} stopped") for sleep in after.sleeps]
+    overlaps = [
+        f"{name} for {min(until, end) - max(at, begin):.1f} s"
+        for at, until, name in sorted(away)
+        if at < end and until > begin
+    ]
+    yield f"      meanwhile: {', '.join(overlaps) or 'nothing was away'}"
 
 
 def _cuts(cuts: Sequence[Cut]) -> Iterator[str]:
