@@ -3,11 +3,14 @@
 import asyncio
 import heapq
 import math
+import operator
 import re
 import threading
+from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any
 
 from memcore.adapters.protocol import PAGE, MemoryLike, listed, requiring, write
@@ -35,7 +38,9 @@ from memcore.models.memory import MemoryEntry
 with requiring("langgraph"):
     from langgraph.store.base import (
         BaseStore,
+        Embeddings,
         GetOp,
+        IndexConfig,
         Item,
         ListNamespacesOp,
         MatchCondition,
@@ -45,6 +50,7 @@ with requiring("langgraph"):
         SearchItem,
         SearchOp,
         TTLConfig,
+        ensure_embeddings,
         get_text_at_path,
         validate_op_namespace,
     )
@@ -53,14 +59,18 @@ with requiring("langgraph"):
 #: Most memories that one search by text returns.
 _MOST_FOUND = 1_000
 
+#: Most vectors that a store holds: four for each item of a search, 25 MB where a vector has 1,536 numbers.
+_MOST_VECTORS = 4_096
+
 #: How much longer than its TTL an item stays: reads need not write each time, and none goes too early.
 _GRACE = 0.1
 
 #: Longest TTL in minutes, a hundred years: later times have no form.
 _LONGEST_TTL = 60.0 * 24 * 36_525
 
-#: The attributes of an item: which store's it is, its labels by their place, whether texts find it, its TTL in minutes.
-_STORE, _LABELS, _INDEXED, _TTL = "store", "labels", "indexed", "ttl"
+#: The attributes of an item: which store's it is, its labels by their place, whether texts find it, its TTL in minutes,
+#: the fields that its put named.
+_STORE, _LABELS, _INDEXED, _TTL, _FIELDS = "store", "labels", "indexed", "ttl", "fields"
 
 #: What an attribute may be named, for a filter to name it.
 _FILTERED_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -92,6 +102,8 @@ class MemtendStore(BaseStore):
         agent_id: whose memories the items are.
         root: name before all namespaces, without a dot: two roots of one agent are two stores.
         fields: paths of the values that texts are compared with, unless a put names others; all of a value by default.
+        index: as LangGraph's stores take it. A search by text then orders the best 1,000 by their cosine in ``embed``,
+            which embeds what this store has not embedded before; ``fields`` in it count before the argument.
         ttl: as LangGraph's stores take it. Expired items are never returned, so ``omit_expired`` changes nothing;
             maintenance removes them, and ``sweep_ttl`` earlier.
         category: of the memories.
@@ -112,6 +124,7 @@ class MemtendStore(BaseStore):
         agent_id: str,
         root: str = "langgraph",
         fields: Sequence[str] = ("$",),
+        index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
         category: str = "semantic",
         session_id: str | None = None,
@@ -123,7 +136,10 @@ class MemtendStore(BaseStore):
         self._memory = memory
         self._agent_id = agent_id
         self._root = root
-        self._fields = tuple(fields)
+        self._fields = tuple((index or {}).get("fields") or fields)
+        self.index_config = index
+        self.embeddings = ensure_embeddings(index.get("embed")) if index else None
+        self._vectors: dict[str, array[float]] = {}
         self.ttl_config = ttl
         self._category = category
         scope = {"session_id": session_id, "project_id": project_id}
@@ -174,6 +190,13 @@ class MemtendStore(BaseStore):
 
         Raises as the class says, and MemoryConnectionError or MemoryStoreError when memtend cannot be reached.
         """
+        return self._batch(ops, None)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Answer each operation in a thread; see batch."""
+        return await asyncio.to_thread(self._batch, ops, asyncio.get_running_loop())
+
+    def _batch(self, ops: Iterable[Op], loop: asyncio.AbstractEventLoop | None) -> list[Result]:
         results: list[Result] = []
         puts: dict[tuple[tuple[str, ...], str], PutOp] = {}
         for op in ops:
@@ -182,7 +205,7 @@ class MemtendStore(BaseStore):
                 case GetOp():
                     results.append(self._get(op))
                 case SearchOp():
-                    results.append(self._search(op))
+                    results.append(self._search(op, loop))
                 case ListNamespacesOp():
                     results.append(self._list(op))
                 case PutOp():
@@ -192,10 +215,6 @@ class MemtendStore(BaseStore):
                     raise TypeError(f"{type(op).__name__} is no operation of a store")
         self._write(puts.values())
         return results
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Answer each operation in a thread; see batch."""
-        return await asyncio.to_thread(self.batch, ops)
 
     def _write(self, puts: Collection[PutOp]) -> None:
         written = [self._request(op) for op in puts if op.value is not None]
@@ -217,6 +236,8 @@ class MemtendStore(BaseStore):
         text = "" if op.index is False else self._text(value, op.index)
         if text:
             attributes[_INDEXED] = True
+        if op.index:
+            attributes[_FIELDS] = list(op.index)
         expires_at = None
         if op.ttl is not None:
             if not op.ttl > 0:
@@ -249,7 +270,7 @@ class MemtendStore(BaseStore):
             self._refresh(entry)
         return Item(**self._fields_of(entry))
 
-    def _search(self, op: SearchOp) -> list[SearchItem]:
+    def _search(self, op: SearchOp, loop: asyncio.AbstractEventLoop | None) -> list[SearchItem]:
         is_ranked = op.query is not None and op.query.strip() != ""
         for name in op.filter or {}:
             if _NEVER_IN_FILTERS.search(name):
@@ -257,7 +278,12 @@ class MemtendStore(BaseStore):
                     "filter", "Invalid filter key: it must have no quotes, backslashes and control characters"
                 )
         offset, limit = max(op.offset, 0), max(op.limit, 0)
-        found = self._ranked(op, offset + limit) if is_ranked else self._oldest(op, offset + limit)
+        if not is_ranked:
+            found = self._oldest(op, offset + limit)
+        elif self.embeddings is None:
+            found = self._ranked(op, offset + limit)
+        else:
+            found = self._embedded(op.query or "", self._ranked(op, _MOST_FOUND), self.embeddings, loop)
         items: list[SearchItem] = []
         for entry in found[offset : offset + limit]:
             if op.refresh_ttl:
@@ -279,7 +305,46 @@ class MemtendStore(BaseStore):
                     break
                 limit = min(limit * 4, _MOST_FOUND)
             matching.update((entry.id, entry) for entry in matches)
-        return sorted(matching.values(), key=lambda entry: -(entry.relevance_score or 0.0))
+        return _best_first(matching.values())
+
+    def _embedded(
+        self,
+        query: str,
+        found: Collection[MemoryEntry],
+        embeddings: Embeddings,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> list[MemoryEntry]:
+        """Return the items that have a text, by the greatest cosine that one of theirs has with a query."""
+        texts = {entry.id: self._texts(entry) for entry in found}
+        needed = dict.fromkeys(chain.from_iterable(texts.values()))
+        if not needed:
+            return []
+        held = self._vectors
+        new = [text for text in needed if text not in held]
+
+        async def embedded() -> tuple[list[float], list[list[float]]]:
+            return await embeddings.aembed_query(query), await embeddings.aembed_documents(new) if new else []
+
+        if loop is None:
+            asked, made = embeddings.embed_query(query), embeddings.embed_documents(new) if new else []
+        else:  # What an embedder awaits belongs to the loop of the caller.
+            asked, made = asyncio.run_coroutine_threadsafe(embedded(), loop).result()
+        vectors = dict(zip(new, map(_unit, made), strict=True))
+        vectors |= {text: held[text] for text in needed if text in held}
+        self._vectors = dict(islice((vectors | held).items(), _MOST_VECTORS))
+        question = _unit(asked)
+        near = {text: sum(map(operator.mul, question, vector)) for text, vector in vectors.items()}
+        return _best_first(
+            entry.model_copy(update={"relevance_score": max(near[text] for text in texts[entry.id])})
+            for entry in found
+            if texts[entry.id]
+        )
+
+    def _texts(self, entry: MemoryEntry) -> list[str]:
+        """Return the texts of an item that an embedder compares."""
+        value = value_of(entry)
+        paths = entry.attributes.get(_FIELDS, self._fields)
+        return [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
 
     def _oldest(self, op: SearchOp, wanted: int) -> list[MemoryEntry]:
         """Return the items that match, oldest first, as many as are wanted."""
@@ -382,6 +447,7 @@ class AsyncMemtendStore(AsyncBatchedBaseStore):
         super().__init__()
         self._store = MemtendStore(memory, **how)
         self.ttl_config = self._store.ttl_config
+        self.index_config, self.embeddings = self._store.index_config, self._store.embeddings
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """See MemtendStore.abatch."""
@@ -402,6 +468,16 @@ class AsyncMemtendStore(AsyncBatchedBaseStore):
     async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # LangGraph's name
         """See MemtendStore.stop_ttl_sweeper."""
         return await asyncio.to_thread(self._store.stop_ttl_sweeper, timeout)
+
+
+def _best_first(found: Iterable[MemoryEntry]) -> list[MemoryEntry]:
+    return sorted(found, key=lambda entry: -(entry.relevance_score or 0.0))
+
+
+def _unit(vector: Sequence[float]) -> "array[float]":
+    """Return a vector of length 1, or of zeros: the product of two is their cosine."""
+    length = math.hypot(*vector) or 1.0
+    return array("f", (each / length for each in vector))
 
 
 def _field(value: Mapping[str, Any], name: str) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from langgraph.store.base import PutOp
+from langgraph.store.base import IndexConfig, PutOp
 from langgraph.store.memory import InMemoryStore
 from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.messages import ToolReturnPart
@@ -127,6 +127,15 @@ def test_a_search_by_text_ranks_by_meaning(memory: Memory | RemoteMemory) -> Non
     assert (found[0].key, len(found)) == ("0", 2)
     assert (found[0].score or 0.0) > (found[1].score or 0.0)
     assert "hidden" not in [each.key for each in store.search(("facts",), query="payment queue")]
+
+
+def test_an_embedder_of_the_callers_scores_what_shares_no_word(memory: Memory | RemoteMemory) -> None:
+    index: IndexConfig = {"embed": lambda texts: [[float(len(text)), 10.0] for text in texts], "fields": ["text"]}
+    store = MemtendStore(memory, agent_id=new_id(), index=index)
+    store.batch([PutOp(("facts",), text, {"text": text}) for text in ("tea", "teas and so", "long enough")])
+    found = store.search(("facts",), query="0123456789", filter={"text": {"$ne": "long enough"}})
+    assert [each.key for each in found] == ["teas and so", "tea"]
+    assert [each.score for each in found] == pytest.approx([0.9989, 0.8805], abs=1e-4)
 
 
 def test_a_sweep_forgets_expired_items_alone(memory: Memory | RemoteMemory) -> None:

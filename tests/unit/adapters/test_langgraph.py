@@ -1,7 +1,9 @@
 """MemtendStore beside LangGraph's own store: the same operations on both, the same results."""
 
 import asyncio
+import string
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 
@@ -12,6 +14,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.store.base import (
     BaseStore,
     GetOp,
+    IndexConfig,
     InvalidNamespaceError,
     Item,
     ListNamespacesOp,
@@ -442,6 +445,65 @@ def test_no_sweeper_starts_without_a_config_of_ttls(store: MemtendStore) -> None
     store.start_ttl_sweeper(0.0001)
     assert threading.active_count() == before
     assert store.stop_ttl_sweeper()
+
+
+def letters(texts: Sequence[str]) -> list[list[float]]:
+    """Embed texts by how often each letter is in them."""
+    return [[float(text.count(letter)) for letter in string.ascii_lowercase] for text in texts]
+
+
+@pytest.mark.parametrize("fields", [None, ["text", "notes[*].body"]], ids=str)
+@pytest.mark.parametrize("query", ["tea at noon", "coffee", "my yoke"])
+def test_an_embedder_scores_as_in_langgraphs_store(fake: FakeMemory, fields: list[str] | None, query: str) -> None:
+    index: IndexConfig = {"dims": 26, "embed": letters, "fields": fields}
+    ours, theirs = store_of(fake, index=index), InMemoryStore(index=index)
+    for each in (ours, theirs):
+        each.put(USERS, "1", {"text": "likes tea", "secret": "coffee"})
+        each.put(USERS, "2", {"text": "x", "notes": [{"body": "drinks coffee"}, {"body": "at noon"}]})
+        each.put(USERS, "3", {"other": "cocoa", "large": "y" * 9_000}, index=["other", "large"])
+        each.put(USERS, "1", {"text": "likes mate", "secret": "water"})
+    pages: list[dict[str, Any]] = [{"limit": 9}, {"limit": 1, "offset": 1}, {"filter": {"text": "x"}}]
+    for how in pages:
+        found, wanted = ours.search((), query=query, **how), theirs.search((), query=query, **how)
+        assert [each.key for each in found] == [each.key for each in wanted]
+        assert [each.score for each in found] == pytest.approx([each.score for each in wanted], abs=1e-5)
+    ours.put(USERS, "4", {"text": query}, index=False)
+    ours.put(USERS, "5", {"text": " "}, index=["text"])
+    assert {each.key for each in ours.search((), query=query)} == {"1", "2", "3"}
+
+
+async def test_an_embedder_is_awaited_in_the_loop_and_embeds_each_text_once(fake: FakeMemory) -> None:
+    loop, embedded = asyncio.get_running_loop(), list[str]()
+
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        assert asyncio.get_running_loop() is loop
+        embedded.extend(texts)
+        return letters(texts)
+
+    index: IndexConfig = {"dims": 26, "embed": embed, "fields": ["text"]}
+    store = AsyncMemtendStore(fake, agent_id=AGENT, clock=fake.clock, index=index)
+    assert store.index_config == index
+    assert await store.asearch(USERS, query="tea") == []
+    for text in ("tea", "coffee"):
+        await store.aput(USERS, text, {"text": text})
+        found = await store.asearch(USERS, query="eat")
+        assert found[0].key == "tea"
+        assert found[0].score == pytest.approx(1)
+    assert embedded == ["eat", "tea", "eat", "coffee"]
+
+
+def test_a_store_holds_4096_vectors(fake: FakeMemory) -> None:
+    sizes: list[int] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        sizes.append(len(texts))
+        return letters(texts)
+
+    store = store_of(fake, index={"dims": 26, "embed": embed, "fields": ["notes[*]"]})
+    store.put(USERS, "k", {"notes": [f"{number:04}" for number in range(5_000)]})
+    for _ in range(2):
+        assert len(store.search(USERS, query="q")) == 1
+    assert sizes == [1, 5_000, 1, 904]
 
 
 @pytest.mark.parametrize("key", ["a') OR 1=1 --", 'a" = "a', "a\\", "a\0b", "`a`"])
