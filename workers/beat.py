@@ -15,7 +15,7 @@ from memcore.jobs import BasePayload, CanaryPayload, ExpirePayload, SweepPayload
 from memcore.operational import report_error
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
-from workers.broker import broker_app
+from workers.broker import RECONNECTING, broker_app
 from workers.health import Heartbeat
 from workers.lifecycle import SignsOfLife, end_within, touch_heartbeat
 from workers.logs import set_up_logs
@@ -74,7 +74,7 @@ def scheduler_of(settings: Settings) -> type[Scheduler]:
                 log.warning(Event.BEAT_BROKER_AWAY, extra={"error": type(error).__name__})
 
             most = self.app.conf.broker_connection_max_retries
-            return self.connection.ensure_connection(on_error, most, callback=signs.show)
+            return self.connection.ensure_connection(on_error, most, callback=signs.show, **RECONNECTING)
 
         def adjust(self, n: Any, drift: float = 0.0) -> Any:
             # Celery's own ends each pause 10 ms early, and then looks again and again until an entry is due.

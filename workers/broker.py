@@ -47,6 +47,11 @@ COMMAND_SECONDS = 10
 #: two that it missed, and what a silent worker holds goes to others.
 HEARTBEAT_SECONDS = 20
 
+#: Pauses of a worker or of beat between two tries to connect to a broker that is away, in seconds: the first, how much
+#: longer each is than the one before, and the longest. Celery's own grow to half a minute, in which a broker that is
+#: back has nobody who works.
+RECONNECTING = {"interval_start": 0.2, "interval_step": 0.4, "interval_max": 4.0}
+
 #: Timeout of a question by a person, in seconds.
 ANSWER_SECONDS = 1
 
@@ -73,6 +78,8 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
         result_backend=results.url,
         result_backend_transport_options=results.options,
         broker_connection_retry_on_startup=True,
+        # For ever: whoever ends after a hundred tries has to be started again by somebody.
+        broker_connection_max_retries=None,
         task_serializer="json",
         result_serializer="json",
         accept_content=["json"],

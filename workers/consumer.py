@@ -22,6 +22,7 @@ from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_MESSAGE_BYTES
 from memcore.models.memory import MAX_KEY_CHARS, NoNul
 from memcore.telemetry.events import Event
+from workers.broker import RECONNECTING
 from workers.celery_task import NEWER_DELAY
 from workers.transport.channel import broker_errors
 
@@ -265,7 +266,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
         return on_task_received
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Follow Celery's signature: connect, however long it takes, and show life meanwhile."""
+        """Follow Celery's signature: connect soon after the broker is there, and show life until then."""
         ensure = conn.ensure_connection
 
         def ensure_connection(errback: Any, max_retries: Any, callback: Any) -> Any:
@@ -273,7 +274,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
                 self.on_alive()
                 callback()
 
-            return ensure(errback, max_retries, callback=each_second)
+            return ensure(errback, max_retries, callback=each_second, **RECONNECTING)
 
         conn.ensure_connection = ensure_connection
         try:

@@ -97,7 +97,10 @@ def test_a_worker_is_alive_while_it_waits_for_its_broker() -> None:
     lived: list[str] = []
 
     class Connection:
-        def ensure_connection(self, _errback: object, _retries: object, callback: Callable[[], None]) -> str:
+        def ensure_connection(
+            self, _errback: object, _retries: object, callback: Callable[[], None], interval_max: float, **_more: float
+        ) -> str:
+            assert interval_max <= 4
             for _ in range(3):
                 callback()
             return "connected"
@@ -124,7 +127,14 @@ def test_beat_is_alive_while_it_waits_for_its_broker(
     shown: list[str] = []
     monkeypatch.setattr(SignsOfLife, "show", lambda _self: shown.append("alive"))
 
-    def ensure_connection(errback: Callable[..., None], _retries: object, callback: Callable[[], None]) -> str:
+    def ensure_connection(
+        errback: Callable[..., None],
+        _retries: object,
+        callback: Callable[[], None],
+        interval_max: float,
+        **_more: float,
+    ) -> str:
+        assert interval_max <= 4
         errback(OSError("a password"), 2.0)
         callback()
         return "connected"
