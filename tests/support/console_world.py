@@ -150,6 +150,8 @@ def _memories(agent: str, held: str) -> list[dict[str, str]]:
     ]
     hostile = [{"agent_id": agent, "category": "semantic", "content": HOSTILE}]
     many = [{"agent_id": held, "category": "semantic", "content": f"thing {number}"} for number in range(30)]
+    copies = ("the lift is blue", "The lift is blue.")
+    many += [{"agent_id": held, "category": "semantic", "content": text, "created_at": old} for text in copies]
     return [*notes, *repeated, *facts, *hostile, *many]
 
 

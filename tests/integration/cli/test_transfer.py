@@ -106,6 +106,15 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(memtend: CommandLine) ->
     assert (imported["lines"], imported["memories"]) == (1, 1)
 
 
+def test_an_import_says_how_many_lines_no_agent_keeps(memtend: CommandLine) -> None:
+    agent, keeps_none = new_agent(), new_agent()
+    memtend.ok("agents", "add", keeps_none, "--level", "none")
+    owners = (agent, agent, keeps_none, keeps_none, keeps_none)
+    lines = [{"agent_id": owner, "category": "semantic", "content": f"lift {at}"} for at, owner in enumerate(owners)]
+    said = memtend.ok("import", "-", "--json", stdin="\n".join(map(json.dumps, lines)).encode()).value
+    assert (said["lines"], said["level_none"]) == (5, 3)
+
+
 def test_an_import_says_how_many_lines_had_expired(memtend: CommandLine) -> None:
     agent, old = new_agent(), {"created_at": "2019-01-01T00:00:00+00:00"}
     expiring = [{**old, "expires_at": f"{year}-01-01T00:00:00+00:00"} for year in (2020, 9000)]

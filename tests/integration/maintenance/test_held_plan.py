@@ -52,6 +52,18 @@ async def test_what_goes_over_the_limit_is_said(make_maintenance_fixture: MakeMa
     assert len(plan.evicted) == 5
 
 
+async def test_copies_that_become_one_each_are_a_loss_where_others_go(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(max_memories_per_agent=2, max_removed_fraction=0.1, max_removed_floor=0)
+    )
+    texts = ("the lift is blue", "the lift is blue", "one", "two", "three")
+    await world.store(memory(place, content=text, category=SEMANTIC) for place, text in enumerate(texts, start=1))
+    assert (await held(world)).startswith("5 memories would become 2: 2 would be merged, 2 over the limit removed; ")
+    assert not (await world.service().plan_held(AGENT)).plan.is_lossless
+
+
 async def test_a_plan_that_retention_is_part_of_says_so(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
     world = make_maintenance_fixture(ConsolidationConfig(retention=RetentionConfig(default_retention_days=30)))
     await world.store([memory(1, category=SEMANTIC, days_old=40), memory(2, category=SEMANTIC, days_old=1)])

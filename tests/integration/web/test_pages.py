@@ -157,6 +157,8 @@ def test_a_held_runs_page_shows_its_plan_and_a_release_is_of_that_plan(world: Co
         (version,) = set(re.findall(r'name="plan" value="([0-9a-f]{64})"', shown))
         assert "memories would become 1" in shown
         assert "Over the limit" in shown
+        assert "2 memories become one, by dedupe" in shown
+        assert "The lift is blue." in shown
         assert '<pre class="text"' in shown
         path = f"runs/{world.held_run_id}/release"
         for plan, status in (("0" * 64, 409), ("", 422)):

@@ -1,8 +1,8 @@
 """Several writers of one item or file at one moment: each is told the truth, and nothing of theirs is lost."""
 
 import asyncio
-import random
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from anthropic.lib.tools import ToolError
@@ -12,6 +12,7 @@ from memcore.adapters.anthropic_memory import MemtendMemoryTool
 from memcore.adapters.langgraph import MemtendStore
 from memcore.errors import MemoryConflictError
 from memcore.memories import Memories
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
 
 AGENT, FILE = "oncall", "/memories/a.txt"
 
@@ -42,19 +43,23 @@ async def test_of_ten_puts_to_one_key_all_are_done_and_the_last_stays(local: Loc
     assert last.value == {"n": 99}
 
 
-async def test_puts_and_deletes_of_one_key_at_once_are_all_done(local: LocalMemory) -> None:
-    store = MemtendStore(local, agent_id=AGENT)
-    chance = random.Random(5)
-    for _ in range(3):
-        calls = [store.aput(("a",), "k", {"n": number}) for number in range(6)]
-        calls += [store.adelete(("a",), "k") for _ in range(3)]
-        chance.shuffle(calls)
-        await asyncio.gather(*calls)
-        assert len(local.entries) <= 1
-        store.put(("a",), "k", {"n": -1})
-        found = store.get(("a",), "k")
-        assert found is not None
-        assert found.value == {"n": -1}
+@pytest.mark.parametrize(("others", "kept"), [("delete", "mine"), ("put", "theirs")])
+def test_a_put_that_meets_a_delete_is_done_again_and_a_later_put_stays(
+    local: LocalMemory, monkeypatch: pytest.MonkeyPatch, others: str, kept: str
+) -> None:
+    get, calls = Memories.get, iter([others])
+
+    async def got_after(self: Memories, agent_id: str, memory_id: str, **how: Any) -> MemoryEntry | None:
+        for call in calls:
+            await self.forget(agent_id, memory_id)
+            if call == "put":
+                request = MemoryStoreRequest(content="theirs", category=MemoryCategory.SEMANTIC, key="k")
+                await self.put(agent_id, request)
+        return await get(self, agent_id, memory_id, **how)
+
+    monkeypatch.setattr(Memories, "get", got_after)
+    assert local.put(AGENT, "mine", key="k").content == kept
+    assert [each.content for each in local.entries] == [kept]
 
 
 def test_edits_by_several_tools_of_one_file_are_all_there(local: LocalMemory) -> None:

@@ -145,5 +145,5 @@ async def test_messages_that_no_model_answers_in_time_are_kept_and_the_answer_sa
 
 
 async def test_every_agent_at_once_is_a_reset_and_needs_its_verb() -> None:
-    with pytest.raises(MemoryForbiddenError):
+    with pytest.raises(MemoryForbiddenError, match="maintain"):
         await http_api(Engine(), agents={"a", "b"}).delete_entity("agent", "*")

@@ -33,6 +33,7 @@ class Asked(Frozen):
         ({"tags": "[kitchen"}, {"tags": ["[kitchen"]}),
         ({"tags": "5"}, {"tags": ["5"]}),
         ({"tags": ["kitchen"]}, {"tags": ["kitchen"]}),
+        ({"tags": {"a": 1}}, {"tags": {"a": 1}}),
         ({"limit": "null"}, {}),
         ({"limit": "5"}, {"limit": 5}),
         ({"limit": "true"}, {"limit": "true"}),
