@@ -81,6 +81,11 @@ TESTS = {
         "tests/unit/maintenance/test_probes.py",
     ),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
+    "third review": (
+        "tests/unit/skills/test_evidence.py", "tests/unit/adapters/test_at_once.py", f"{MAINTENANCE}/test_versions.py",
+        f"{MAINTENANCE}/test_held_plan.py", "tests/integration/client/test_unsafe_brokers.py",
+        "tests/integration/erasure/test_hidden.py", "tests/integration/stack/test_supervisor.py",
+    ),
 }  # fmt: skip
 
 
@@ -496,6 +501,19 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ('payload["headers"]["redelivered"] = True', "pass"),
         ("for tag in reversed(tuple(self._delivered)):", "for tag in tuple(self._delivered):"),
+    ),
+    *_of(
+        "third review",
+        (
+            "return max(0.0, 1.0 - upper_bound(usual_hits, usual) / rate, rate - lower_bound(usual_hits, usual))",
+            "return max(0.0, 1.0 - upper_bound(usual_hits, usual) / rate)",
+        ),
+        ("if found is not None or key is None:", "if True:"),
+        ("await self._require_version(current, memory_id if expected is None else expected)", "pass"),
+        ("and not (retention.removed or enforcement.removed)", "and True"),
+        ("self._refuse_loss(client)", "pass"),
+        ("return any(propagated_tag(agent) in entry.metadata.tags for agent in self.agents)", "return False"),
+        ("elif touched is not None and now - last.seen_at > FROZEN_SECONDS:", "elif False:"),
     ),
 )
 

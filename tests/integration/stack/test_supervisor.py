@@ -238,8 +238,19 @@ def pass_time(supervisor: Supervisor, clock: Clock, *living: Heartbeat) -> None:
 
 
 def test_ready_names_the_workers_that_take_no_jobs(home: Path, make_part: MakePart, watched: MakeSupervisor) -> None:
-    heartbeat = Heartbeat.of(home, "worker-store")
-    watched(replace(make_part("worker-store"), is_well=heartbeat.is_fresh), make_part("flower"))
+    heartbeat, flower = Heartbeat.of(home, "worker-store"), Heartbeat.of(home, "flower")
+    watched(
+        replace(make_part("worker-store"), is_well=heartbeat.is_fresh),
+        replace(make_part("flower"), is_well=flower.is_fresh),
+    )
+    assert waiting_parts(home) == ()
+    os.utime(flower.path, (0, 0))
+
+    def is_flower_seen() -> bool:
+        state = read_state(home)
+        return state is not None and any(part.name == "flower" and not part.ready for part in state.parts)
+
+    wait_until(is_flower_seen, what="the supervisor to see that Flower is not well")
     assert waiting_parts(home) == ()
     os.utime(heartbeat.path, (0, 0))
     wait_until(lambda: waiting_parts(home) == ("worker-store",), what="the supervisor to see it")
