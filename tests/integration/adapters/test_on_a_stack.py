@@ -39,6 +39,8 @@ from memcore.adapters.anthropic_memory import MemtendMemoryTool
 
 with Memory.from_environment() as memory:
     tool = MemtendMemoryTool(memory, agent_id=sys.argv[1])
+    tool.call({"command": "view", "path": "/memories/a.md"})
+    print("begins", flush=True)
     for number in range(6):
         text = f"there {number}"
         tool.call({"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": text})
@@ -140,8 +142,9 @@ def test_an_embedder_of_the_callers_scores_what_shares_no_word(memory: Memory | 
 
 def test_a_sweep_forgets_expired_items_alone(memory: Memory | RemoteMemory) -> None:
     store = MemtendStore(memory, agent_id=new_id())
-    store.put(USERS, "short", {"n": 1}, ttl=0.01)
+    # The first opens the memory, which may take longer than the short one lives.
     store.put(USERS, "long", {"n": 2}, ttl=60)
+    store.put(USERS, "short", {"n": 1}, ttl=0.01)
     store.put(USERS, "ever", {"n": 3})
     wait_until(lambda: store.sweep_ttl() == 1)
     assert store.sweep_ttl() == 0
@@ -216,8 +219,12 @@ def test_edits_of_one_file_by_two_processes_are_all_there(memory: Memory | Remot
     tool = MemtendMemoryTool(memory, agent_id=agent_id)
     tool.call({"command": "create", "path": "/memories/a.md", "file_text": "begin\n"})
     with subprocess.Popen(
-        [sys.executable, "-c", _EDITS, agent_id], env={**os.environ, "MEMTEND_HOME": str(stack.home)}
+        [sys.executable, "-c", _EDITS, agent_id],
+        env={**os.environ, "MEMTEND_HOME": str(stack.home)},
+        stdout=subprocess.PIPE,
     ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"begins\n"
         for number in range(6):
             tool.call(
                 {"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": f"here {number}"}
