@@ -1,6 +1,6 @@
 """The report of a chaos run, for people: what was sent, what was killed and for how long, and what does not add up."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from chaos.chaos_run import ChaosResult, ChaosSettings
@@ -96,15 +96,16 @@ def _waits(what: str, moments: Sequence[tuple[float, float]], after: ChaosResult
     if not ordered:
         return
     (begin, end), middle = ordered[-1], ordered[len(ordered) // 2]
-    yield (f"{what} {end - begin:.1f} s at most, {middle[1] - middle[0]:.2f} s in the middle ({len(ordered)} of them)")
+    yield f"{what} {end - begin:.1f} s at most, {middle[1] - middle[0]:.2f} s in the middle ({len(ordered)} of them)"
     away = [(kill.at, kill.up_at or end, f"{kill.target} killed") for kill in after.outages]
     away += [(sleep.at, sleep.at + sleep.seconds, f"{sleep.target} stopped") for sleep in after.sleeps]
-    overlaps = [
-        f"{name} for {min(until, end) - max(at, begin):.1f} s"
-        for at, until, name in sorted(away)
-        if at < end and until > begin
-    ]
-    yield f"      meanwhile: {', '.join(overlaps) or 'nothing was away'}"
+    seconds: dict[str, float] = defaultdict(float)
+    for at, until, name in away:
+        seconds[name] += max(0.0, min(until, end) - max(at, begin))
+    meanwhile = ", ".join(
+        f"{name} {each:.1f} s" for name, each in sorted(seconds.items(), key=lambda item: -item[1]) if each
+    )
+    yield f"      meanwhile, together: {meanwhile or 'nothing was away'}"
 
 
 def _cuts(cuts: Sequence[Cut]) -> Iterator[str]:
