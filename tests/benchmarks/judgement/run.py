@@ -16,10 +16,12 @@ from benchmarks.judgement.evidence import evidence  # noqa: E402
 from benchmarks.judgement.fleets import fleets  # noqa: E402
 from benchmarks.judgement.languages import languages  # noqa: E402
 from benchmarks.judgement.lessons import lessons  # noqa: E402
+from benchmarks.judgement.showing import showing  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 
 #: Each measures one kind of decision.
 SECTIONS = {
+    "showing": showing,
     "evidence": evidence,
     "current": current,
     "diary": diary,

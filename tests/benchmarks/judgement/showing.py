@@ -1,0 +1,242 @@
+"""Whether a search shows the right memories and nothing else, of stores in which a person judged every case.
+
+The texts are in tests/fixtures/showing. Those of its folder ``held`` were written before any rule was made for the
+others, and are asked with MEMTEND_BENCH_HELD=1, to check a rule and not to find one.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from benchmarks.figure import Figure, Target
+from benchmarks.retrieval.by_hand import ByHand
+from benchmarks.retrieval.conversations import Conversation, Question, Turn
+from benchmarks.retrieval.product import load
+from benchmarks.retrieval.quality import DEPTH, ndcg
+from benchmarks.stack import BenchStack, open_home, policy_of
+
+from memcore.backends.base import fresh_record
+from memcore.embedding.factory import create_embedder
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.retrieval.context import ContextInjectionStrategy
+from memcore.retrieval.repetitions import Repetitions
+
+_FOLDER = Path(__file__).parents[2] / "fixtures" / "showing"
+
+#: The variable that names the held texts.
+_HELD = "MEMTEND_BENCH_HELD"
+
+#: Memories that a search may show; most searches should show fewer.
+_LIMIT = 20
+
+#: Where a right memory counts as found by a question in other words.
+_IN_THREE = 3
+
+#: When the questions are asked that name no time, and when the first memory was said.
+_NOW = datetime(2026, 11, 18, 14, 30, tzinfo=UTC)
+_FIRST = _NOW - timedelta(days=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """A memory's text and when it was said."""
+
+    text: str
+    at: datetime
+
+
+def showing() -> tuple[list[Figure], list[Target]]:
+    """Ask every case by search; changes by prompt, too."""
+    with open_home(policy="memory: {}\n") as stack:
+        return [], [
+            *_worlds(stack),
+            *_words(stack),
+            *_chats(stack),
+            *_signs(stack),
+            *_times(stack),
+            *_changes(stack),
+            *_exact(),
+        ]
+
+
+def _worlds(stack: BenchStack) -> list[Target]:
+    precision, recall, exact = list[float](), list[float](), list[float]()
+    for number, world in enumerate(_read("world_*.yaml")):
+        asked = [(case["question"], {world["memories"][place] for place in case["right"]}) for case in world["cases"]]
+        found = _searched(stack, f"world-{number}", _said(world["memories"]), [question for question, _ in asked])
+        for (_, right), shown in zip(asked, map(set, found), strict=True):
+            precision.append(len(right & shown) / len(shown) if shown else float(not right))
+            recall.append(len(right & shown) / len(right) if right else float(not shown))
+            exact.append(float(right == shown))
+    name = f"{len(exact)} cases of 40 memories"
+    return [
+        _target(f"{name}: precision", precision, 0.85),
+        _target(f"{name}: recall", recall, 0.93),
+        _target(f"{name}: exactly the right ones", exact, 0.6),
+    ]
+
+
+def _words(stack: BenchStack) -> list[Target]:
+    nothing, first, foreign = list[float](), list[float](), list[float]()
+    for number, text in enumerate(_read("words.yaml")):
+        for place, store in enumerate(text["stores"]):
+            notes = [pair["note"] for pair in store["pairs"]]
+            questions = [pair["question"] for pair in store["pairs"]]
+            strange = text["foreign"][place :: len(text["stores"])]
+            found = _searched(stack, f"words-{number}-{place}", _said(notes), [*questions, *strange])
+            nothing += [float(not shown) for shown in found[: len(notes)]]
+            first += [float(note in shown[:_IN_THREE]) for note, shown in zip(notes, found, strict=False)]
+            foreign += [float(bool(shown)) for shown in found[len(notes) :]]
+    name = f"{len(first)} questions in other words"
+    return [
+        _target(f"{name}: nothing shown", nothing, 0.05, at_most=True),
+        _target(f"{name}: the right one in three", first, 0.62),
+        _target(f"{len(foreign)} foreign questions: anything shown", foreign, 0.05, at_most=True),
+    ]
+
+
+def _chats(stack: BenchStack) -> list[Target]:
+    corpus = [_conversation(each) for text in _read("chats.yaml") for each in text["chats"]]
+    load(stack, corpus)
+    embedder = create_embedder()
+    gains = list[float]()
+    with stack.backend(stack.settings.company, clock=lambda: _NOW) as (backend, runner):
+        for each in corpus:
+            by_hand = ByHand(each.turns, embedder)
+            for question in each.questions:
+                query = MemoryQuery(text=question.text, limit=DEPTH, min_evidence=0.0)
+                found = [str(entry.metadata.source) for entry in runner.run(backend.retrieve(each.agent_id, query))]
+                vector = embedder.embed_query(question.text)
+                ranked = by_hand.rankings(question.text, vector, dense_weight=0.0, has_all_words=False)["bm25"]
+                worded = [each.turns[place].name for place in ranked]
+                gains.append(ndcg(found, question.evidence) - ndcg(worded, question.evidence))
+    return [_target(f"{len(gains)} questions of chats: NDCG@10 beside BM25", gains, 0.08)]
+
+
+def _signs(stack: BenchStack) -> list[Target]:
+    pairs = [pair for text in _read("signs.yaml") for pair in text["pairs"]]
+    memories = _said([pair[side] for pair in pairs for side in ("a", "b")])
+    asked = [(pair[f"ask_{side}"], pair[side]) for pair in pairs for side in ("a", "b")]
+    found = _searched(stack, "signs", memories, [question for question, _ in asked])
+    right = [float(shown[:1] == [wanted]) for (_, wanted), shown in zip(asked, found, strict=True)]
+    both = [min(right[place : place + 2]) for place in range(0, len(right), 2)]
+    return [_target(f"{len(both)} pairs that differ in a sign, a unit or a case: both right first", both, 0.96)]
+
+
+def _times(stack: BenchStack) -> list[Target]:
+    precision, nothing = list[float](), list[float]()
+    for number, text in enumerate(_read("times.yaml")):
+        now = datetime.fromisoformat(text["now"])
+        memories = [_Said(text=each["text"], at=datetime.fromisoformat(each["at"])) for each in text["memories"]]
+        questions = [case["question"] for case in text["cases"]]
+        found = _searched(stack, f"times-{number}", memories, questions, now=now)
+        for case, shown in zip(text["cases"], found, strict=True):
+            right = {memories[place].text for place in case["right"]}
+            best = min(DEPTH, len(right))
+            precision.append(len(right & set(shown[:best])) / best)
+            nothing.append(float(not shown))
+    name = f"{len(nothing)} everyday times"
+    return [
+        _target(f"{name}: share of the first that is right", precision, 0.9),
+        _target(f"{name}: nothing found", nothing, 0.05, at_most=True),
+    ]
+
+
+def _changes(stack: BenchStack) -> list[Target]:
+    later = list[float]()
+    for number, text in enumerate(_read("changes.yaml")):
+        old = [
+            _Said(text=pair["old"], at=_FIRST - timedelta(days=200 + place)) for place, pair in enumerate(text["pairs"])
+        ]
+        new = [_Said(text=pair["new"], at=_FIRST - timedelta(days=place)) for place, pair in enumerate(text["pairs"])]
+        company = f"changes-{number}"
+        _searched(stack, company, [*old, *new, *_said(text["bystanders"])], [])
+        with stack.backend(company, clock=lambda: _NOW) as (backend, runner):
+            policy = policy_of(stack.settings)
+            prompts = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: _NOW)
+            for pair in text["pairs"]:
+                messages = runner.run(prompts.prepare_messages("agent", pair["question"], 1_000))
+                prompt = "".join(each.content for each in messages)
+                at_old, at_new = prompt.find(pair["old"]), prompt.find(pair["new"])
+                if at_old >= 0 and at_new >= 0:
+                    later.append(float(at_old < at_new))
+    return [_target(f"{len(later)} changes of which a prompt shows both: the newer stands later", later, 0.95)]
+
+
+def _exact() -> list[Target]:
+    """Ask which of two memories repeats the other, as consolidation without loss does."""
+    lost, merged = list[float](), list[float]()
+    for text in _read("exact.yaml"):
+        lost += [float(_is_repeated(pair)) for pair in text["pairs"]]
+        merged += [float(_is_repeated(pair)) for pair in text["same"]]
+    return [
+        _target(f"{len(lost)} pairs of facts that differ a little: one is lost", lost, 0.0, at_most=True),
+        _target(f"{len(merged)} pairs of one fact: merged", merged, 0.9),
+    ]
+
+
+def _is_repeated(pair: Mapping[str, str]) -> bool:
+    repetitions = Repetitions()
+    repetitions.add_texts([(side, pair[side], _FIRST, ()) for side in ("a", "b")])
+    return bool(repetitions.groups())
+
+
+def _searched(
+    stack: BenchStack, company: str, memories: Sequence[_Said], questions: Sequence[str], *, now: datetime = _NOW
+) -> list[list[str]]:
+    """Store memories of one agent in a company of their own; return what each question shows of them."""
+    company = f"showing-{company}"
+    record = partial(fresh_record, "agent", company=company)
+    with stack.backend(company, clock=lambda: now) as (backend, runner):
+        runner.run(
+            backend.store_many(
+                [
+                    record(MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=each.text), now=each.at)
+                    for each in memories
+                ]
+            )
+        )
+        queries = [MemoryQuery(text=question, limit=_LIMIT) for question in questions]
+        return [[entry.content for entry in runner.run(backend.retrieve("agent", query))] for query in queries]
+
+
+def _said(texts: Sequence[str]) -> list[_Said]:
+    return [_Said(text=text, at=_FIRST + place * timedelta(hours=5)) for place, text in enumerate(texts)]
+
+
+def _conversation(chat: dict[str, Any]) -> Conversation:
+    turns = tuple(
+        Turn(
+            name=f"{chat['name']}:{place}",
+            speaker=turn["role"].capitalize(),
+            text=turn["text"],
+            day=f"{_FIRST:%d %B, %Y}",
+            at=_FIRST + timedelta(seconds=place),
+        )
+        for place, turn in enumerate(chat["turns"])
+    )
+    questions = tuple(
+        Question(
+            text=each["question"],
+            evidence=frozenset(turns[place].name for place in each["evidence"]),
+            category="chat",
+            answer="",
+        )
+        for each in chat["questions"]
+    )
+    return Conversation(agent_id=f"chat-{chat['name']}", turns=turns, questions=questions)
+
+
+def _read(pattern: str) -> list[Any]:
+    folder = _FOLDER / "held" if os.environ.get(_HELD) == "1" else _FOLDER
+    return [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(pattern))]
+
+
+def _target(name: str, values: Sequence[float], wanted: float, *, at_most: bool = False) -> Target:
+    return Target(name=name, values=[float(np.mean(values)) if values else 0.0], wanted=wanted, at_most=at_most)
