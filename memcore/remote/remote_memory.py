@@ -53,8 +53,9 @@ def not_remote(name: str) -> MemoryCapabilityError:
     return MemoryCapabilityError(f"{name}: {NOT_REMOTE[name]}")
 
 
-#: Looks for the memory of a later writer of the same key, before a put counts as failed.
-LOOKS = 40
+#: Looks for the memory of a later writer of the same key, before a put counts as failed: on a busy machine that one may
+#: wait for its worker.
+LOOKS = 200
 
 #: What an engine sends without waiting for it.
 Sent = Literal["trace", "turn", "end", "application"]

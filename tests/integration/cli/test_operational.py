@@ -108,7 +108,6 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("quiet_logs")
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("situation", "command"), list(cases()))
 def test_each_command_says_it_in_one_sentence(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, situation: str, command: str
@@ -128,7 +127,6 @@ def test_each_command_says_it_in_one_sentence(
 
 
 @pytest.mark.usefixtures("quiet_logs")
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("situation", [name for name in SITUATIONS if "down" not in name])
 def test_the_doctor_names_it_among_its_findings(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, situation: str
@@ -150,7 +148,6 @@ def test_the_doctor_names_it_among_its_findings(
     assert "\n" not in found["seen"]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("situation", [name for name in SITUATIONS if "down" not in name and "driver" not in name])
 def test_up_says_it_in_one_sentence_and_starts_nothing(settings: Settings, tmp_path: Path, situation: str) -> None:
     arrange, said = SITUATIONS[situation]

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
-import pytest
 from support.http_api import HttpApi, http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
@@ -131,7 +130,6 @@ def test_checkpoints_that_do_not_exist_are_not_found_and_the_embedder_is_named(s
     with_client(stack, act)
 
 
-@pytest.mark.timeout(180)
 def test_a_memory_is_removed_by_a_run_that_can_be_undone(stack: StackAddress) -> None:
     agent = new_agent("admin")
 

@@ -22,7 +22,7 @@ from support.traces import Recorded, attributes, recorded
 from support.valkey_servers import valkey_server
 
 from memcore import Memory
-from memcore.config.policy import Policy
+from memcore.config.loader import effective_policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryInputError
 from memcore.ingest import Ingestor
@@ -51,6 +51,8 @@ def installation(
     urls = copied_urls(ledger_template, folder)
     history = folder / "history.db"
     history.write_bytes(history_template.read_bytes())
+    # No reader runs out of time on a busy machine.
+    (folder / "policy.yaml").write_text("memory:\n  retrieval:\n    deadline_seconds: 60\n", encoding="utf-8")
     with valkey_server(folder / "broker") as broker:
         yield Settings(
             broker_url=broker.url, database_url=urls.ledger, journal_url=urls.journal, home=folder,
@@ -105,7 +107,7 @@ def working(settings: Settings) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def memory(installation: Settings, flower_fields: list[str]) -> Iterator[Memory]:  # noqa: ARG001  # listens first
-    with working(installation), Memory.from_settings(installation, Policy()) as found:
+    with working(installation), Memory.from_settings(installation, effective_policy(installation.policy_path)) as found:
         yield found
 
 

@@ -38,7 +38,6 @@ def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.timeout(400)
 def test_the_npm_client_does_the_same(
     npm_package: Path, server: ServeProcess, key: Callable[..., str], agent: str, inferring: StackAddress
 ) -> None:
