@@ -10,15 +10,20 @@ from pathlib import Path
 import pytest
 from support import clock_reader
 
-#: Where Debian and Fedora put it.
-LIBRARIES = sorted(Path("/usr").glob("lib*/**/faketime/libfaketime.so.1"))
+#: The named one, or where Debian and Fedora put it.
+LIBRARIES = [
+    *filter(None, [os.environ.get("MEMTEND_TEST_FAKETIME")]),
+    *sorted(map(str, Path("/usr").glob("lib*/**/faketime/libfaketime.so.1"))),
+]
 
-pytestmark = pytest.mark.skipif(not LIBRARIES, reason="libfaketime is not installed")
+pytestmark = pytest.mark.skipif(
+    not LIBRARIES, reason="needs libfaketime.so.1, installed or named by MEMTEND_TEST_FAKETIME"
+)
 
 
 def ticked(folder: Path, clock: str = "") -> tuple[datetime, datetime, bool]:
     """Tick in a process whose clock is another one; return its time, the agent's next slot, and whether it doubts."""
-    faked = {"LD_PRELOAD": str(LIBRARIES[0]), "FAKETIME": clock} if clock else {}
+    faked = {"LD_PRELOAD": LIBRARIES[0], "FAKETIME": clock} if clock else {}
     tests = str(Path(clock_reader.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, clock_reader.__file__, folder],

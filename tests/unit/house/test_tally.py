@@ -1,7 +1,11 @@
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tally import main, tally
+from tally import ALLOWED_SKIP, main, tally
+
+TESTS = Path(__file__).parents[2]
 
 
 def write(folder: Path, name: str, cases: str) -> None:
@@ -39,10 +43,28 @@ def test_a_skip_must_name_what_the_machine_lacks(tmp_path: Path, capsys: pytest.
     assert "a.b: flaky today" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("reason", ["needs a GPU", "Docker is not here", "MEMTEND_TEST_QDRANT_URL is not set"])
+@pytest.mark.parametrize(
+    "reason", ["needs a GPU", "Docker is not here", "MEMTEND_TEST_QDRANT_URL is not set", "no node on this machine"]
+)
 def test_a_missing_gpu_docker_or_named_service_excuses_a_skip(tmp_path: Path, reason: str) -> None:
     write(tmp_path, "1.xml", case() + case(f'<skipped message="{reason}"/>'))
     assert main(tmp_path) == 0
+
+
+def reasons(path: Path) -> Iterator[str]:
+    """Yield why the tests of a file may be skipped; a constant that a reason quotes stands for what it names."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.skip", "pytest.mark.skipif"}:
+            given = [each.value for each in node.keywords if each.arg == "reason"] or node.args[-1:]
+            yield ast.unparse(given[0])
+
+
+def test_every_reason_of_a_skip_in_the_tree_is_allowed() -> None:
+    found = {reason for path in TESTS.rglob("*.py") for reason in reasons(path)}
+    variables = {"QDRANT_URL", "FINE_TUNE_IMAGE", "RABBITMQ"}
+    refused = {each for each in found if not ALLOWED_SKIP.search(each) and not any(name in each for name in variables)}
+    assert len(found) > 20
+    assert refused == set()
 
 
 def test_no_test_at_all_is_no_success(tmp_path: Path) -> None:
