@@ -78,7 +78,7 @@ def broker_app(settings: Settings, *, group: WorkerGroup = STORE) -> OwnCelery:
         result_backend=results.url,
         result_backend_transport_options=results.options,
         broker_connection_retry_on_startup=True,
-        # For ever: whoever ends after a hundred tries has to be started again by somebody.
+        # For ever: a worker that ends after a hundred tries has to be started again.
         broker_connection_max_retries=None,
         task_serializer="json",
         result_serializer="json",

@@ -214,7 +214,7 @@ class LoopDispatcher(EventDispatcher):  # type: ignore[misc]  # Celery is untype
     """Celery's dispatcher; events of jobs are sent by the event loop alone, however many wait.
 
     By default the thread that adds the 24th sends them all: it publishes, and awaits the broker's answer, on a
-    connection that the loop reads. Whoever reads the other's answer leaves both waiting for ever.
+    connection that the loop reads. When one reads the other's answer, both wait for ever.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

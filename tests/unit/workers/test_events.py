@@ -67,11 +67,15 @@ def test_a_worker_that_has_lost_its_connection_sends_none() -> None:
     hub.planned[0][1]()
 
 
-def test_a_jobs_thread_sends_none_however_many_wait() -> None:
-    app = broker_app(
+def make_app() -> Any:
+    return broker_app(
         Settings(broker_url="redis://127.0.0.1:9", database_url="sqlite:///nowhere.db",
                  qdrant_url="http://127.0.0.1:9", home=Path("nowhere"))
     )  # fmt: skip
+
+
+def test_a_jobs_thread_sends_none_however_many_wait() -> None:
+    app = make_app()
     calls: list[str] = []
     dispatcher = app.events.Dispatcher(
         enabled=False, buffer_group=["task"], on_send_buffered=lambda: calls.append("planned")
@@ -82,6 +86,10 @@ def test_a_jobs_thread_sends_none_however_many_wait() -> None:
         dispatcher.send("task-started")
 
     assert calls == ["planned"] * 100
+
+
+def test_a_worker_waits_for_its_broker_for_ever() -> None:
+    assert make_app().conf.broker_connection_max_retries is None
 
 
 def test_a_new_connection_waits_for_no_event_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
