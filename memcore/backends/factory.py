@@ -194,13 +194,14 @@ def create_configured_embedder(settings: "Settings", policy: "Policy") -> "Embed
 def embedder_choice(settings: "Settings", policy: "Policy") -> EmbedderChoice:
     """Return what the policy and the settings say about the embedder; the policy's provider wins."""
     config = policy.memory.embedder or EmbedderOverrideConfig()
+    query, document = config.query_prefix, config.document_prefix
+    # A checkpoint was trained without prefixes, whatever those of its base model are.
+    is_said = query is not None or document is not None or config.fine_tune.enabled
     return EmbedderChoice(
         provider=config.provider or settings.embedder,
         model=config.asked_model,
         dims=config.asked_dims,
-        prompt_prefixes=PromptPrefixes(
-            query_prefix=config.query_prefix or "", document_prefix=config.document_prefix or ""
-        ),
+        prompt_prefixes=PromptPrefixes(query_prefix=query or "", document_prefix=document or "") if is_said else None,
         url=settings.embedder_url,
         api_key=settings.embedder_api_key,
         has_gpu=settings.embedder_has_gpu,

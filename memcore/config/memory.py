@@ -170,6 +170,7 @@ class EmbedderOverrideConfig(Frozen):
         model: a model of that provider; for ``onnx`` and ``static`` the folder of its files. Needs dims.
         dims: the length of the model's vectors; needs model.
         query_prefix: the text that the model wants before a question, such as ``"query: "``; white space is kept.
+            Without it and document_prefix, those of an ``onnx`` folder's own files.
         document_prefix: the text that the model wants before a memory, such as ``"passage: "``; white space is kept. A
             change needs ``memtend reindex``.
         fine_tune: the checkpoint that replaces model.

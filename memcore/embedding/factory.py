@@ -64,7 +64,7 @@ def _built(choice: EmbedderChoice) -> "Embedder":
 def _static(choice: EmbedderChoice) -> "Embedder":
     from memcore.embedding.static import Pooling, StaticEmbedder, StaticTable, wheel_table  # noqa: PLC0415  # see above
 
-    if choice.prompt_prefixes.mark:
+    if choice.prompt_prefixes is not None and choice.prompt_prefixes.mark:
         raise MemoryConfigError(f"memory.embedder: {choice.provider!r} reads no instructions: leave the prefixes out")
     if choice.provider == DEFAULT_EMBEDDER and choice.model is not None:
         return StaticEmbedder(StaticTable.read(Path(choice.model)))

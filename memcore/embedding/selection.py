@@ -11,7 +11,7 @@ from typing import Self
 from pydantic import SecretStr
 
 from memcore.embedding.protocol import PromptPrefixes
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import Grown, NotBlankStr
 
 #: Providers of servers, and the base address that each has out of the box; None where there is no usual one.
 SERVERS: dict[str, str | None] = {
@@ -82,21 +82,25 @@ def _family(bare: str) -> str:
 DEFAULT_EMBEDDER = "static"
 
 
-class EmbedderChoice(Frozen):
+class EmbedderChoice(Grown):
     """The configured embedder; its repr shows no key.
 
     Attributes:
         model: a folder for onnx, and for static that of a trained table; a name or folder for sentence-transformers; a
             server's name for its model.
         dims: the length that is expected; None takes what the model has.
+        prompt_prefixes: None takes those of the model's own files, where it has some.
         url: the server's base address; None is the provider's usual one.
         has_gpu: whether the operator says that the server has a GPU.
     """
 
+    # A row of an earlier release says that there are none: its embedder stays what it was.
+    added = frozenset({"prompt_prefixes"})
+
     provider: NotBlankStr = DEFAULT_EMBEDDER
     model: NotBlankStr | None = None
     dims: int | None = None
-    prompt_prefixes: PromptPrefixes = PromptPrefixes()
+    prompt_prefixes: PromptPrefixes | None = None
     url: NotBlankStr | None = None
     api_key: SecretStr | None = None
     has_gpu: bool | None = None

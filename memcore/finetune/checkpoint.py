@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer
 
 from memcore.embedding.onnx import OnnxEmbedder, OnnxFolder
+from memcore.embedding.protocol import PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
 from memcore.embedding.static import TABLE_FILE, TENSOR, TOKENIZER_FILE, StaticTable
 from memcore.errors import CheckpointCorruptError, FineTuneStageError, MemoryInputError
@@ -56,6 +57,9 @@ DEFAULT_MODELS = {"transformer": DEFAULT_TRANSFORMER, STATIC: DEFAULT_STATIC}
 
 #: Most that a value of the exported model may differ from torch's.
 _TOLERANCE = 1e-4
+
+#: A checkpoint is trained, measured and used without prefixes, whatever those of its base model are.
+_UNPREFIXED = PromptPrefixes()
 
 _PROBES = ("What did they decide?", "The pump failed at night, and nobody saw it until the morning shift came.")
 
@@ -133,7 +137,7 @@ def _save_static(model: Any, folder: Path) -> int:
 def _save_transformer(model: Any, folder: Path) -> int:
     model.save_pretrained(str(folder), create_model_card=False)
     _export(model, folder / "model.onnx")
-    exported = OnnxEmbedder(OnnxFolder.read(folder)).embed_documents(list(_PROBES))
+    exported = OnnxEmbedder(OnnxFolder.read(folder), prompt_prefixes=_UNPREFIXED).embed_documents(list(_PROBES))
     expected = model.encode(list(_PROBES), normalize_embeddings=True, show_progress_bar=False)
     worst = float(np.abs(np.asarray(exported) - np.asarray(expected)).max())
     if worst > _TOLERANCE:
@@ -187,7 +191,9 @@ def require_whole(checkpoint: Checkpoint) -> None:
 def choice_of(checkpoint: Checkpoint) -> EmbedderChoice:
     """Return how the checkpoint is loaded without torch."""
     provider = "static" if checkpoint.kind == STATIC else "onnx"
-    return EmbedderChoice(provider=provider, model=checkpoint.model_path, dims=checkpoint.dims)
+    return EmbedderChoice(
+        provider=provider, model=checkpoint.model_path, dims=checkpoint.dims, prompt_prefixes=_UNPREFIXED
+    )
 
 
 def fusion_weight_of(checkpoint: Checkpoint, *, at_least: float) -> float:

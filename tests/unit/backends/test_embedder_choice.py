@@ -12,6 +12,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.embedding.batching import CachedEmbedder
 from memcore.embedding.protocol import PromptPrefixes
+from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import MemoryConfigError
 
 
@@ -55,6 +56,24 @@ def test_a_checkpoint_takes_the_place_of_the_model(tmp_path: Path) -> None:
 def test_white_space_in_a_prefix_is_kept(tmp_path: Path) -> None:
     chosen = embedder_choice(settings(tmp_path), policy(provider="onnx", query_prefix="query: "))
     assert chosen.prompt_prefixes == PromptPrefixes(query_prefix="query: ")
+
+
+def test_prefixes_that_nobody_names_are_left_to_the_model_and_a_checkpoint_has_none(tmp_path: Path) -> None:
+    left = embedder_choice(settings(tmp_path), policy(provider="onnx", model="m", dims=3))
+    assert left.prompt_prefixes is None
+    none = embedder_choice(settings(tmp_path), policy(provider="onnx", document_prefix=""))
+    assert none.prompt_prefixes == PromptPrefixes()
+    checkpoint = {"enabled": True, "checkpoint_path": "/models/7", "base_model": "all-MiniLM-L6-v2"}
+    assert embedder_choice(settings(tmp_path), policy(fine_tune=checkpoint)).prompt_prefixes == PromptPrefixes()
+
+
+def test_a_row_of_an_earlier_release_goes_on_without_the_models_prefixes() -> None:
+    earlier = {"provider": "onnx", "model": "m", "prompt_prefixes": {"query_prefix": "", "document_prefix": ""}}
+    read = EmbedderChoice.model_validate(earlier)
+    assert read.prompt_prefixes == PromptPrefixes()
+    assert EmbedderChoice.model_validate_json(read.model_dump_json()) == read
+    # A release that knows no such choice reads the row as having none.
+    assert "prompt_prefixes" not in EmbedderChoice(provider="onnx", model="m").model_dump(mode="json")
 
 
 def test_a_server_is_reached_with_its_key_and_the_key_is_never_shown(tmp_path: Path, server: EmbeddingServer) -> None:

@@ -5,6 +5,7 @@ from support.checkpoint_rows import checkpoint_row
 from support.finetune_fixture import report
 from support.ledger_records import COMPANY, StoppedClock
 
+from memcore.embedding.protocol import PromptPrefixes
 from memcore.errors import CheckpointCorruptError
 from memcore.finetune.checkpoint import choice_of, fusion_weight_of, require_whole
 
@@ -15,6 +16,8 @@ ROW = checkpoint_row("one", company=COMPANY, at=StoppedClock().now)
 def test_both_kinds_are_loaded_without_torch(kind: str, provider: str) -> None:
     choice = choice_of(ROW.model_copy(update={"kind": kind}))
     assert (choice.provider, choice.model, choice.dims) == (provider, ROW.model_path, ROW.dims)
+    # As it was trained, whatever the files of its base model say.
+    assert choice.prompt_prefixes == PromptPrefixes()
 
 
 def test_the_weight_is_what_the_evaluation_found() -> None:
