@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memcore.embedding.selection import DEFAULT_EMBEDDER, SERVERS, EmbedderChoice
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryInputError
 
 if TYPE_CHECKING:
     from memcore.embedding.protocol import Embedder
@@ -42,6 +42,22 @@ def create_embedder(wanted: "EmbedderChoice | str" = DEFAULT_EMBEDDER) -> "Embed
             f"write {embedder.dims}"
         )
     return embedder
+
+
+def choice_named(what: str) -> EmbedderChoice:
+    """Return the embedder of a folder, an ONNX model's or a table's, or one that needs nothing but its name.
+
+    Raises MemoryInputError when it is neither.
+    """
+    folder = Path(what)
+    if folder.is_dir():
+        from memcore.embedding.static import TABLE_FILE  # noqa: PLC0415  # see below
+
+        provider = DEFAULT_EMBEDDER if (folder / TABLE_FILE).is_file() else "onnx"
+        return EmbedderChoice(provider=provider, model=str(folder.absolute()))
+    if what not in EMBEDDER_NAMES:
+        raise MemoryInputError("embedder", f"{what!r} is no folder, and none of {', '.join(EMBEDDER_NAMES)}")
+    return EmbedderChoice(provider=what)
 
 
 # Each embedder's module imports libraries that only it needs: reading the names costs none of them.

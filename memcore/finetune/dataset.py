@@ -8,7 +8,8 @@ import heapq
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import islice, zip_longest
 from pathlib import Path
 
@@ -147,6 +148,19 @@ async def gather(
     return write_lines(path, (each.passage for each in (*memories, *written)))
 
 
+#: Recorded questions of an agent that are taken, the newest, and most in all.
+RECORDED_OF_AGENT = 20
+RECORDED = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A question that an agent asked, and the texts that were shown for it, the best ones first."""
+
+    question: str
+    shown: tuple[str, ...]
+
+
 class Gathering:
     """Reads the memories of a company's agents; calls ``alive`` between pages, and what that raises ends it."""
 
@@ -172,6 +186,18 @@ class Gathering:
                     left -= 1
                     if left <= 0:
                         return
+
+    async def recorded(self, *, since: datetime, chunk_words: int) -> AsyncIterator[Recorded]:
+        """Yield at most 400 recorded questions that were asked since then; of long memories the beginning was shown."""
+        left = RECORDED
+        for agent_id in self._agents():
+            asked = self._ledger.recorded_queries.of(self._company, agent_id, since=since)
+            for query in asked[: min(left, RECORDED_OF_AGENT)]:
+                found = await self._backend.get_many(agent_id, query.memory_ids)
+                shown = (next(chunks(each.entry.content, words=chunk_words), "") for each in found)
+                if texts := tuple(filter(None, shown)):
+                    left -= 1
+                    yield Recorded(question=query.question, shown=texts)
 
     async def count(self, *, enough: int) -> int:
         """Return how many memories there are; with enough of them the rest is not counted."""

@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from pydantic import ConfigDict, Field, computed_field
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import FineTuneTrainingDataError
 from memcore.finetune.documents import Pair, read_lines
-from memcore.finetune.encoder import Encoder
 from memcore.finetune.markers import StageProgress
 from memcore.finetune.sizing import Sizes
 from memcore.models.base import Frozen
@@ -50,6 +50,18 @@ class EvalMetrics(Frozen):
         """Relative change of recall; 0.0 when the base has none."""
         base = self.base_recall_at_10
         return (self.recall_at_10 - base) / base if base else 0.0
+
+
+class TextEncoder(Protocol):
+    """Turns texts into rows of unit length."""
+
+    def passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a row for each passage."""
+        ...
+
+    def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a row for each question."""
+        ...
 
 
 def ndcg_of(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -167,8 +179,8 @@ class EvalReport(Frozen):
 def evaluate(
     validation: Path,
     training: Path | None,
-    checkpoint: Encoder,
-    base: Encoder,
+    checkpoint: TextEncoder,
+    base: TextEncoder,
     *,
     seed: int,
     watch: StageProgress,
@@ -178,9 +190,22 @@ def evaluate(
     Raises FineTuneTrainingDataError when there is no question, MemoryInputError, FineTuneCancelledError.
     """
     pairs = list(read_lines(validation, Pair))
+    others = [] if training is None else [pair.positive_passage for pair in read_lines(training, Pair)]
+    return judge(pairs, others, checkpoint, base, seed=seed, watch=watch)
+
+
+def judge(
+    pairs: Sequence[Pair],
+    others: Sequence[str],
+    checkpoint: TextEncoder,
+    base: TextEncoder,
+    *,
+    seed: int,
+    watch: StageProgress,
+) -> EvalReport:
+    """Compare two encoders on questions; the passages and these other texts are searched. Raises as ``evaluate``."""
     if not pairs:
         raise FineTuneTrainingDataError("there are no questions to measure by")
-    others = [] if training is None else [pair.positive_passage for pair in read_lines(training, Pair)]
     texts = list(dict.fromkeys([*(pair.positive_passage for pair in pairs), *others]))
     place = {text: number for number, text in enumerate(texts)}
     gold = np.array([place[pair.positive_passage] for pair in pairs], dtype=np.int64)
@@ -231,7 +256,7 @@ class _Judged:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: TextEncoder,
         queries: Sequence[str],
         texts: Sequence[str],
         words: WordScores,
@@ -250,7 +275,7 @@ class _Judged:
             near = asked[start : start + _BLOCK] @ rows.T
             dense.append(ranks_of(near, own))
             said = words.scores(queries[start : start + _BLOCK])
-            near, said = _scaled(near), _scaled(said)
+            near, said = scaled(near), scaled(said)
             for weight in WEIGHTS:
                 both = np.asarray(weight * near + (1.0 - weight) * said, dtype=np.float32)
                 fused[weight].append(ranks_of(both, own))
@@ -263,7 +288,7 @@ class _Judged:
         self.fused = by_weight[self.weight]
 
 
-def _scaled(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def scaled(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """Divide each row by its best, as the product's weighted fusion does."""
     best = scores.max(axis=1, keepdims=True)
     return np.asarray(scores / np.where(best > 0.0, best, 1.0), dtype=np.float32)

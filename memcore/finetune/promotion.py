@@ -7,7 +7,7 @@ from memcore.ledger.collections import Verdict
 from memcore.models.finetune import Kind
 
 
-def promotion_verdict(report: EvalReport) -> tuple[Verdict, str]:
+def promotion_verdict(report: EvalReport, *, base: str = "its base") -> tuple[Verdict, str]:
     """Return the gate's verdict and its reason, in one sentence.
 
     What counts is the lead of the fused search, which agents use, on questions that somebody asked. Questions of
@@ -17,21 +17,24 @@ def promotion_verdict(report: EvalReport) -> tuple[Verdict, str]:
     if asked is not None and asked.questions >= ENOUGH_ASKED:
         verdict = _verdict(asked.fused_lead)
         beside = "" if templates is None else f"; on {templates.questions} of templates {_shown(templates.fused_lead)}"
-        return verdict, f"{_ENDS[verdict]} on {asked.questions} questions that were asked: {_lead(asked)}{beside}"
+        return (
+            verdict,
+            f"{_ENDS[verdict].format(base)} on {asked.questions} questions that were asked: {_lead(asked)}{beside}",
+        )
     few = f"{0 if asked is None else asked.questions} questions that were asked are too few, it takes {ENOUGH_ASKED}"
     if templates is None:
         return Verdict.UNDECIDED, few
     of_templates = f"on {templates.questions} of templates: {_lead(templates)}"
     if templates.fused_lead.mean <= 0.0:
-        return Verdict.REJECTED, f"{_ENDS[Verdict.REJECTED]} {of_templates}; {few}"
+        return Verdict.REJECTED, f"{_ENDS[Verdict.REJECTED].format(base)} {of_templates}; {few}"
     return Verdict.UNDECIDED, f"{few}; {of_templates}"
 
 
 #: How a reason begins.
 _ENDS = {
-    Verdict.PROMOTED: "it leads its base",
+    Verdict.PROMOTED: "it leads {}",
     Verdict.UNDECIDED: "its lead is not told from chance",
-    Verdict.REJECTED: "it does not lead its base",
+    Verdict.REJECTED: "it does not lead {}",
 }
 
 

@@ -1,14 +1,19 @@
 """Fine-tune runs, checkpoints and what serves; and the removal of one memory by a run."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from memcore.backends.factory import embedder_choice, followed_row
+from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import (
     CheckpointNotFoundError,
     FineTuneRunNotFoundError,
+    MemoryConfigError,
     MemoryInputError,
     MemoryNotFoundError,
     MemoryStoreError,
@@ -16,8 +21,10 @@ from memcore.errors import (
 from memcore.finetune.dataset import Gathering
 from memcore.finetune.deployment import ActiveEmbedderSnapshot, active_embedder, create_deployment
 from memcore.finetune.execution.factory import execution_of
+from memcore.finetune.markers import StageProgress
 from memcore.finetune.preflight import PreflightResult, preflight
 from memcore.finetune.run_folder import runs_of
+from memcore.finetune.trial import DEFAULT_TEXTS, WORDS, Trial, run_trial
 from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.collections import Checkpoint, CollectionPointer
 from memcore.ledger.finetune_runs import FineTuneRun
@@ -118,6 +125,37 @@ class FineTuneOperations:
             memories=memories,
             execution=execution,
             sample=sample,
+        )
+
+    async def try_embedder(
+        self, choice: EmbedderChoice | None = None, *, texts: int = DEFAULT_TEXTS, watch: StageProgress | None = None
+    ) -> Trial:
+        """Measure an embedder beside the one that serves, on what agents remember and ask; nothing is switched.
+
+        Args:
+            choice: the embedder; None takes the configured one, to which a reindex would switch.
+            texts: how many passages are searched, drawn from all agents.
+            watch: takes the progress.
+
+        Raises MemoryInputError for the one that serves, FineTuneTrainingDataError where there is no memory,
+        MemoryConfigError, MemoryEmbeddingError.
+        """
+        settings, policy = self._resources.settings, self._resources.policy
+        gathering = await self._gathering()
+        pointer = await self.get_serving()
+        if pointer is None:
+            raise MemoryConfigError("embedder: no backend of this policy embeds anything")
+        load = followed_row(settings, policy).load
+        serves = await asyncio.to_thread(load, pointer.current.choice)
+        tried = await asyncio.to_thread(load, choice or embedder_choice(settings, policy))
+        if tried.name == serves.name:
+            raise MemoryInputError("embedder", f"{serves.name} serves already: name another one, or configure it")
+        memories = [each async for each in gathering.passages(chunk_words=WORDS)]
+        count = await gathering.count(enough=sys.maxsize)
+        since = self._resources.clock() - timedelta(days=policy.memory.retrieval.query_days)
+        recorded = [each async for each in gathering.recorded(since=since, chunk_words=WORDS)]
+        return await asyncio.to_thread(
+            run_trial, memories, recorded, serves, tried, count=count, texts=texts, watch=watch or StageProgress()
         )
 
     async def get_run(self, run_id: str) -> FineTuneRun:

@@ -35,6 +35,7 @@ MODULES = {
     "memory.archive": ("archive",),
     "memory.erase": ("erase",),
     "maintenance.reindex": ("reindex",),
+    "maintenance.embedder": ("embedder",),
     "maintenance.finetune": ("finetune",),
     "memory.wiki": ("wiki",),
     "memory.conversation": ("conversation",),

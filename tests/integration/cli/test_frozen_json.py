@@ -58,6 +58,8 @@ OPEN = frozenset(
         "plan",
         "report",
         "estimates",
+        "asked",
+        "templates",
     }
 )
 
@@ -117,6 +119,7 @@ def test_json_keys_of_every_command_stay(
     keys("status", name="status", opened="parts")
     keys("config", "show", name="config show")
     keys("reindex", "--status", name="reindex --status")
+    keys("embedder", "try", "static-mean", name="embedder try")
     keys("doctor", name="doctor", may_fail=True)
     policy = tmp_path / "policy.yaml"
     policy.write_text(
