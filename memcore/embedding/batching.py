@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memcore.embedding.bm25 import require_texts, whole
-from memcore.embedding.protocol import EmbedderKind, PromptPrefixes
+from memcore.embedding.protocol import Embedder, EmbedderKind, PromptPrefixes
 from memcore.errors import MemoryEmbeddingError
 
 
@@ -51,6 +51,13 @@ class BatchEmbedder(ABC):
 
     @abstractmethod
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> NDArray[np.float32]: ...
+
+
+def questions(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return a row for each question, in one batch where the embedder takes several; shape (len(texts), dims)."""
+    if isinstance(embedder, BatchEmbedder):
+        return embedder.embed_queries(texts)
+    return np.stack([embedder.embed_query(text) for text in texts])
 
 
 class ModelEmbedder(BatchEmbedder):

@@ -1,8 +1,14 @@
-"""Calibration of an embedder: how near texts come that have nothing to do with one another."""
+"""Calibration of an embedder: how near a memory comes to a question that has nothing to do with it.
+
+Texts of our own serve it, not the store's: of a store's memories each pair shares a form and a subject, and questions
+against a store's memories tell foreign questions from its own no better.
+"""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from memcore.embedding.batching import questions
 
 if TYPE_CHECKING:
     from memcore.embedding.protocol import Embedder
@@ -49,10 +55,11 @@ _UNRELATED = (
 
 
 def noise_of(embedder: "Embedder") -> float:
-    """Return the cosine, 0 to 1, up to which an embedder's similarity of two texts may be chance.
+    """Return the cosine, 0 to 1, up to which the similarity of a question and a memory may be chance.
 
-    It embeds 32 short texts in one batch. Raises MemoryEmbeddingError.
+    It embeds 32 short texts as questions and as memories: with prefixes, two memories come nearer than either comes to
+    a question. Raises MemoryEmbeddingError.
     """
-    vectors = embedder.embed_documents(_UNRELATED)
-    cosines = (vectors @ vectors.T)[~np.eye(len(_UNRELATED), dtype=np.bool_)]
+    cosines = questions(embedder, _UNRELATED) @ embedder.embed_documents(_UNRELATED).T
+    cosines = cosines[~np.eye(len(_UNRELATED), dtype=np.bool_)]
     return float(np.clip(cosines.mean() + _DEVIATIONS * cosines.std(), 0.0, 1.0))

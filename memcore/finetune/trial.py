@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import computed_field
 
 from memcore.backends.fusion import default_dense_weight
-from memcore.embedding.batching import BatchEmbedder
+from memcore.embedding.batching import questions
 from memcore.embedding.calibration import noise_of
 from memcore.embedding.protocol import Embedder
 from memcore.finetune.dataset import Recorded, chosen
@@ -103,9 +103,7 @@ class _Rows:
         return np.stack([self._known[text] for text in texts])
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if isinstance(self._embedder, BatchEmbedder):
-            return self._embedder.embed_queries(texts)
-        return np.stack([self._embedder.embed_query(text) for text in texts])
+        return questions(self._embedder, texts)
 
 
 def run_trial(
@@ -192,8 +190,8 @@ def _median_ms(embedder: Embedder, texts: Sequence[str]) -> float:
 def _shown_again(rows: _Rows, recorded: Sequence[Recorded], pool: Sequence[str], dense_weight: float) -> float | None:
     if not recorded:
         return None
-    questions, place = [each.question for each in recorded], {text: at for at, text in enumerate(pool)}
-    near, said = rows.queries(questions) @ rows.passages(pool).T, WordScores(pool).scores(questions)
+    asked, place = [each.question for each in recorded], {text: at for at, text in enumerate(pool)}
+    near, said = rows.queries(asked) @ rows.passages(pool).T, WordScores(pool).scores(asked)
     fused = dense_weight * scaled(near) + (1.0 - dense_weight) * scaled(said)
     first = np.argsort(-fused, axis=1, kind="stable")[:, :DEPTH]
     shares = [

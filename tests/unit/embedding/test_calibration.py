@@ -12,16 +12,24 @@ from memcore.embedding.factory import create_embedder
 
 
 class Shifted(HashingEmbedder):
-    """Adds the same direction to every text's vector: unrelated texts come nearer."""
+    """Adds the same direction to every text's vector, or to memories' alone: unrelated texts come nearer."""
 
-    def __init__(self, shift: float) -> None:
+    def __init__(self, shift: float, *, also_questions: bool = True) -> None:
         super().__init__(dims=256)
         self._shift = shift
+        self._also_questions = also_questions
 
     def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        vectors = super().embed_documents(texts) + np.float32(self._shift)
-        whole: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return whole.astype(np.float32)
+        return np.stack([self._shifted(HashingEmbedder.embed_query(self, text)) for text in texts])
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        vector = super().embed_query(text)
+        return self._shifted(vector) if self._also_questions else vector
+
+    def _shifted(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        moved = vector + np.float32(self._shift)
+        whole: NDArray[np.float32] = (moved / np.linalg.norm(moved)).astype(np.float32)
+        return whole
 
 
 def test_the_default_embedders_noise_is_the_rounded_constant() -> None:
@@ -33,3 +41,10 @@ def test_an_embedder_that_finds_texts_more_alike_has_more_noise() -> None:
     assert noises == sorted(noises)
     assert noises[0] < noises[-1] - 0.1
     assert noise_of(Shifted(100.0)) == pytest.approx(1.0, abs=0.01)
+
+
+def test_what_only_memories_share_is_no_noise_of_a_question() -> None:
+    plain, prefixed = (noise_of(Shifted(shift, also_questions=False)) for shift in (0.0, 0.1))
+    # Memories alone come nearer to one another, and no nearer to a question.
+    assert prefixed <= plain
+    assert noise_of(Shifted(0.1)) > plain + 0.1
