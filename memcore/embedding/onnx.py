@@ -111,6 +111,8 @@ class OnnxEmbedder(ModelEmbedder):
             raise MemoryEmbeddingError(f"the model {self.name} failed: {type(error).__name__}") from error
         if found.ndim == 3:  # noqa: PLR2004  # texts, tokens, dimensions: not pooled yet
             found = pooled(found, mask, self._pooling)
+        if len(found) != len(texts) or (self.dims and found.shape[1:] != (self.dims,)):
+            raise MemoryEmbeddingError(f"the model {self.name} gave no vector of one length for each text")
         return unit_rows(found, name=self.name)
 
 

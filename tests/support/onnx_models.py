@@ -83,6 +83,7 @@ def onnx_folder(
     files: Mapping[str, Any] | None = None,
     has_places: bool = False,
     is_pooled: bool = False,
+    is_flat: bool = False,
     more_inputs: Sequence[str] = (),
     pads_left: bool = False,
 ) -> Path:
@@ -92,12 +93,15 @@ def onnx_folder(
         files: other files by their path in the folder, written as JSON.
         has_places: the model adds a vector for the place of a token, from its input position_ids.
         is_pooled: it has a second output, sentence_embedding, the sum over the tokens, padding and all.
+        is_flat: it gives each token a number, and no vector.
         more_inputs: inputs that it wants and does not use.
         pads_left: its tokenizer pads on the left, each text to 12 tokens.
     """
     nodes: list[tuple[str, Sequence[str], str]] = [("Gather", ("table", "input_ids"), "last_hidden_state")]
     constants: dict[str, NDArray[Any]] = {"table": token_vectors()}
-    inputs, outputs = ["input_ids", *more_inputs], {"last_hidden_state": 3}
+    inputs, outputs = ["input_ids", *more_inputs], {"last_hidden_state": 2 if is_flat else 3}
+    if is_flat:
+        constants["table"] = np.ascontiguousarray(token_vectors()[:, 0])
     if has_places:
         nodes = [
             ("Gather", ("table", "input_ids"), "words"),

@@ -14,7 +14,7 @@ from memcore.embedding.factory import create_embedder
 from memcore.embedding.onnx import TokenPooling, pooled
 from memcore.embedding.protocol import PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryEmbeddingError
 
 #: Texts of different lengths in one batch: all but the longest are padded.
 TEXTS = ["tea", "garden tea queue full", "payment failed"]
@@ -207,3 +207,9 @@ def test_a_model_that_wants_another_input_is_refused_by_name(tmp_path: Path) -> 
     folder = onnx_folder(tmp_path / "m", more_inputs=["pixel_values"])
     with pytest.raises(MemoryConfigError, match=r"model\.onnx wants the input pixel_values"):
         loaded(folder)
+
+
+def test_a_model_whose_vectors_are_as_long_as_their_texts_fails_by_its_name(tmp_path: Path) -> None:
+    embedder = create_embedder(EmbedderChoice(provider="onnx", model=str(onnx_folder(tmp_path / "m", is_flat=True))))
+    with pytest.raises(MemoryEmbeddingError, match=r"m-[0-9a-f]+ gave no vector of one length"):
+        embedder.embed_documents(TEXTS)
