@@ -2,13 +2,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.checkpoint_files import static_checkpoint
+from support.onnx_models import onnx_folder
 from support.repository import ROOT
 
-from memcore.embedding.factory import PROVIDERS, create_embedder
+from memcore.embedding.factory import PROVIDERS, choice_named, create_embedder
 from memcore.embedding.onnx import OnnxFolder, minilm_folder
 from memcore.embedding.protocol import PromptPrefixes
 from memcore.embedding.selection import EmbedderChoice
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryInputError
 
 
 def test_the_default_is_the_tempered_table() -> None:
@@ -83,3 +85,16 @@ def test_a_folder_says_how_its_model_is_read(tmp_path: Path) -> None:
     (tmp_path / "1_Pooling" / "config.json").write_text("{")
     with pytest.raises(MemoryConfigError, match="cannot be read"):
         OnnxFolder.read(tmp_path)
+
+
+def test_a_folder_or_a_name_says_which_embedder_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx_folder(tmp_path / "model")
+    static_checkpoint(tmp_path / "table")
+    monkeypatch.chdir(tmp_path)
+    assert create_embedder(choice_named("model")).dims == 8
+    assert create_embedder(choice_named("table")).dims == 32
+    assert create_embedder(choice_named("static-mean")).name == "wordllama-256-mean"
+    # Another process may stand elsewhere.
+    assert choice_named("model").model == str(tmp_path / "model")
+    with pytest.raises(MemoryInputError, match=r"'modle' is no folder, and none of static, static-mean, minilm"):
+        choice_named("modle")
