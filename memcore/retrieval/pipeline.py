@@ -11,6 +11,7 @@ from typing import TypedDict
 
 from memcore.backends.fusion import HybridBackend, RankedLists
 from memcore.backends.protocol import FactStoreProvider, MemoryBackend, sharing_of
+from memcore.backends.when import asked_range
 from memcore.clock import Clock, utc_now
 from memcore.config.organization import ExtendedStoreConfig
 from memcore.config.policy import Policy
@@ -48,6 +49,7 @@ from memcore.retrieval.ranking import (
 )
 from memcore.retrieval.repetitions import collapsed
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
+from memcore.retrieval.subjects import by_subject, marked_within
 from memcore.retrieval.usage import QueryRecorder, UseRecorder
 from memcore.telemetry.events import Event
 
@@ -263,6 +265,18 @@ class MemoryPipeline:
         )
         first = [each for each in shared if each in leading]
         return (*first, *own, *(each for each in shared if each not in leading))
+
+    def in_order(
+        self, query_text: str, fitting: Sequence[ScoredMemory], *, token_budget: int
+    ) -> tuple[ScoredMemory, ...]:
+        """Return what fits in the order in which it is shown: what is about one subject together, the newest last.
+
+        Where the question names a time, the latest need not be right: the order is as it was.
+        """
+        if asked_range(query_text, self._clock()) is not None:
+            return tuple(fitting)
+        ordered = by_subject(query_text, fitting)
+        return marked_within(ordered, estimator=self._estimator, token_budget=token_budget)
 
     def note_use(self, agent_id: str, query_text: str | None, injected: Sequence[ScoredMemory]) -> None:
         """Count a use of each memory that the agent was shown, and keep the question where the policy says so."""

@@ -96,7 +96,8 @@ class MemorySearch:
         if not fitting and lost:
             raise UnavailableError
         self._pipeline.note_use(agent_id, query, fitting)
-        return shown_text(fitting, *notes, "A part of memory could not be searched." if lost else "")
+        shown = self._pipeline.in_order(query, fitting, token_budget=budget)
+        return shown_text(shown, *notes, "A part of memory could not be searched." if lost else "")
 
     async def recall(self, agent_id: str, memory_id: str) -> str:
         """Return one memory as text. Raises MemoryNotFoundError when this agent has none, or may not be shown it."""

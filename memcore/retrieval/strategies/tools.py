@@ -276,7 +276,12 @@ def known_categories(
 def shown_text(memories: Sequence[ScoredMemory], *notes: str) -> str:
     """Return an answer with memories: how many, what the fences mean, each in its fence with its id."""
     count = len(memories)
-    head = f"{count} {'memory' if count == 1 else 'memories'} found, best first." if count else "No memories found."
+    by_date = ", of one subject the newest last" if any(each.subject_size > 1 for each in memories) else ""
+    head = (
+        f"{count} {'memory' if count == 1 else 'memories'} found, best first{by_date}."
+        if count
+        else "No memories found."
+    )
     said = [head, *filter(None, notes)]
     if not memories:
         return " ".join(said)

@@ -140,4 +140,4 @@ async def _is_newer_first(backend: WorkerBackend, pair: _Pair) -> bool:
 
 async def _are_both_dated(strategy: ContextInjectionStrategy, pair: _Pair) -> bool:
     prompt = "".join(each.content for each in await strategy.prepare_messages("agent", pair.question, 1_000))
-    return all(re.search(rf'date="[-0-9]+">\n{re.escape(text)}', prompt) for text in (pair.old, pair.new))
+    return all(re.search(rf'date="[-0-9]+"[^>]*>\n{re.escape(text)}', prompt) for text in (pair.old, pair.new))

@@ -5,6 +5,7 @@ others, and are asked with MEMTEND_BENCH_HELD=1, to check a rule and not to find
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,6 +38,9 @@ _LIMIT = 20
 
 #: Where a right memory counts as found by a question in other words.
 _IN_THREE = 3
+
+#: What the tag of a memory says that is newer than another on its subject.
+_MARKED = re.compile(r' (?:newer|latest)="')
 
 #: When the questions are asked that name no time, and when the first memory was said.
 _NOW = datetime(2026, 11, 18, 14, 30, tzinfo=UTC)
@@ -149,7 +153,7 @@ def _times(stack: BenchStack) -> list[Target]:
 
 
 def _changes(stack: BenchStack) -> list[Target]:
-    later = list[float]()
+    later, marked, asked = list[float](), list[float](), 0
     for number, text in enumerate(_read("changes.yaml")):
         old = [
             _Said(text=pair["old"], at=_FIRST - timedelta(days=200 + place)) for place, pair in enumerate(text["pairs"])
@@ -157,16 +161,23 @@ def _changes(stack: BenchStack) -> list[Target]:
         new = [_Said(text=pair["new"], at=_FIRST - timedelta(days=place)) for place, pair in enumerate(text["pairs"])]
         company = f"changes-{number}"
         _searched(stack, company, [*old, *new, *_said(text["bystanders"])], [])
-        with stack.backend(company, clock=lambda: _NOW) as (backend, runner):
+        with stack.backend(f"showing-{company}", clock=lambda: _NOW) as (backend, runner):
             policy = policy_of(stack.settings)
             prompts = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: _NOW)
             for pair in text["pairs"]:
                 messages = runner.run(prompts.prepare_messages("agent", pair["question"], 1_000))
                 prompt = "".join(each.content for each in messages)
                 at_old, at_new = prompt.find(pair["old"]), prompt.find(pair["new"])
+                asked += 1
                 if at_old >= 0 and at_new >= 0:
                     later.append(float(at_old < at_new))
-    return [_target(f"{len(later)} changes of which a prompt shows both: the newer stands later", later, 0.95)]
+                    opening = prompt[:at_new].splitlines()[-1]
+                    marked.append(float(at_old < at_new and _MARKED.search(opening) is not None))
+    name = f"{len(later)} of {asked} changes of which a prompt shows both"
+    return [
+        _target(f"{name}: the newer stands later", later, 0.95),
+        _target(f"{name}: it is marked, too", marked, 0.95),
+    ]
 
 
 def _exact() -> list[Target]:

@@ -63,14 +63,15 @@ async def test_scores_are_said_and_may_be_asked_for(backend: Mem0Backend) -> Non
     assert await search(backend, agent, "payment queue", min_relevance=1.0) == [best.content]
 
 
-async def test_the_newer_of_two_values_comes_first_in_searches_and_prompts(backend: Mem0Backend) -> None:
+async def test_the_newer_of_two_values_comes_first_in_searches_and_last_in_prompts(backend: Mem0Backend) -> None:
     agent = new_agent()
     old, new = "The phone number of Ada is 555 01.", "The phone number of Ada is 555 99 these days, she says."
     await backend.store_many([record(agent, old, created_at=DAWN), record(agent, new, created_at=DAWN + DAY)])
     question = "What is the phone number of Ada?"
     assert await search(backend, agent, question) == [new, old]
     shown = await prompt(backend, agent, question)
-    assert shown.index(new) < shown.index(old)
+    assert shown.index(old) < shown.index(new)
+    assert 'latest="2 of 2"' in shown
 
 
 async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend) -> None:
@@ -96,17 +97,17 @@ async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend
         assert (found.index(answer) < found.index(other)) is (place is not None)
 
 
-async def test_a_prompt_says_what_was_replaced_and_what_holds_comes_first(backend: Mem0Backend) -> None:
+async def test_a_prompt_says_what_was_replaced_and_by_what_and_what_holds_comes_last(backend: Mem0Backend) -> None:
     agent = new_agent()
     times = {"category": "semantic", "valid_from": NOW - 9 * DAY, "valid_until": NOW + 9 * DAY}
     old = await backend.store(agent, MemoryStoreRequest.model_validate({**times, "content": "Ada lives in Oslo"}))
     request = {"category": "semantic", "content": "Bergen it is now", "supersedes": (old,)}
-    await backend.store(agent, MemoryStoreRequest.model_validate(request))
+    new = await backend.store(agent, MemoryStoreRequest.model_validate(request))
     shown = await prompt(backend, agent, "where does Ada live in Oslo?")
-    assert shown.index("Bergen") < shown.index("Ada lives")
+    assert shown.index("Ada lives") < shown.index("Bergen")
     (opening,) = [line for line in shown.splitlines() if "superseded" in line]
     day = day_of(NOW)
-    assert f'superseded="{day}"' in opening
+    assert f'superseded="{day} by {new[:8]}"' in opening
     assert f'from="{day_of(NOW - 9 * DAY)}" until="{day_of(NOW + 9 * DAY)}"' in opening
 
 

@@ -207,8 +207,8 @@ async def test_a_prompt_has_dates_and_one_of_each() -> None:
     )
     messages = await strategy.prepare_messages("ada", "printer", 60)
     assert re.findall(r'date="([^"]*)"(?: count="(\d)")?', messages[-1].content) == [
-        (f"{NOW.date()}", "3"),
         ("2026-05-01", ""),
+        (f"{NOW.date()}", "3"),
     ]
 
 
