@@ -10,19 +10,32 @@ from typing import Self
 
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_label
-from memcore.records import SEQUENCE_KEY, MemoryRecord
+from memcore.records import ATTRIBUTES_KEY, SEQUENCE_KEY, MemoryRecord
 
-#: Share of the score of the memory before and of the one after in the same session.
-_BESIDE = 0.1
+#: Share of the score of the memory before and of the one after in the same session; and in a chat of a user with an
+#: assistant, where each turn answers the one before it.
+_BESIDE, _BESIDE_IN_CHAT = 0.1, 0.2
 
-#: Share of the score of the memory before, where that asks a question: this one may answer it.
-_ANSWER = 0.3
+#: Share of the score of the memory before, where that asks a question: this one may answer it, if it has at most so
+#: many bytes. The long replies of an assistant say much else.
+_ANSWER, _ANSWER_BYTES = 0.3, 400
 
 #: Factor of a memory whose speaker or source the question names.
 _NAMED = 1.2
 
 #: What a text gains by its length, at most, and the bytes from which on it has all of that: a word alone says little.
-_LONG, _LONG_BYTES = 0.2, 240
+#: Beyond the last number of bytes it gains nothing.
+_LONG, _LONG_BYTES, _MOST_BYTES = 0.2, 240, 1_000
+
+#: The sides of a chat as stores of messages name them: who asks, and all.
+_USER, _ASSISTANT = frozenset({"user", "human"}), frozenset({"assistant", "ai"})
+_ROLES = _USER | _ASSISTANT | {"tool", "system"}
+
+#: Words by which a user names the assistant, and itself.
+_YOU = frozenset("you your yours du dir dich dein deine tu toi te vous votre ti voi usted ustedes jij je jouw".split())  # noqa: SIM905
+_ME = frozenset(
+    "i me my mine we our us ich mir mich mein meine wir uns je moi mon ma nous yo mi nosotros io noi ik mij wij".split()  # noqa: SIM905
+)
 
 #: A tag that begins so names who said what the memory holds, which need not be the agent that keeps it.
 SPEAKER_TAG = "speaker:"
@@ -36,7 +49,7 @@ _QUESTION_MARKS, _CLOSING = ("?", "\uff1f", "\u061f"), " \t\n\"'\u201d\u2019)]*_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """A candidate's text, where it stands in its session, its source and its speaker; None where that is not known.
+    """A candidate's text, where it stands in its session, its source, speaker and role; None where that is not known.
 
     Sessions of two agents (``agent_id``) may have one name.
     """
@@ -47,6 +60,7 @@ class Remark:
     sequence: int | None = None
     source: str | None = None
     speaker: str | None = None
+    role: str | None = None
 
     @classmethod
     def of(cls, record: MemoryRecord) -> Self:
@@ -59,12 +73,20 @@ class Remark:
             sequence=sequence if isinstance(sequence, int) else None,
             source=entry.metadata.source,
             speaker=speaker_of(entry.metadata.tags),
+            role=role_of(record.extra),
         )
 
 
 def speaker_of(tags: Iterable[str]) -> str:
     """Return the speaker that a memory's tags name; empty where none does."""
     return next((tag.removeprefix(SPEAKER_TAG) for tag in tags if tag.startswith(SPEAKER_TAG)), "")
+
+
+def role_of(fields: Mapping[str, object]) -> str | None:
+    """Return the role in the attributes of a memory's free fields, as importers of messages write it."""
+    attributes = fields.get(ATTRIBUTES_KEY)
+    role = attributes.get("role") if isinstance(attributes, Mapping) else None
+    return role if isinstance(role, str) and role else None
 
 
 def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mapping[str, Remark]) -> dict[str, float]:
@@ -81,17 +103,20 @@ def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mappin
     found: dict[str, float] = {}
     for key, score in scores.items():
         remark = remarks[key]
-        raised = score
+        raised, size, speakers = score, len(remark.text.encode()), _speakers(remark)
+        role = _role(speakers)
+        beside = _BESIDE_IN_CHAT if role else _BESIDE
         if remark.session_id is not None and remark.sequence is not None:
             before = places.get((remark.agent_id, remark.session_id, remark.sequence - 1))
             after = places.get((remark.agent_id, remark.session_id, remark.sequence + 1))
             if after is not None:
-                raised += _BESIDE * scores[after]
+                raised += beside * scores[after]
             if before is not None:
-                raised += (_BESIDE + _ANSWER * _asks(remarks[before].text)) * scores[before]
-        if _is_named(remark, asked):
+                is_answer = size <= _ANSWER_BYTES and _asks(remarks[before].text)
+                raised += (beside + _ANSWER * is_answer) * scores[before]
+        if _is_named(remark, speakers, asked) or _is_meant(role, asked):
             raised *= _NAMED
-        found[key] = raised * (1.0 + _LONG * min(1.0, len(remark.text.encode()) / _LONG_BYTES))
+        found[key] = raised * (1.0 + _LONG * min(1.0, size / _LONG_BYTES) * (size <= _MOST_BYTES))
     best = max(found.values(), default=0.0)
     if best <= 0.0:
         return dict(scores)
@@ -103,11 +128,29 @@ def _asks(text: str) -> bool:
     return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)
 
 
-def _is_named(remark: Remark, asked: frozenset[str]) -> bool:
+def _speakers(remark: Remark) -> list[frozenset[str]]:
+    """Return the words of each name of who said it: a role, a tag, the label of the text."""
     end = remark.text.find(":", 0, _HEAD_CHARS) + 1
-    names = [_words(name) for name in (remark.source, remark.speaker) if name]
-    names += [_speaker(remark.text[:end])] if end else []
-    return any(words and asked.issuperset(words) for words in names)
+    names = [_words(name) for name in (remark.role, remark.speaker) if name]
+    return [*names, _speaker(remark.text[:end])] if end else names
+
+
+def _role(speakers: Iterable[frozenset[str]]) -> frozenset[str]:
+    """Return the first name that is a role, such as assistant; empty among people."""
+    return next((words for words in speakers if words and words <= _ROLES), frozenset())
+
+
+def _is_named(remark: Remark, speakers: Iterable[frozenset[str]], asked: frozenset[str]) -> bool:
+    """Return whether a question names who said it, or its source."""
+    source = _words(remark.source) if remark.source else frozenset[str]()
+    return any(words and asked.issuperset(words) for words in (source, *speakers))
+
+
+def _is_meant(role: frozenset[str], asked: frozenset[str]) -> bool:
+    """Return whether a question is about what this side of a chat said: a user says "you" to the assistant."""
+    if not asked.isdisjoint(_YOU):
+        return bool(role & _ASSISTANT)
+    return bool(role & _USER) and not asked.isdisjoint(_ME)
 
 
 @lru_cache(maxsize=4_096)

@@ -140,8 +140,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "sparse = self._indexing.encoder.encode_documents(texts)",
         ),
         (
-            "names = [_words(name) for name in (remark.source, remark.speaker) if name]",
-            "names = [_words(name) for name in (remark.source,) if name]",
+            "names = [_words(name) for name in (remark.role, remark.speaker) if name]",
+            "names = [_words(name) for name in (remark.role,) if name]",
         ),
         ("words = [word for word in words if not is_function_word(word, language)] or words", "pass"),
         ("weights[index] = max(weights.get(index, 0.0), 1.0 / len(forms))", "weights[index] = 1.0"),
@@ -176,7 +176,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("return evidence * math.sqrt(max(0.0, share))", "return math.sqrt(max(0.0, share))"),
         ("return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)", "return True"),
-        ("return any(words and asked.issuperset(words) for words in names)", "return any(names)"),
+        (
+            "return any(words and asked.issuperset(words) for words in (source, *speakers))",
+            "return any((source, *speakers))",
+        ),
+        ("return bool(role & _USER) and not asked.isdisjoint(_ME)", "return bool(role & _USER)"),
+        ("is_answer = size <= _ANSWER_BYTES and _asks(remarks[before].text)", "is_answer = True"),
         (
             "is_newer = is_newer and scores[newer] >= _NEAR * scores[older]",
             "is_newer = is_newer and True",

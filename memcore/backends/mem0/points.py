@@ -34,7 +34,7 @@ from qdrant_client.models import (
     VectorStructOutput,
 )
 
-from memcore.backends.neighbours import Remark, speaker_of
+from memcore.backends.neighbours import Remark, role_of, speaker_of
 from memcore.deadline.limits import without_deadline
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryConfigError, MemoryInputError
@@ -490,6 +490,7 @@ def to_remark(found: Found, *, agent_id: str = "") -> Remark:
         sequence=sequence if isinstance(sequence, int) else None,
         source=payload.get(Key.SOURCE),
         speaker=speaker_of([tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else ()),
+        role=role_of(payload),
     )
 
 

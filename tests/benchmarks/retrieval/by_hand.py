@@ -37,6 +37,9 @@ _RRF_K = 60
 #: Shares of what stands beside a turn, and of a question before it; factors of a named speaker, and of a long text.
 _BESIDE, _ANSWER, _NAMED, _LONG, _LONG_BYTES = 0.1, 0.3, 1.2, 0.2, 240
 
+#: Most bytes of an answer, and of a text whose length counts.
+_ANSWER_BYTES, _MOST_BYTES = 400, 1_000
+
 _Numbers = NDArray[np.float64]
 
 
@@ -131,14 +134,15 @@ class ByHand:
         names = re.findall(r"\w+", question.lower())
         found = fused.copy()
         for at in np.flatnonzero(there).tolist():
-            turn = self._turns[at]
+            turn, size = self._turns[at], len(self._turns[at].stored_text.encode())
             for other in (at - 1, at + 1):
                 if 0 <= other < len(self._turns) and self._turns[other].session_id == turn.session_id:
-                    share = _BESIDE + (_ANSWER if other < at and self._turns[other].stored_text.endswith("?") else 0.0)
-                    found[at] += share * known[other]
+                    is_asked = other < at and self._turns[other].stored_text.endswith("?")
+                    found[at] += (_BESIDE + _ANSWER * (is_asked and size <= _ANSWER_BYTES)) * known[other]
             if set(re.findall(r"\w+", turn.speaker.lower())) <= set(names):
                 found[at] *= _NAMED
-            found[at] *= 1.0 + _LONG * min(1.0, len(turn.stored_text.encode()) / _LONG_BYTES)
+            if size <= _MOST_BYTES:
+                found[at] *= 1.0 + _LONG * min(1.0, size / _LONG_BYTES)
         return found
 
     def _in_time(self, question: str, fused: _Numbers, cosines: _Numbers, asked: AskedRange) -> _Numbers:

@@ -1,5 +1,7 @@
 """What stands beside a memory in its session, who said it and how long it is, in its score."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,3 +101,65 @@ def test_the_best_stays_as_good_and_no_memory_comes_or_goes(
     assert found.keys() == scores.keys()
     assert max(found.values(), default=0.0) == pytest.approx(max(scores.values(), default=0.0))
     assert all(0.0 <= score <= 1.0 + 1e-9 for score in found.values())
+
+
+def test_a_long_answer_inherits_nothing_from_the_question_before_it() -> None:
+    scores = {"question": 1.0, "other": 0.5, "answer": 0.2}
+    remarks = {"question": remark("Where is it?", 1), "other": remark("x", 9)}
+    for size, expected in ((400, ["question", "answer", "other"]), (401, ["question", "other", "answer"])):
+        answer = Remark(text="x" * size, session_id="s", sequence=2)
+        assert order("where", scores, {**remarks, "answer": answer}) == expected
+
+
+def test_a_very_long_text_gains_nothing_by_its_length() -> None:
+    scores = {"reply": 0.5, "short": 0.49, "usual": 0.45}
+    remarks = {"reply": Remark(text="x" * 1_001), "short": Remark(text="yes"), "usual": Remark(text="x" * 1_000)}
+    assert order("q", scores, remarks) == ["usual", "reply", "short"]
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("Which glue did you recommend?", "assistant"),
+        ("Welchen Kleber hast du empfohlen?", "assistant"),
+        ("Which glue did I buy?", "user"),
+        ("Quelle colle avons nous achetée, selon vous?", "assistant"),
+        ("Which glue was it?", "tool"),
+        ("Which glue did the user buy?", "user"),
+    ],
+)
+@pytest.mark.parametrize("form", ["tag", "attribute", "text"])
+def test_who_is_asked_and_who_asks_have_their_own_words_first(question: str, first: str, form: str) -> None:
+    def said(role: str) -> Remark:
+        match form:
+            case "tag":
+                return Remark.of(record("agent", "The glue with the red cap", tags=(f"speaker:{role}",)))
+            case "attribute":
+                of_role = replace(record("agent", "The glue with the red cap"), extra={"attributes": {"role": role}})
+                return Remark.of(of_role)
+            case _:
+                return Remark(text=f"[8 May 2023] {role.title()}: the glue with the red cap")
+
+    scores = {"tool": 0.5, "user": 0.48, "assistant": 0.47}
+    remarks = {key: said(key) for key in scores}
+    assert order(question, scores, remarks)[0] == first
+    # Among people nobody is asked by "you".
+    people = {key: Remark(text=f"[8 May 2023] {name}: the glue") for key, name in zip(scores, "ABC", strict=True)}
+    assert order("Which glue did you buy, and what did I say?", scores, people) == ["tool", "user", "assistant"]
+
+
+def test_where_roles_are_known_what_stands_beside_counts_twice() -> None:
+    scores = {"best": 1.0, "alone": 0.5, "after": 0.36}
+    for role, expected in (("user", ["best", "after", "alone"]), ("Ada", ["best", "alone", "after"])):
+        remarks = {
+            key: Remark(text=key.rjust(300), session_id="s", sequence=place, speaker=role)
+            for key, place in (("best", 7), ("after", 8), ("alone", 3))
+        }
+        assert order("what", scores, remarks) == expected
+
+
+@pytest.mark.parametrize("attributes", [None, 7, ["user"], {"role": 7}, {"role": ""}])
+def test_attributes_of_outsiders_may_be_anything(attributes: object) -> None:
+    assert to_remark(Found(memory_id="1", score=1.0, payload={"attributes": attributes})).role is None
+    known = Found(memory_id="1", score=1.0, payload={"attributes": {"role": "Human"}})
+    assert to_remark(known).role == "Human"
