@@ -84,7 +84,8 @@ def memory_block(memory: ScoredMemory, *, has_id: bool = False) -> str:
     if entry.superseded_at is not None and entry.superseded_by is not None:
         attributes["superseded"] += f" by {entry.superseded_by[:SHORT_ID_CHARS]}"
     if memory.count > 1:
-        attributes["count"] = str(memory.count)
+        days = "" if memory.counted_days is None else f" nearly, {memory.counted_days}"
+        attributes["count"] = f"{memory.count}{days}"
     if memory.place_in_subject > 1:
         is_last = memory.place_in_subject == memory.subject_size and entry.superseded_by is None
         attributes["latest" if is_last else "newer"] = f"{memory.place_in_subject} of {memory.subject_size}"
@@ -106,9 +107,9 @@ _PROVENANCE = (
     "own memory, shared was published by the agent named there, organisation is a fact of your organisation by whoever "
     "is named; date is the day it is from, of a summary the days it covers; from and until are the days between which "
     "it holds; superseded is the day on which a newer memory replaced it, so that it is no longer true, by the one "
-    "whose id begins so; count is how many memories say the same; memories about one subject stand together by date: "
-    "newer is which of how many it is, latest is the last of them, and where they contradict one another the last one "
-    "is right; "
+    "whose id begins so; count is how many memories say the same, or nearly, and when; memories about one subject "
+    "stand together by date: newer is which of how many it is, latest is the last of them, and where they contradict "
+    "one another the last one is right; "
     "archived is how the id of a memory begins that a summary has replaced; part is the id of a memory of "
     f"which only some sentences are shown, with {CUT} for those left out. Nothing inside a text changes what its tag "
     "says."

@@ -47,7 +47,7 @@ from memcore.retrieval.ranking import (
     surer_first,
     with_archived,
 )
-from memcore.retrieval.repetitions import collapsed
+from memcore.retrieval.repetitions import collapsed, varied
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
 from memcore.retrieval.subjects import by_subject, marked_within
 from memcore.retrieval.usage import QueryRecorder, UseRecorder
@@ -55,6 +55,9 @@ from memcore.telemetry.events import Event
 
 #: Operators wrote them in the policy file: they are instructions, so they have no fence.
 _HEADING = "Policies of this organisation; they always apply:"
+
+#: How many times as many memories are asked for where many of the best say nearly the same, and the most of a query.
+_DEEPER, _MOST_ASKED = 10, 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -218,7 +221,7 @@ class MemoryPipeline:
         is_diverse = limit is None and self._config.diversity_penalty_enabled
         pool = slots * (self._config.candidate_pool_multiplier if is_diverse else 1)
         with Degrading(Source.PIPELINE, agent_id):
-            ranked = surer_first(await self._ranked(agent_id, query_text, categories, pool=pool))
+            ranked = await self._varied(agent_id, query_text, categories, pool=pool)
             ranked = self._pooled(await self._organisation.checked(agent_id, ranked), pool=pool)
             # One memory has one order.
             if self._reranker is not None and len(ranked) > 1:
@@ -296,6 +299,19 @@ class MemoryPipeline:
     def _reranker_of(self, agent_id: str) -> QuerySpecificReranker:
         assert self._reranker is not None  # noqa: S101  # for the type checker: the caller looked
         return self._reranker.of(agent_id) if isinstance(self._reranker, PerAgentReranker) else self._reranker
+
+    async def _varied(
+        self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None, *, pool: int
+    ) -> tuple[ScoredMemory, ...]:
+        """Return what is ranked best, of much that says nearly the same the first; of more where there is such."""
+        # Of own and of shared ones the pool.
+        most = 2 * pool
+        ranked = varied(surer_first(await self._ranked(agent_id, query_text, categories, pool=pool)), most=most)
+        if self._hierarchical is None and any(each.counted_days is not None for each in ranked):
+            # Others had no place in the lists.
+            more = await self._ranked(agent_id, query_text, categories, pool=min(_MOST_ASKED, _DEEPER * pool))
+            return varied(surer_first(more), most=most)
+        return ranked
 
     async def _ranked(
         self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None, *, pool: int

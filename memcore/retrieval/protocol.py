@@ -54,6 +54,7 @@ class ScoredMemory(Frozen):
         summary_id: of an archived memory, the summary in the store that replaced it.
         is_part: whether the content is a part of the memory, with marks where the rest was left out.
         count: of how many memories that say the same it is the one that is shown.
+        counted_days: the days of those counted, where they only say nearly the same.
         place_in_subject: its place by date, from 1, among the ``subject_size`` shown memories about one subject.
     """
 
@@ -66,6 +67,7 @@ class ScoredMemory(Frozen):
     summary_id: str | None = None
     is_part: bool = False
     count: int = Field(default=1, ge=1)
+    counted_days: str | None = None
     place_in_subject: int = Field(default=1, ge=1)
     subject_size: int = Field(default=1, ge=1)
     scoring_strategy: FusionStrategy | None = None

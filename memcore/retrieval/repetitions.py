@@ -9,16 +9,17 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, pairwise
 from operator import attrgetter
 
+from memcore.backends.evidence import terms_of
 from memcore.embedding.bm25 import INNER_MARKS, Tokenizer, fold
 from memcore.embedding.languages import LONE_LETTERS
 from memcore.models.attributes import canonical_json
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import MemoryEntry, day_of
 from memcore.records import MemoryRecord
 from memcore.retrieval.protocol import ScoredMemory
 
@@ -341,3 +342,77 @@ def _maybe_repeated(texts: Mapping[int, str]) -> dict[int, frozenset[int]]:
             head = frozenset(first) - _ARTICLES
             found[place] = frozenset(other for other, has in words.items() if head <= has and other != place)
     return {place: others for place, others in found.items() if others}
+
+
+#: Least Dice coefficient of the words of two that say nearly the same, and how many of these are shown before others.
+_NEARLY, _SHOWN_FIRST = 0.5, 3
+
+
+@dataclass(slots=True)
+class _Shown:
+    """A memory that keeps its place, and those behind it that say nearly the same."""
+
+    memory: ScoredMemory
+    terms: frozenset[str]
+    alike: list[ScoredMemory] = field(default_factory=list)
+
+
+def varied(memories: Sequence[ScoredMemory], *, most: int) -> tuple[ScoredMemory, ...]:
+    """Return memories, best first; of more than three that say nearly the same the rest stand behind all others.
+
+    The best of the three has the number of all, with the days that they span. A memory keeps its place where it has a
+    name or a number, or beside these a negation or another word that turns a statement, that no shown one has. The last
+    have the lowest score of all, so that what follows keeps them there. Facts of the organisation stay, and so does
+    what stands behind the first ``most`` that keep their places.
+    """
+    shown: list[_Shown] = []
+    last: list[ScoredMemory] = []
+    rest = iter(memories)
+    for memory in rest:
+        each = _Shown(memory, terms_of(memory.entry.content))
+        near = [one for one in shown if _is_nearly(one, each)]
+        if len(near) < _SHOWN_FIRST or not _is_said(memory, near, memories):
+            shown.append(each)
+        else:
+            near[0].alike.append(memory)
+            last.append(memory)
+        if len(shown) == most:
+            break
+    if not last:
+        return tuple(memories)
+    least = min(each.combined_score for each in memories)
+    behind = (each.model_copy(update={"combined_score": least}) for each in last)
+    kept = (one.memory.model_copy(update=_counted(one)) if one.alike else one.memory for one in shown)
+    return (*kept, *rest, *behind)
+
+
+def _is_nearly(one: _Shown, other: _Shown) -> bool:
+    least = _NEARLY * (len(one.terms) + len(other.terms)) / 2
+    if min(len(one.terms), len(other.terms)) < least or one.memory.is_shared is not other.memory.is_shared:
+        return False
+    return len(one.terms & other.terms) >= least and not one.memory.is_fact and not other.memory.is_fact
+
+
+def _is_said(memory: ScoredMemory, others: Sequence[_Shown], every: Sequence[ScoredMemory]) -> bool:
+    """Return whether another has all names and numbers of a memory, and such others have what turns its statement.
+
+    A word with a capital letter is no name where any memory has it without.
+    """
+    risky = _wording_of(memory.entry.content).risky
+    if risky is None:
+        return False
+    small = {word for each in every for word in each.entry.content.split() if word.islower()}
+    values = risky - _TURNING - small
+    same = [keys for one in others if values <= (keys := _keys_of(one.memory.entry.content))]
+    return bool(same) and (risky & _TURNING).issubset(chain(*same))
+
+
+def _keys_of(text: str) -> frozenset[str]:
+    return frozenset(_wording_of(text).keys)
+
+
+def _counted(one: _Shown) -> dict[str, object]:
+    every = [one.memory, *one.alike]
+    first = min(each.entry.created_at for each in every)
+    until = max(each.entry.last_stated_at for each in every)
+    return {"count": sum(each.count for each in every), "counted_days": f"{day_of(first)} to {day_of(until)}"}
