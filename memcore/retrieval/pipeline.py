@@ -21,6 +21,7 @@ from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import MemoryCategory, MemoryQuery
 from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
 from memcore.retrieval.formatting import fit
+from memcore.retrieval.near_equals import varied
 from memcore.retrieval.packing import fit_parts, sure_slots
 from memcore.retrieval.passages import PassageMatcher
 from memcore.retrieval.protocol import (
@@ -47,7 +48,7 @@ from memcore.retrieval.ranking import (
     surer_first,
     with_archived,
 )
-from memcore.retrieval.repetitions import collapsed, varied
+from memcore.retrieval.repetitions import collapsed
 from memcore.retrieval.sources import FactsAlone, Organisation, SharedSearch, Sources, as_memories, nearest
 from memcore.retrieval.subjects import by_subject, marked_within
 from memcore.retrieval.usage import QueryRecorder, UseRecorder

@@ -9,17 +9,16 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, pairwise
 from operator import attrgetter
 
-from memcore.backends.evidence import terms_of
 from memcore.embedding.bm25 import INNER_MARKS, Tokenizer, fold
 from memcore.embedding.languages import LONE_LETTERS
 from memcore.models.attributes import canonical_json
-from memcore.models.memory import MemoryEntry, day_of
+from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord
 from memcore.retrieval.protocol import ScoredMemory
 
@@ -312,15 +311,23 @@ def collapsed(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
         for other in order[rank + 1 :] if kept not in hidden_by else ():
             if kept in near.get(other, ()) and wordings[texts[other]].stands_in(wordings[texts[kept]]):
                 hidden_by.setdefault(other, kept)
-    counts = Counter(hidden_by.values())
+    alike: defaultdict[int, list[int]] = defaultdict(list)
+    for other, kept in hidden_by.items():
+        alike[kept].append(other)
+
+    def counted(kept: int) -> dict[str, object]:
+        # Those that say nearly the same may have been counted, these among them.
+        most = max((memories[place] for place in (kept, *alike[kept])), key=attrgetter("count"))
+        return {"count": max(most.count, 1 + len(alike[kept])), "counted_days": most.counted_days}
+
     scores: dict[int, float] = {}
     for place, memory in enumerate(memories):
         kept = hidden_by.get(place, place)
         if memory.is_shared == memories[kept].is_shared:
             scores.setdefault(kept, memory.combined_score)
     return tuple(
-        memories[kept].model_copy(update={"combined_score": score, "count": 1 + counts[kept]})
-        if kept in counts
+        memories[kept].model_copy(update={"combined_score": score, **counted(kept)})
+        if kept in alike
         else memories[kept]
         for kept, score in scores.items()
     )
@@ -344,75 +351,15 @@ def _maybe_repeated(texts: Mapping[int, str]) -> dict[int, frozenset[int]]:
     return {place: others for place, others in found.items() if others}
 
 
-#: Least Dice coefficient of the words of two that say nearly the same, and how many of these are shown before others.
-_NEARLY, _SHOWN_FIRST = 0.5, 3
+def is_said(text: str, others: Sequence[str], *, among: Sequence[str]) -> bool:
+    """Return whether another text has all names and numbers of a text, and such others have what turns its statement.
 
-
-@dataclass(slots=True)
-class _Shown:
-    """A memory that keeps its place, and those behind it that say nearly the same."""
-
-    memory: ScoredMemory
-    terms: frozenset[str]
-    alike: list[ScoredMemory] = field(default_factory=list)
-
-
-def varied(memories: Sequence[ScoredMemory], *, most: int) -> tuple[ScoredMemory, ...]:
-    """Return memories, best first; of more than three that say nearly the same the rest stand behind all others.
-
-    The best of the three has the number of all, with the days that they span. A memory keeps its place where it has a
-    name or a number, or beside these a negation or another word that turns a statement, that no shown one has. The last
-    have the lowest score of all, so that what follows keeps them there. Facts of the organisation stay, and so does
-    what stands behind the first ``most`` that keep their places.
+    A word with a capital letter is no name where it stands without one in any text ``among`` which they are.
     """
-    shown: list[_Shown] = []
-    last: list[ScoredMemory] = []
-    rest = iter(memories)
-    for memory in rest:
-        each = _Shown(memory, terms_of(memory.entry.content))
-        near = [one for one in shown if _is_nearly(one, each)]
-        if len(near) < _SHOWN_FIRST or not _is_said(memory, near, memories):
-            shown.append(each)
-        else:
-            near[0].alike.append(memory)
-            last.append(memory)
-        if len(shown) == most:
-            break
-    if not last:
-        return tuple(memories)
-    least = min(each.combined_score for each in memories)
-    behind = (each.model_copy(update={"combined_score": least}) for each in last)
-    kept = (one.memory.model_copy(update=_counted(one)) if one.alike else one.memory for one in shown)
-    return (*kept, *rest, *behind)
-
-
-def _is_nearly(one: _Shown, other: _Shown) -> bool:
-    least = _NEARLY * (len(one.terms) + len(other.terms)) / 2
-    if min(len(one.terms), len(other.terms)) < least or one.memory.is_shared is not other.memory.is_shared:
-        return False
-    return len(one.terms & other.terms) >= least and not one.memory.is_fact and not other.memory.is_fact
-
-
-def _is_said(memory: ScoredMemory, others: Sequence[_Shown], every: Sequence[ScoredMemory]) -> bool:
-    """Return whether another has all names and numbers of a memory, and such others have what turns its statement.
-
-    A word with a capital letter is no name where any memory has it without.
-    """
-    risky = _wording_of(memory.entry.content).risky
+    risky = _wording_of(text).risky
     if risky is None:
         return False
-    small = {word for each in every for word in each.entry.content.split() if word.islower()}
+    small = {word for each in among for word in each.split() if word.islower()}
     values = risky - _TURNING - small
-    same = [keys for one in others if values <= (keys := _keys_of(one.memory.entry.content))]
+    same = [keys for each in others if values.issubset(keys := _wording_of(each).keys)]
     return bool(same) and (risky & _TURNING).issubset(chain(*same))
-
-
-def _keys_of(text: str) -> frozenset[str]:
-    return frozenset(_wording_of(text).keys)
-
-
-def _counted(one: _Shown) -> dict[str, object]:
-    every = [one.memory, *one.alike]
-    first = min(each.entry.created_at for each in every)
-    until = max(each.entry.last_stated_at for each in every)
-    return {"count": sum(each.count for each in every), "counted_days": f"{day_of(first)} to {day_of(until)}"}

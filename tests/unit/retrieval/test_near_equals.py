@@ -13,7 +13,8 @@ from memcore.backends.fusion import RankedLists
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.formatting import memory_block
-from memcore.retrieval.repetitions import varied
+from memcore.retrieval.near_equals import varied
+from memcore.retrieval.repetitions import collapsed
 
 _SAID = [
     f"{opening} {subject} {tail}"
@@ -93,3 +94,18 @@ def test_no_name_number_or_negation_is_only_behind(texts: list[str], shared: lis
         ]
         assert same
         assert {"not", "never", "only"} & set(each.entry.content.split()) <= set().union(*same)
+
+
+def test_what_says_the_same_and_nearly_counts_once() -> None:
+    same, nearly = "The lift in hall 9 sticks again", ("stops", "halts", "hangs", "jams")
+    texts = [same, *(f"The lift in hall 9 {word} again" for word in nearly), same]
+    shown = collapsed(varied([scored(str(place), 0.9, text) for place, text in enumerate(texts)], most=9))
+    assert [each.count for each in shown if each.count > 1] == [4]
+    assert [each for each in shown if each.count > 1] == [each for each in shown if each.counted_days]
+
+
+def test_texts_without_a_telling_word_are_not_alike() -> None:
+    made = [
+        scored(str(place), 0.9, text) for place, text in enumerate(["it is so", "so it was", "is it", "it is", "so"])
+    ]
+    assert varied(made, most=9) == tuple(made)
