@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from memcore.backends.time_phrases import idle_words
 from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.languages import is_part
@@ -182,7 +183,9 @@ def _weights(question: str) -> dict[_Forms, float]:
         if word.lstrip("\"'([*_")[:1].isupper() or any(map(str.isdigit, word)):
             named = set(_tokenizer.terms(word))
             weights.update({forms: _NAMED for forms in weights if not named.isdisjoint(forms)})
-    return weights
+    # Words of time are no subject, unless there is no other.
+    idle = frozenset(_tokenizer.both_terms(" ".join(idle_words(question)))[0])
+    return {forms: weight for forms, weight in weights.items() if forms[0] not in idle} or weights
 
 
 def question_terms(question: str) -> frozenset[str]:

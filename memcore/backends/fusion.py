@@ -121,7 +121,8 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
         nearness = {key: asked.nearness(entry) for key, entry in entries.items()}
         first = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
         judged = [Candidate.of(entries[key], dense.get(key)) for key in first]
-        scores = in_time(scores, nearness, weight_of_time(question, asked, judged, noise=rankings.noise))
+        weight = weight_of_time(question, asked, judged, noise=rankings.noise)
+        scores = in_time(scores, nearness, weight, own_gain=asked.gain)
     return newer_first(question, scores, entries, asked=asked)
 
 

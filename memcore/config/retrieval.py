@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_serializer, model_validator
 
 from memcore.deadline.limits import DEADLINE_SECONDS
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MemoryCategory
+from memcore.models.memory import MemoryCategory, TimeZone
 
 
 class FusionStrategy(StrEnum):
@@ -116,6 +116,8 @@ class MemoryRetrievalConfig(Frozen):
             under ``weighted`` alone.
         passages: whether long memories are cut to the sentences that match the question, where a prompt has no room for
             all that was found.
+        time_zone: the zone in which questions name days ("yesterday", "in May"), where a search does not say its own.
+        hemisphere: ``north`` or ``south``, for the seasons that questions name: summer begins in June or in December.
         deadline_seconds: the most seconds that a reading call takes; a part that gives no answer within two fifths of
             it is not asked for a while, and the answer names it.
         record_queries: whether the questions of prompts and searches are kept, up to 1,000 characters each and the
@@ -161,6 +163,8 @@ class MemoryRetrievalConfig(Frozen):
     dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
     zoom: bool = True
     passages: bool = True
+    time_zone: TimeZone = "UTC"
+    hemisphere: Literal["north", "south"] = "north"
     deadline_seconds: float = Field(default=DEADLINE_SECONDS, ge=0.5, le=60.0)
     record_queries: bool = False
     query_days: int = Field(default=30, ge=1, le=365)

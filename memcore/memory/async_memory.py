@@ -16,7 +16,7 @@ from memcore.memory.conversation import (
     incognito_memory,
     required,
 )
-from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_categories, checked_query, job_ids_of
+from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_query, job_ids_of
 from memcore.memory.kept import AsyncKeptMemories
 from memcore.memory.memory import Memory
 from memcore.memory.reader import (
@@ -140,11 +140,17 @@ class AsyncMemory(AsyncKeptMemories):
         token_budget: int,
         categories: Collection[str] | None = None,
         require_all: bool = False,
+        time_zone: str | None = None,
     ) -> "PreparedMessages":
-        wanted = checked_categories(categories)
+        query = checked_query(None, {"categories": categories, "time_zone": time_zone})
         opened = await self._reader.open()
         return await opened.prepare(
-            agent_id, text, token_budget=token_budget, categories=wanted, require_all=require_all
+            agent_id,
+            text,
+            token_budget=token_budget,
+            categories=query.categories,
+            require_all=require_all,
+            time_zone=query.time_zone,
         )
 
     async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":

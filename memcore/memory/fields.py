@@ -68,6 +68,7 @@ class SearchFields(TypedDict, total=False):
         since: created at this time or later.
         until: created before this time.
         as_of: only what was there at this time and held then.
+        time_zone: of the asker, such as ``Europe/Berlin``, for words such as "yesterday"; the policy's when left out.
         min_relevance: least relevance score, 0 to 1.
         min_scores: least ``semantic``, ``keyword`` and ``final`` scores.
         min_evidence: least evidence of the best memory, 0 to 1; 0 finds the nearest whatever it says.
@@ -81,6 +82,7 @@ class SearchFields(TypedDict, total=False):
     since: datetime | None
     until: datetime | None
     as_of: datetime | None
+    time_zone: str | None
     min_relevance: float
     min_scores: Mapping[str, float] | None
     min_evidence: float | None
@@ -127,11 +129,6 @@ def checked_query(text: str | None, filters: Mapping[str, Any]) -> MemoryQuery:
     """Return the query that a search asks for. Raises MemoryInputError."""
     with naming_fields():
         return MemoryQuery.model_validate({**filters, "text": text})
-
-
-def checked_categories(given: Collection[str] | None) -> frozenset[MemoryCategory] | None:
-    """Return the categories of these names, None for all. Raises MemoryInputError."""
-    return checked_query(None, {"categories": given}).categories
 
 
 def job_ids_of(jobs: Jobs) -> tuple[str, ...]:

@@ -35,7 +35,6 @@ from memcore.memory.fields import (
     Jobs,
     SearchFields,
     StoreFields,
-    checked_categories,
     checked_query,
     job_ids_of,
     named_as_given,
@@ -242,22 +241,29 @@ class Memory(KeptMemories, ToolCalls):
         token_budget: int,
         categories: Collection[str] | None = None,
         require_all: bool = False,
+        time_zone: str | None = None,
     ) -> "PreparedMessages":
         """Return the messages to put between the system prompt and the task: policies, directive, memories.
 
         ``text`` says what the coming turn is about. Policies and memories take ``token_budget`` tokens at most.
         What fails once the store was reached is done without: ``degraded`` of the answer names it, and the last message
-        says it. With ``require_all`` it is an error. Which memories were shown is counted, in batches.
+        says it. With ``require_all`` it is an error. Which memories were shown is counted, in batches. ``time_zone`` is
+        the asker's, as in search.
 
         Raises:
             MemoryInputError: an argument breaks a limit, as a negative budget.
             MemoryConnectionError: the store cannot be reached, or with ``require_all`` a part of the answer.
             MemoryConfigError: as for search.
         """
-        wanted = checked_categories(categories)
+        query = checked_query(None, {"categories": categories, "time_zone": time_zone})
         return self._read(
             lambda opened: opened.prepare(
-                agent_id, text, token_budget=token_budget, categories=wanted, require_all=require_all
+                agent_id,
+                text,
+                token_budget=token_budget,
+                categories=query.categories,
+                require_all=require_all,
+                time_zone=query.time_zone,
             )
         )
 

@@ -130,6 +130,7 @@ class Opened:
         token_budget: int,
         categories: "frozenset[MemoryCategory] | None",
         require_all: bool = False,
+        time_zone: str | None = None,
     ) -> PreparedMessages:
         """Return the messages of the strategy that the policy names, and what did not answer."""
         from memcore.retrieval.protocol import UNNEEDED, noting_degraded  # noqa: PLC0415  # see Reader
@@ -137,7 +138,9 @@ class Opened:
         require_prompt(text, token_budget)
         about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
         with tracing.trace(SEARCH, about, kind="client"), noting_degraded() as failed:
-            found = await self.strategy.prepare_messages(agent_id, text, token_budget, categories=categories)
+            found = await self.strategy.prepare_messages(
+                agent_id, text, token_budget, categories=categories, time_zone=time_zone
+            )
         messages = PreparedMessages.of(found, degraded=(each.part for each in failed if each.source not in UNNEEDED))
         if require_all and messages.degraded:
             raise MemoryConnectionError(f"no answer of: {', '.join(messages.degraded)}", part=messages.degraded[0])

@@ -7,10 +7,11 @@ a memory stands here, so that one file says what a stored memory can be.
 import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -234,6 +235,26 @@ def within_range(at: datetime) -> datetime:
 
 #: The type of every time in a model: with a zone, and in the range.
 BoundedTime = Annotated[AwareDatetime, AfterValidator(in_range)]
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return the time zone of an IANA name, such as Europe/Berlin. Raises ValueError for one that is not known."""
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, KeyError, OSError):
+        # A machine without a table of zones knows none but UTC.
+        raise ValueError("is no known time zone, such as Europe/Berlin; a machine without any needs tzdata") from None
+
+
+def _known_zone(name: str) -> str:
+    zone_of(name)
+    return name
+
+
+#: The name of a time zone that is known here.
+TimeZone = Annotated[NotBlankStr, AfterValidator(_known_zone)]
 
 #: How far a time of the past may lie ahead of the sender's clock: those of two machines differ.
 CLOCK_SKEW = timedelta(minutes=5)
@@ -470,6 +491,8 @@ class MemoryQuery(Frozen):
         until: exclusive; must lie after since.
         as_of: only what was there at this time, held then, and was not superseded or expired. What has left the store
             since is not found.
+        time_zone: the asker's, such as ``Europe/Berlin``: in it "yesterday" and "in May" begin and end. None leaves it
+            to the policy (``memory.retrieval.time_zone``).
         attributes: values that attributes must have, each by its path, as in ``origin.channel``; in a list, one of it.
         limit: 1 to 1000.
     """
@@ -485,6 +508,7 @@ class MemoryQuery(Frozen):
     since: BoundedTime | None = None
     until: BoundedTime | None = None
     as_of: BoundedTime | None = None
+    time_zone: TimeZone | None = None
     attributes: AttributeFilter = Field(default_factory=no_attributes)
 
     @model_validator(mode="after")

@@ -21,7 +21,7 @@ from memcore.client.results import (
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import checked_owner
-from memcore.memory.fields import checked_categories, checked_query, named_as_given, split_fields, with_fields
+from memcore.memory.fields import checked_query, named_as_given, split_fields, with_fields
 from memcore.models.base import Frozen
 from memcore.models.conversation import LayerCounts
 from memcore.models.execution import ChatMessage, ExecutionTrace, PreparedMessages, ToolDefinition
@@ -131,14 +131,23 @@ def get(agent_id: str, memory_id: str) -> Call[MemoryEntry | None] | None:
 
 
 def prepare(
-    agent_id: str, text: str, *, token_budget: int, categories: Collection[str] | None, require_all: bool = False
+    agent_id: str,
+    text: str,
+    *,
+    token_budget: int,
+    categories: Collection[str] | None,
+    require_all: bool = False,
+    time_zone: str | None = None,
 ) -> Call[PreparedMessages]:
     """Return the request that prepares a prompt."""
     require_prompt(text, token_budget)
-    wanted = checked_categories(categories)
-    body = {"text": text, "token_budget": token_budget, "categories": None if wanted is None else sorted(wanted)}
+    query = checked_query(None, {"categories": categories, "time_zone": time_zone})
+    wanted = None if query.categories is None else sorted(query.categories)
+    body = {"text": text, "token_budget": token_budget, "categories": wanted}
     if require_all:
         body["require_all"] = True
+    if query.time_zone is not None:
+        body["time_zone"] = query.time_zone
     return Call(method="POST", path=_path(agent_id, "context"), body=body, read=_prepared)
 
 

@@ -205,10 +205,18 @@ class RemoteMemory:
         token_budget: int,
         categories: Collection[str] | None = None,
         require_all: bool = False,
+        time_zone: str | None = None,
     ) -> PreparedMessages:
         """See Memory.prepare."""
         return self._send(
-            calls.prepare(agent_id, text, token_budget=token_budget, categories=categories, require_all=require_all)
+            calls.prepare(
+                agent_id,
+                text,
+                token_budget=token_budget,
+                categories=categories,
+                require_all=require_all,
+                time_zone=time_zone,
+            )
         )
 
     def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:

@@ -124,6 +124,7 @@ class ContextInjectionStrategy:
         token_budget: int,
         *,
         categories: frozenset[MemoryCategory] | None = None,
+        time_zone: str | None = None,
     ) -> tuple[ChatMessage, ...]:
         """Return the messages to put between system prompt and task: policies, directive, memories; or fewer, or none.
 
@@ -136,15 +137,20 @@ class ContextInjectionStrategy:
             _log.debug(Event.MEMORY_RETRIEVAL_SKIPPED, extra={"agent_id": agent_id, "token_budget": token_budget})
             return ()
         with noting_degraded() as failed:
-            messages = await self._messages(agent_id, query_text, token_budget, categories)
+            messages = await self._messages(agent_id, query_text, token_budget, categories, time_zone)
         return (*messages, *away_notice(failed, injection_point=self._config.injection_point))
 
     async def _messages(
-        self, agent_id: str, query_text: str, token_budget: int, categories: frozenset[MemoryCategory] | None
+        self,
+        agent_id: str,
+        query_text: str,
+        token_budget: int,
+        categories: frozenset[MemoryCategory] | None,
+        time_zone: str | None,
     ) -> tuple[ChatMessage, ...]:
         with Degrading(Source.PIPELINE, agent_id):
             policies = await self._pipeline.policies(agent_id, token_budget=token_budget)
-            memories = await self._pipeline.chosen(agent_id, query_text, categories=categories)
+            memories = await self._pipeline.chosen(agent_id, query_text, categories=categories, time_zone=time_zone)
             left = token_budget - policies.tokens
             fitting = self._pipeline.fitting(query_text, memories, leading=policies.by_agents, token_budget=left)
             shown = self._pipeline.in_order(query_text, fitting, token_budget=left)
@@ -175,11 +181,14 @@ class BlockingContextInjection:
         token_budget: int,
         *,
         categories: frozenset[MemoryCategory] | None = None,
+        time_zone: str | None = None,
     ) -> tuple[ChatMessage, ...]:
         """Return what the strategy's method of this name returns. Raises RuntimeError outside the ``with`` block."""
         if self._loop is None:
             raise RuntimeError("enter the object first: with BlockingContextInjection(...) as memories")
-        work = self._strategy.prepare_messages(agent_id, query_text, token_budget, categories=categories)
+        work = self._strategy.prepare_messages(
+            agent_id, query_text, token_budget, categories=categories, time_zone=time_zone
+        )
         return self._loop.run(work)
 
     def __enter__(self) -> Self:

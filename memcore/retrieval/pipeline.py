@@ -212,6 +212,7 @@ class MemoryPipeline:
         *,
         categories: frozenset[MemoryCategory] | None = None,
         limit: int | None = None,
+        time_zone: str | None = None,
     ) -> tuple[ScoredMemory, ...]:
         """Return the memories that a text is answered with: the agent's own, best first, then shared ones.
 
@@ -222,7 +223,7 @@ class MemoryPipeline:
         is_diverse = limit is None and self._config.diversity_penalty_enabled
         pool = slots * (self._config.candidate_pool_multiplier if is_diverse else 1)
         with Degrading(Source.PIPELINE, agent_id):
-            ranked = await self._varied(agent_id, query_text, categories, pool=pool)
+            ranked = await self._varied(agent_id, query_text, categories, pool=pool, time_zone=time_zone)
             ranked = self._pooled(await self._organisation.checked(agent_id, ranked), pool=pool)
             # One memory has one order.
             if self._reranker is not None and len(ranked) > 1:
@@ -302,31 +303,51 @@ class MemoryPipeline:
         return self._reranker.of(agent_id) if isinstance(self._reranker, PerAgentReranker) else self._reranker
 
     async def _varied(
-        self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None, *, pool: int
+        self,
+        agent_id: str,
+        query_text: str,
+        categories: frozenset[MemoryCategory] | None,
+        *,
+        pool: int,
+        time_zone: str | None,
     ) -> tuple[ScoredMemory, ...]:
         """Return what is ranked best, of much that says nearly the same the first; of more where there is such."""
         # Of own and of shared ones the pool.
         most = 2 * pool
-        ranked = varied(surer_first(await self._ranked(agent_id, query_text, categories, pool=pool)), most=most)
+        ranked = await self._ranked(agent_id, query_text, categories, pool=pool, time_zone=time_zone)
+        ranked = varied(surer_first(ranked), most=most)
         if self._hierarchical is None and any(each.counted_days is not None for each in ranked):
             # Others had no place in the lists.
-            more = await self._ranked(agent_id, query_text, categories, pool=min(_MOST_ASKED, _DEEPER * pool))
+            deep = min(_MOST_ASKED, _DEEPER * pool)
+            more = await self._ranked(agent_id, query_text, categories, pool=deep, time_zone=time_zone)
             return varied(surer_first(more), most=most)
         return ranked
 
     async def _ranked(
-        self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None, *, pool: int
+        self,
+        agent_id: str,
+        query_text: str,
+        categories: frozenset[MemoryCategory] | None,
+        *,
+        pool: int,
+        time_zone: str | None,
     ) -> tuple[ScoredMemory, ...]:
         if self._hierarchical is None:
-            return await self._searched(agent_id, query_text, categories, pool=pool)
+            return await self._searched(agent_id, query_text, categories, pool=pool, time_zone=time_zone)
         with Degrading(Source.HIERARCHICAL, agent_id):
             return await self._hierarchical.retrieve(agent_id, query_text, limit=pool, categories=categories)
         return ()
 
     async def _searched(
-        self, agent_id: str, query_text: str, categories: frozenset[MemoryCategory] | None, *, pool: int
+        self,
+        agent_id: str,
+        query_text: str,
+        categories: frozenset[MemoryCategory] | None,
+        *,
+        pool: int,
+        time_zone: str | None = None,
     ) -> tuple[ScoredMemory, ...]:
-        query = MemoryQuery(text=query_text, categories=categories, limit=pool)
+        query = MemoryQuery(text=query_text, categories=categories, limit=pool, time_zone=time_zone)
         is_hybrid = self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
         hybrid = self._backend if is_hybrid and isinstance(self._backend, HybridBackend) else None
         rankings = await self._sources.rankings(agent_id, query, hybrid=hybrid)

@@ -30,6 +30,7 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryQuery,
     MemoryScores,
+    TimeZone,
 )
 from memcore.models.memory_changes import MemoryVersion
 
@@ -202,12 +203,14 @@ class ContextBody(Frozen):
         text: what the coming turn is about.
         token_budget: most tokens of policies and memories.
         require_all: whether the answer is 503 where a part of the installation does not answer.
+        time_zone: the asker's, as in a search.
     """
 
     text: str = Field(min_length=1, max_length=MAX_QUERY_CHARS)
     token_budget: StrictInt = Field(ge=0, le=MAX_TOKENS)
     categories: tuple[MemoryCategory, ...] | None = None
     require_all: bool = False
+    time_zone: TimeZone | None = None
 
 
 class Prepared(Frozen):

@@ -33,6 +33,8 @@ ADDED = {
     ),
     "memory.retrieval.zoom": "a summary says less than the memories that it replaced, and these are in the archive",
     "memory.retrieval.passages": "parts of several long memories answer more questions than one of them as a whole",
+    "memory.retrieval.time_zone": '"yesterday" begins and ends where the asker is',
+    "memory.retrieval.hemisphere": "summer begins in June or in December",
     "memory.retrieval.deadline_seconds": "an agent must not wait for a store that does not answer",
     "memory.retrieval.record_queries": "what agents ask for is what a summary must not lose; a person's words are kept",
     "memory.retrieval.query_days": "a person's words must not be kept for ever",

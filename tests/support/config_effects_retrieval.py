@@ -7,15 +7,17 @@ from functools import partial
 
 from memcore.backends.factory import create_engine_backend, create_memory_backend, create_worker_backend, mem0_config_of
 from memcore.backends.fusion import RankedLists
-from memcore.backends.mem0.backend import Mem0Backend, encoder_of
+from memcore.backends.mem0.backend import Mem0Backend, encoder_of, plans
+from memcore.backends.when import asked_range
 from memcore.client.async_client import AsyncMemoryClient
 from memcore.config.policy import Policy
 from memcore.deadline.limits import part_limit
+from memcore.embedding.protocol import EmbedderKind
 from memcore.errors import MemoryConfigError, OrgMemoryAccessDeniedError
 from memcore.jobs import QueryPayload, RecordedQuery
 from memcore.ledger.ledger import Ledger
 from memcore.memory.async_memory import AsyncMemory
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry, MemoryQuery
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry, MemoryQuery, zone_of
 from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactCategory, SeniorityLevel
 from memcore.org.search import record_of
 from memcore.org.service import LedgerOrgMemory
@@ -147,6 +149,12 @@ def sparse_vector(_place: Place, policy: Policy) -> object:
     return vector.values
 
 
+def last_summer(_place: Place, policy: Policy) -> object:
+    """The range that the way of searching reads in a question."""
+    plan = plans(policy.memory)(EmbedderKind.STATIC, None)
+    return asked_range("last summer", NOW, zone=zone_of(plan.time_zone), hemisphere=plan.hemisphere)
+
+
 def vector_space(place: Place, policy: Policy) -> object:
     """What a collection remembers of how its texts were indexed: where it differs, a reindex is asked for."""
     built = create_memory_backend(
@@ -239,6 +247,8 @@ EFFECTS = {
             "rrf_k": _retrieval(prompt, 1, given={"fusion_strategy": "rrf"}),
             "dense_weight": _retrieval(prompt, 1.0),
             "passages": _retrieval(small_prompt, value=False),
+            "time_zone": _retrieval(last_summer, "Europe/Berlin"),
+            "hemisphere": _retrieval(last_summer, "south"),
             "deadline_seconds": _retrieval(store_wait, 2.0),
             "record_queries": _retrieval(questions, value=True),
             "query_days": _retrieval(questions, 7, given={"record_queries": True}),

@@ -347,6 +347,8 @@ def plans(config: CompanyMemoryConfig) -> PlanOf:
             has_keywords=retrieval.sparse,
             has_words_of_dense=kind is not EmbedderKind.STATIC,
             min_evidence=retrieval.min_evidence,
+            time_zone=retrieval.time_zone,
+            hemisphere=retrieval.hemisphere,
         )
 
     return plan_of

@@ -46,11 +46,12 @@ from memcore.backends.mem0.points import (
 from memcore.backends.mem0.writer import Indexing, embedding, statement
 from memcore.backends.neighbours import among_neighbours
 from memcore.backends.protocol import MAX_PAGE
+from memcore.backends.time_phrases import Hemisphere
 from memcore.backends.when import AskedRange, asked_range, in_time
 from memcore.embedding.bm25 import relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, memory_ids
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, memory_ids, zone_of
 from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
 from memcore.telemetry import tracing
 
@@ -171,6 +172,8 @@ class SearchPlan:
         has_words_of_dense: ask for the BM25 scores of what meaning found too: one more query of the same trip. It gains
             0.002 NDCG@10 with a transformer, and nothing with the static embedder (docs/benchmarks/2026-11.md).
         min_evidence: what the best memory must reach where a query does not say it.
+        time_zone: of questions that name a time and do not say their own.
+        hemisphere: of the seasons that questions name.
     """
 
     is_hybrid: bool = True
@@ -178,6 +181,8 @@ class SearchPlan:
     has_keywords: bool = True
     has_words_of_dense: bool = False
     min_evidence: float = DEFAULT_MIN_EVIDENCE
+    time_zone: str = "UTC"
+    hemisphere: Hemisphere = "north"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +325,7 @@ class Reader:
             pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
             rows, _ = pager.page(None, query.limit)
             return tuple(record.entry.known_at(query.as_of) for record in to_records(rows))
-        question = self._question(query.text, has_sparse=self._plan.is_hybrid, now=now)
+        question = self._question(query.text, query.time_zone, has_sparse=self._plan.is_hybrid, now=now)
         # Nearly no more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose
         # similarity is known without this list, is behind them in the sum too. Not so when its words count as well.
         dense = _least(query) if self._plan.has_words_of_dense else max(query.limit, MOST_JUDGED)
@@ -371,7 +376,8 @@ class Reader:
         """Return the lists themselves: an agent's own memories, the shared, the archived; empty without a text."""
         if query.text is None:
             return RankedLists()
-        question, least = self._question(query.text, has_sparse=self._plan.has_keywords, now=now), _least(query)
+        question = self._question(query.text, query.time_zone, has_sparse=self._plan.has_keywords, now=now)
+        least = _least(query)
         scopes = [scope for scope in (own, others, archive) if scope is not None]
         found = self._asked(scopes, question, now=now, dense=least, sparse=least)
         if archive is not None:
@@ -431,14 +437,16 @@ class Reader:
             for record in to_records([row])
         )
 
-    def _question(self, text: str, *, has_sparse: bool, now: datetime) -> _Question:
+    def _question(self, text: str, time_zone: str | None, *, has_sparse: bool, now: datetime) -> _Question:
         with tracing.span(f"embeddings {self._embedder.name}", embedding(self._embedder, texts=1)):
             vector = self._embedder.embed_query(text)
         # A zero vector is as near to everything as to nothing: its list would be noise.
         return _Question(
             dense=vector if np.any(vector) else None,
             sparse=self._words(text) if has_sparse else None,
-            asked=asked_range(text, now),
+            asked=asked_range(
+                text, now, zone=zone_of(time_zone or self._plan.time_zone), hemisphere=self._plan.hemisphere
+            ),
         )
 
     def _words(self, text: str) -> dict[str, Any] | None:
@@ -607,7 +615,7 @@ class _Answer:
             read = ((key, self._entry(key)) for key in self._keys)
             nearness = {key: asked.nearness(entry) for key, entry in read if entry is not None}
             weight = weight_of_time(question, asked, self._judged(near), noise=noise)
-            self._final = in_time(self._final, nearness, weight)
+            self._final = in_time(self._final, nearness, weight, own_gain=asked.gain)
             self._keys.sort(key=self._final.__getitem__, reverse=True)
         return self._final
 

@@ -191,12 +191,13 @@ class SelfEditingMemoryStrategy(OfTools):
         token_budget: int,
         *,
         categories: frozenset[MemoryCategory] | None = None,
+        time_zone: str | None = None,
     ) -> tuple[ChatMessage, ...]:
         """Return policies, the instruction about the tools, and core memory; nothing without budget.
 
         Core memory that cannot be read is left out; a line at the end and a ``memory.retrieval.degraded`` event say so.
         """
-        del query_text, categories
+        del query_text, categories, time_zone
         require_agent_id(agent_id)
         if token_budget <= 0:
             return ()

@@ -10,7 +10,7 @@ from memcore.config.retrieval import InjectionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryNotFoundError
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
-from memcore.models.memory import MemoryCategory, MemoryEntry, require_agent_id
+from memcore.models.memory import MemoryCategory, MemoryEntry, TimeZone, require_agent_id
 from memcore.retrieval.formatting import format_fitting
 from memcore.retrieval.passages import CUT
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
@@ -48,6 +48,9 @@ class _Search(Frozen):
     query: Annotated[Query, Field(description="What you want to know, in a sentence or in key words.")]
     categories: Annotated[CategoryNames, Field(description="Search these kinds of memories alone.")] = ()
     limit: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="Most memories to return.")] = DEFAULT_RESULTS
+    time_zone: Annotated[
+        TimeZone | None, Field(description='The person\'s, as Europe/Berlin: where "yesterday" begins and ends.')
+    ] = None
 
 
 class _Recall(Frozen):
@@ -77,12 +80,13 @@ class MemorySearch:
         limit: int,
         categories: frozenset[MemoryCategory] | None = None,
         without_tag: str | None = None,
+        time_zone: str | None = None,
         notes: Sequence[str] = (),
     ) -> str:
         """Return what a question finds as text. Raises UnavailableError when nothing is found because a part failed."""
 
         async def chosen(text: str) -> tuple[ScoredMemory, ...]:
-            found = await self._pipeline.chosen(agent_id, text, categories=categories, limit=limit)
+            found = await self._pipeline.chosen(agent_id, text, categories=categories, limit=limit, time_zone=time_zone)
             return tuple(each for each in found if without_tag is None or without_tag not in each.entry.metadata.tags)
 
         with noting_degraded() as failed:
@@ -118,7 +122,12 @@ class MemorySearch:
         async def search(agent_id: str, given: _Search) -> str:
             categories, note = known_categories(given.categories)
             return await self.search(
-                agent_id, given.query, limit=given.limit, categories=categories or None, notes=[note]
+                agent_id,
+                given.query,
+                limit=given.limit,
+                categories=categories or None,
+                time_zone=given.time_zone,
+                notes=[note],
             )
 
         async def recall(agent_id: str, given: _Recall) -> str:
@@ -196,12 +205,13 @@ class ToolBasedInjectionStrategy(OfTools):
         token_budget: int,
         *,
         categories: frozenset[MemoryCategory] | None = None,
+        time_zone: str | None = None,
     ) -> tuple[ChatMessage, ...]:
         """Return the policies and the instruction about the tools, whatever the turn is about; nothing without budget.
 
         The instruction is not charged to the budget.
         """
-        del query_text, categories
+        del query_text, categories, time_zone
         require_agent_id(agent_id)
         if token_budget <= 0:
             return ()

@@ -108,12 +108,15 @@ def search(
     limit: Limit = 10,
     min_evidence: MinEvidence = None,
     as_of: Annotated[str | None, typer.Option(help="As of this ISO time: what was there, and held then.")] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(help="In which 'yesterday' is a day, e.g. Europe/Berlin. The policy's if left out.")
+    ] = None,
 ) -> None:
     """Search an agent's memories by meaning and by words, in this process, without the queue."""
     query = filters.query(text, limit, min_evidence)
-    if as_of is not None:
-        with naming_fields():
-            query = MemoryQuery.model_validate({**dict(query), "as_of": moment("as_of", as_of)})
+    more = {"as_of": moment("as_of", as_of), "time_zone": time_zone}
+    with naming_fields():
+        query = MemoryQuery.model_validate({**dict(query), **more})
     with command.service() as (service, runner):
         found = runner.run(service.memories.search(agent_id, query))
     command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")

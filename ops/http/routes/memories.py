@@ -122,6 +122,7 @@ async def context(agent_id: ReadAgent, body: ContextBody, service: Service) -> P
         token_budget=body.token_budget,
         categories=body.categories,
         require_all=body.require_all,
+        time_zone=body.time_zone,
     )
     return Prepared(messages=messages, degraded=messages.degraded)
 

@@ -153,10 +153,9 @@ class ByHand:
             if np.isfinite(fused[at])
         ]
         gain = weight_of_time(question, asked, judged, noise=self._noise) * float(fused.max())
-        late = [(turn.at - asked.end) / (asked.end - asked.start) for turn in self._turns]
-        return fused + gain * np.array(
-            [1.0 if -1.0 <= each < 0.0 else 0.5 if 0.0 <= each < 1.0 else 0.0 for each in late]
-        )
+        near: _Numbers = np.array([asked.nearness_of(turn.at, turn.at) for turn in self._turns])
+        known: _Numbers = np.where(np.isfinite(fused), fused, 0.0)
+        return fused + (gain + asked.gain * known) * near
 
     def _newer_first(self, question: str, fused: _Numbers) -> _Numbers:
         """Give the newer of two turns that say nearly the same of the question the score of the older."""

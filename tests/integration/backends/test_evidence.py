@@ -74,6 +74,22 @@ async def test_the_newer_of_two_values_comes_first_in_searches_and_last_in_promp
     assert 'latest="2 of 2"' in shown
 
 
+async def test_a_day_is_that_of_the_asker(backend: Mem0Backend, clock: StoppedClock) -> None:
+    agent = new_agent()
+    midnight = clock().replace(hour=0, minute=0, second=0, microsecond=0)
+    late, early = "The kettle broke.", "The kettle was mended."
+    await backend.store_many(
+        [
+            record(agent, late, created_at=midnight - timedelta(minutes=30)),
+            record(agent, early, created_at=midnight - DAY - timedelta(minutes=30)),
+        ]
+    )
+    question = "What was with the kettle yesterday?"
+    assert (await search(backend, agent, question))[0] == late
+    # An hour east of Greenwich the first was this morning.
+    assert (await search(backend, agent, question, time_zone="Etc/GMT-1"))[0] == early
+
+
 async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend) -> None:
     asked, answer, other = "Where does the yacht lie?", "My yacht is in Riga.", "The yacht race is on TV."
     for place in (1, None):

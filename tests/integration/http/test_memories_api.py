@@ -66,6 +66,12 @@ def test_what_is_stored_is_found_prepared_and_got(stack: StackAddress) -> None:
             (memory,) = found.json()["memories"]
             assert (memory["id"], memory["content"]) == (memory_id, content["content"])
             assert memory["scores"]["semantic"] > 0
+            wrong = await client.post(f"{place}/search", json={"text": "yesterday?", "time_zone": "Europe/Atlantis"})
+            assert (wrong.status_code, "time_zone" in wrong.text) == (422, True)
+            wrong = await client.post(
+                f"{place}/context", json={"text": "yesterday?", "token_budget": 9, "time_zone": "Europe/Atlantis"}
+            )
+            assert (wrong.status_code, "time_zone" in wrong.text) == (422, True)
             assert (await client.get(f"{place}/memories/{memory_id}")).json()["metadata"]["tags"] == ["payments"]
 
             prompt = await client.post(f"{place}/context", json={"text": "payments page?", "token_budget": 400})

@@ -197,6 +197,8 @@ class Script:
             lambda: memory.list(agent, namespaces=[" "]),
             lambda: memory.store_many(agent, ["x", ""]),
             lambda: memory.search(agent, "x", limit=5_000),
+            lambda: memory.search(agent, "x", time_zone="Europe/Atlantis"),
+            lambda: memory.prepare(agent, "x", token_budget=9, time_zone="Europe/Atlantis"),
             lambda: memory.search(agent, "x", attributes={"a b": 1}),
             lambda: memory.list(agent, limit=0),
             lambda: memory.list(agent, attributes={"a b": 1}),

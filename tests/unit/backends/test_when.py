@@ -9,6 +9,7 @@ from support.memories import record
 
 from memcore.backends.evidence import Candidate, best_evidence, weight_of_time
 from memcore.backends.when import AskedRange, asked_range, in_time
+from memcore.models.memory import zone_of
 
 #: A Thursday.
 NOW = datetime(2026, 11, 26, 9, 30, tzinfo=UTC)
@@ -171,7 +172,7 @@ def test_nothing_is_dropped_and_the_best_stays_as_good() -> None:
 
 def test_the_time_weighs_more_where_nothing_else_is_asked() -> None:
     judged = [Candidate(text="Ada painted the boat of Ben")]
-    alone, beside = "what happened last week", "Which boat did Ada paint for Ben last week?"
+    alone, beside = "what happened in May 2026", "Which boat did Ada paint for Ben in May 2026?"
     weights = [
         weight_of_time(question, asked, judged, noise=0.4)
         for question in (alone, beside)
@@ -179,6 +180,76 @@ def test_the_time_weighs_more_where_nothing_else_is_asked() -> None:
     ]
     assert weights[0] > 1.0
     assert weights[1] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "gain"),
+    [
+        ("Which boat did Ada paint for Ben last week?", 2.0),
+        ("Which boat did Ada paint for Ben yesterday evening?", 2.0),
+        ("Which boat did Ada paint for Ben in June last year?", 2.0),
+        ("Which boat has Ada painted for Ben since Monday?", 2.0),
+        ("Which boat does Ada paint for Ben on Monday?", 1.0),
+        ("Which boat does Ada paint for Ben today?", 1.0),
+        ("Which boat did Ada paint for Ben on 3 May 2026?", 0.0),
+    ],
+)
+def test_words_that_say_that_a_time_is_past_raise_what_is_of_it(question: str, gain: float) -> None:
+    asked = asked_range(question, NOW)
+    assert asked is not None
+    assert asked.gain == gain
+
+
+def test_what_is_of_the_time_gains_by_what_else_it_says() -> None:
+    scores = {"other": 0.9, "there": 0.5, "nothing": 0.0}
+    found = in_time(scores, {"there": 1.0, "nothing": 1.0}, 0.0, own_gain=2.0)
+    assert sorted(found, key=found.__getitem__) == ["nothing", "other", "there"]
+    assert found["nothing"] == 0.0
+
+
+def test_what_was_before_a_time_has_no_soon_after() -> None:
+    asked = asked_range("what did I know before March", NOW)
+    assert asked is not None
+    at = [datetime(year, 3, 2, tzinfo=UTC) for year in (2019, 2025, 2026)]
+    assert [asked.nearness_of(each, each) for each in at] == [1.0, 1.0, 0.0]
+
+
+def test_days_begin_and_end_in_the_zone_of_the_asker() -> None:
+    now = datetime(2026, 10, 26, 23, 30, tzinfo=UTC)
+    asked = asked_range("what did I do yesterday", now, zone=zone_of("Europe/Berlin"))
+    assert asked is not None
+    assert (asked.start, asked.end) == (datetime(2026, 10, 25, 23, tzinfo=UTC), datetime(2026, 10, 26, 23, tzinfo=UTC))
+    # A Sunday of 25 hours.
+    asked = asked_range("what did I do on Sunday", now, zone=zone_of("Europe/Berlin"))
+    assert asked is not None
+    assert asked.end - asked.start == timedelta(hours=25)
+
+
+def test_seasons_are_those_of_the_hemisphere() -> None:
+    asked = [asked_range("what did we do last summer", NOW, hemisphere=half) for half in ("north", "south")]
+    assert [(each.start.month, each.start.year) for each in asked if each is not None] == [(6, 2026), (12, 2025)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What did the vet say about the kettle a while ago?",
+        "Was hat der Tierarzt damals über den Kessel gesagt?",
+        "Qu'a dit le vétérinaire jadis du kettle ?",
+        "¿Qué dijo el veterinario antaño sobre el kettle?",
+    ],
+)
+def test_a_time_that_cannot_be_read_is_no_subject(question: str) -> None:
+    assert asked_range(question, NOW) is None
+    without = " ".join(
+        word for word in question.split() if word.strip("?") not in {"while", "damals", "jadis", "antaño"}
+    )
+    judged = [Candidate(text="The vet: the kettle. Der Tierarzt: der Kessel. Le vétérinaire. El veterinario.")]
+    assert best_evidence(question, judged) == pytest.approx(best_evidence(without, judged))
+
+
+def test_words_of_time_count_where_nothing_else_is_asked() -> None:
+    assert best_evidence("how many weeks", [Candidate(text="A sprint has two weeks.")]) > 0.4
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ memory.retrieval.shared_fraction 0.3
 memory.retrieval.max_per_publisher 3
 memory.retrieval.zoom True
 memory.retrieval.passages True
+memory.retrieval.time_zone UTC
+memory.retrieval.hemisphere north
 memory.retrieval.deadline_seconds 5.0
 memory.retrieval.record_queries False
 memory.retrieval.query_days 30

@@ -50,6 +50,14 @@ async def test_memories_come_between_a_directive_and_nothing_best_first() -> Non
     assert _lines(messages) == ["beta", "alpha"]
 
 
+@pytest.mark.parametrize("backend", [PlainBackend(), HybridBackend(RankedLists())])
+async def test_the_zone_of_the_asker_reaches_the_store(backend: PlainBackend) -> None:
+    strategy = _strategy(backend, MemoryRetrievalConfig())
+    await strategy.prepare_messages("ada", "what did I do yesterday?", 500, time_zone="Europe/Berlin")
+    await strategy.prepare_messages("ada", "what did I do yesterday?", 500)
+    assert [each.time_zone for each in backend.queries] == ["Europe/Berlin", None]
+
+
 async def test_it_keeps_the_protocol_and_has_no_tools() -> None:
     strategy = _strategy(PlainBackend())
     assert isinstance(strategy, MemoryInjectionStrategy)

@@ -91,6 +91,7 @@ def test_the_definitions_are_those_of_the_reference() -> None:
         ("search_memory", {"query": "disk", "limit": "many"}, "limit: "),
         ("search_memory", {"agent_id": "bob", "<memory-entry>" * 9: 1}, "query: Field required"),
         ("search_memory", {"query": "disk", "categories": ["semantic"] * 33}, "categories: "),
+        ("search_memory", {"query": "disk", "time_zone": "Europe/Atlantis"}, "time_zone: "),
         ("search_memory", ["disk"], "arguments: must be a JSON object"),
         ("search_memory", "[1]", "arguments: must be a JSON object"),
         ("search_memory", "{", "arguments: must be a JSON object"),
@@ -118,6 +119,12 @@ async def test_what_models_write_loosely_is_understood(arguments: Any) -> None:
     answer = await made(PlainBackend(found)).handle_tool_call("ada", "search_memory", arguments)
 
     assert answer.startswith("3 memories found")
+
+
+async def test_the_zone_of_the_asker_reaches_the_store() -> None:
+    backend = PlainBackend()
+    await searched(made(backend), query="what was yesterday", time_zone="Europe/Berlin")
+    assert [each.time_zone for each in backend.queries] == ["Europe/Berlin"]
 
 
 async def test_unknown_categories_are_left_out_and_named() -> None:

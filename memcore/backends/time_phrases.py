@@ -1,0 +1,518 @@
+"""Single phrases of time, such as "last week", "on Tuesday", "Q2" and "this summer", each with what reads it.
+
+A reading takes the time of the question. Given an earlier one, it reads the phrase as of then: "June" as of the end of
+last year is June of last year. So memcore.backends.when puts phrases together.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Literal
+
+from memcore.backends import time_words as words
+from memcore.backends.time_words import LANGUAGES
+from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.languages import language_of
+
+#: Days of "recently" and of "the other day".
+_RECENT_DAYS, _OTHER_DAYS = 30, 14
+
+#: So many are "a couple", and "a few".
+_COUPLE, _FEW = (2, 3), (2, 5)
+
+#: What memories of a time gain of their own score, where words say that it is past and where they only name it.
+PAST_GAIN, _NAMED_GAIN = 2.0, 1.0
+
+#: Hours at which each of the parts_of_day begins and ends.
+_HOURS = ((4, 12), (12, 18), (17, 24), (18, 30))
+
+#: Month in which each season begins in the north, from spring on; each has three.
+_SEASON_STARTS, _MONTHS_OF_SEASON = (3, 6, 9, 12), 3
+
+_UNITS = ("day", "week", "month", "quarter", "year")
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
+
+Hemisphere = Literal["north", "south"]
+
+Range = tuple[datetime, datetime]
+
+DAY = timedelta(days=1)
+
+#: ``within`` of parts of a day, which may have 25 hours, and of days of a month, a week, a year.
+PART_OF_DAY, PART_OF_MONTH = timedelta(hours=26), 32 * DAY
+_IN_WEEK, _IN_YEAR = 8 * DAY, 367 * DAY
+
+#: Parts of the day that German joins to a weekday.
+_GERMAN_PARTS = "abend|morgen|nachmittag|vormittag|nacht"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a question is asked, in the zone of the asker, and on which half of the globe."""
+
+    now: datetime
+    hemisphere: Hemisphere = "north"
+
+    @property
+    def day(self) -> datetime:
+        """The midnight that began its day."""
+        return self.now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+
+
+Reading = Callable[[re.Match[str], Moment], Range | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A pattern of phrases, and what reads a match.
+
+    Attributes:
+        is_weak: the words may say something else; they are a time beside another word of time only.
+        within: longest time of which such a phrase may name a part, as "evening" does of a day; 0 for none.
+        is_day: it names a date, of which the first day of a range may be left out: "3 to 20 September".
+        is_past: it says itself that the time is over, or has begun: "yesterday", "last week".
+    """
+
+    pattern: re.Pattern[str]
+    reading: Reading
+    is_weak: bool = False
+    within: timedelta = timedelta()
+    is_day: bool = False
+    is_past: bool = False
+
+    def gain(self, match: re.Match[str]) -> float:
+        """Return what a memory of the time gains, as a multiple of its own score.
+
+        "On Friday" may ask for a habit or for what is to come; of a date with its year is often told later.
+        """
+        said = match.groupdict()
+        if (self.is_past and match[0] not in _TODAY) or said.get("last") or said.get("before"):
+            return PAST_GAIN
+        return 0.0 if said.get("y") else _NAMED_GAIN
+
+
+def any_of(alternatives: Iterable[str]) -> str:
+    """Return an expression for any of these plain words, the longest first."""
+    return "|".join(sorted(map(re.escape, alternatives), key=len, reverse=True))
+
+
+def of_all(name: str) -> str:
+    """Return an expression for what any language has under a name of its table."""
+    return "|".join(filter(None, dict.fromkeys(getattr(language, name) for language in LANGUAGES)))
+
+
+def _placed(name: str) -> list[str]:
+    """Return an expression for each place of a tuple that every language has, as the seasons."""
+    return ["|".join(filter(None, places)) for places in zip(*(getattr(each, name) for each in LANGUAGES), strict=True)]
+
+
+def _named(lines: Iterable[str]) -> dict[str, int]:
+    return {name: number for line in lines for number, name in enumerate(line.split())}
+
+
+_MONTH_OF = _named([*(each.months for each in LANGUAGES), words.SHORT_MONTHS]) | {"sept": 8, "setiembre": 8}
+_WEEKDAY_OF = _named(row for each in LANGUAGES for row in each.weekdays)
+_WEEKDAY_OF |= {day: number for days in words.CJK_WEEKDAYS for number, day in enumerate(days)}
+_UNIT_OF = {
+    word: unit for each in LANGUAGES for unit, row in zip(_UNITS, each.units, strict=True)
+    for word in row.replace(";", " ").split()
+}  # fmt: skip
+_SINGULARS = {word for each in LANGUAGES for row in each.units for word in row.partition(";")[0].split()}
+
+#: "Week" in every language, of which one is the first of a month.
+WEEK_WORDS = tuple(word for word, unit in _UNIT_OF.items() if unit == "week" and word in _SINGULARS)
+
+_NUMBERS = {word: n + 1 for word, n in _named(row for each in LANGUAGES for row in each.numbers).items()}
+_NUMBERS |= {word: n + 1 for word, n in _named([words.CJK_NUMBERS]).items()}
+_DAYS_BEFORE = {word: n for each in LANGUAGES for word, n in each.days_before.items()}
+_TODAY = {word for word, number in (_DAYS_BEFORE | words.CJK_DAYS).items() if not number}
+_THIS_PART = {word: n for each in LANGUAGES for word, n in each.this_part.items()}
+
+_SEASONS = _placed("seasons")
+_FEASTS = _placed("feasts")
+_PARTS = _placed("parts_of_day")
+_ORDINALS = _placed("ordinals")
+
+
+def span_words() -> str:
+    """Return an expression for "two weeks", "Sunday" or "weekend", as in "the week before 3 May"; see days_of."""
+    number = (
+        rf"(?:(?P<n>\d{{1,3}}|{any_of(each for each in _NUMBERS if each.isalpha())})\s)?(?P<unit>{any_of(_UNIT_OF)})"
+    )
+    weekdays = any_of(each for each in _WEEKDAY_OF if len(each) > 1)
+    return rf"(?:{number}|{weekdays}|{of_all('weekend')})"
+
+
+def days_of(match: re.Match[str]) -> timedelta:
+    """Return the days that ``span_words`` says; a weekday or weekend is within a week."""
+    said = match["n"]
+    number = 1 if said is None else _NUMBERS.get(said) or int(said)
+    return (number * _UNIT_DAYS[_UNIT_OF[match["unit"]]] if match["unit"] else 7) * DAY
+
+
+def ordinals() -> str:
+    """Return an expression for "first" to "fourth" and "last"; ``nth_of`` reads a match."""
+    return rf"{_any_place('nth', _ORDINALS)}|(?P<nth_last>{of_all('last_of')})"
+
+
+def nth_of(match: re.Match[str]) -> int:
+    """Return the place that an ordinal names, from 0 on, -1 for the last."""
+    return -1 if match["nth_last"] else _placed_in(match, "nth")
+
+
+def _form(pattern: str, reading: Reading, *, weak: bool = False, within: timedelta = timedelta()) -> Form:
+    return Form(
+        pattern=re.compile(pattern),
+        reading=reading,
+        is_weak=weak,
+        within=within,
+        is_day=reading is _dated and "?P<d>" in pattern,
+        is_past=reading in {_days_before, _units_before, _hier, _ago, _rolling, _overnight, _recently, _other_day},
+    )
+
+
+def _dates() -> Iterator[Form]:
+    """Yield the forms of days, months and years that stand in a calendar: "3 May", "in May", "2026-05-03"."""
+    months, year = any_of(_MONTH_OF), r"(?P<y>(?:19|20)\d\d)"
+    in_month = "|".join(rf"(?:{each.in_month})\s?(?:{any_of(each.months.split())})" for each in LANGUAGES)
+    of, beside = r"(?:(?:of|de|del|di)\s)?", rf"(?:,?\s(?:(?:of|de|del|di)\s)?{year}\b)?"
+    days_after = r"(?:(?P<d>\d{1,2})\s?[日号號일])?"
+    yield _form(rf"\b{year}[-/](?P<m>\d\d)[-/](?P<d>\d\d)\b", _dated)
+    yield _form(rf"\b(?P<d>\d{{1,2}})\.\s?(?P<m>\d{{1,2}})\.\s?{year}\b", _dated)
+    yield _form(rf"(?:{year}\s?[年년]\s?)(?:(?P<m>\d{{1,2}})\s?[月월]\s?{days_after})?", _dated)
+    yield _form(rf"(?P<m>\d{{1,2}})\s?[月월]\s?{days_after}", _dated, within=_IN_YEAR)
+    ordinal = r"(?:st|nd|rd|th|er|º|°|\.)?"
+    yield _form(rf"\b(?P<d>\d{{1,2}}){ordinal}\s{of}(?P<month>{months})\b{beside}", _dated, within=_IN_YEAR)
+    yield _form(
+        rf"\b(?P<month>{months})\s(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d){beside}", _dated, within=_IN_YEAR
+    )
+    yield _form(rf"\b(?P<month>{months})\s{of}{year}\b", _dated)
+    yield _form(rf"\b(?P<named>{in_month})\b(?!-)", _dated, within=_IN_YEAR)
+    yield _form(rf"\b(?:(?P<last>{of_all('last')})|{of_all('this')})\s(?P<month>{months})\b", _dated)
+    yield _form(rf"\b(?P<month>{months})\b", _dated, weak=True, within=_IN_YEAR)
+    yield _form(rf"\b(?:in|im jahre?|en|em|nel) {year}\b(?![.,]?\d)", _dated)
+    yield _form(rf"\b{year}\b(?![.,/-]?\d)", _dated, weak=True)
+    the_day = rf"\b(?:{of_all('the_day')})\s(?P<d>\d{{1,2}}){ordinal}(?![\w:]|[.,]\d)"
+    yield _form(the_day, _day_of_month, weak=True, within=PART_OF_MONTH)
+    yield _form(r"(?<!\d)(?P<d>\d{1,2})[日号號일]", _day_of_month, weak=True, within=PART_OF_MONTH)
+
+
+def _counted() -> Iterator[Form]:
+    """Yield the forms that count from the day of the question: "yesterday", "last week", "a few days ago"."""
+    units, last, last_after, this = any_of(_UNIT_OF), of_all("last"), of_all("last_after"), of_all("this")
+    before_last, before_last_after = of_all("before_last"), of_all("before_last_after")
+    number = rf"\d{{1,3}}|{of_all('couple')}|{of_all('few')}|{any_of(each for each in _NUMBERS if each.isalpha())}"
+    some = rf"(?P<n>{number})\s(?P<unit>{units})"
+    yield _form(rf"{any_of(words.CJK_DAYS)}|\b(?:{any_of(_DAYS_BEFORE)})\b", _days_before)
+    yield _form(r"\bhier\b", _hier)
+    yield _form(any_of(words.CJK_UNITS_BEFORE), _units_before)
+    cjk_number = rf"(?P<n>\d{{1,3}}|{'|'.join(words.CJK_NUMBERS.split())}|{words.CJK_FEW})"
+    yield _form(rf"{cjk_number}\s?(?P<unit>{any_of(words.CJK_UNITS)})\s?[前전]", _ago)
+    yield _form(rf"\b{some}\s(?:{of_all('ago_after')})\b", _ago)
+    yield _form(rf"\b(?:{of_all('ago_before')})\s{some}\b", _ago)
+    yield _form(rf"\b(?:{last}|{of_all('since_number')}|past)\s{some}\b", _rolling)
+    yield _form(rf"\b(?P<n>{number})\s(?:{last})\s(?P<unit>{units})\b", _rolling)
+    yield _form(rf"\b(?:past|recent)\s(?P<unit>{units})\b", _rolling)
+    for named, reading in ((rf"(?P<unit>{units})", _calendar), (rf"(?:{of_all('weekend')})", _weekend)):
+        yield _form(rf"\b(?P<before>{before_last})\s{named}\b", reading)
+        yield _form(rf"\b{named}\s(?:(?P<before>{before_last_after})|(?P<last>{last_after}))\b", reading)
+        yield _form(rf"\b(?:(?P<last>{last})|{this})\s{named}\b", reading)
+    yield _form(rf"\b(?:{of_all('the_unit')})\s?(?P<unit>{units})\b", _calendar, weak=True)
+    yield _form(rf"\b(?:{of_all('on_weekend')})\s(?:{of_all('weekend')})\b", _weekend)
+    yield _form(rf"\b(?:{of_all('weekend')})\b", _weekend, weak=True, within=_IN_WEEK)
+    yield _form(rf"(?P<last>{words.CJK_LAST}|先|上)?(?:{words.CJK_WEEKEND})", _weekend)
+    yield _form(rf"\b(?:{of_all('recently')})\b|{words.CJK_RECENTLY}", _recently)
+    yield _form(rf"\b(?:{of_all('other_day')})\b|{words.CJK_OTHER_DAY}", _other_day)
+
+
+def _names() -> Iterator[Form]:
+    """Yield the forms of what comes again: weekdays, parts of the day, quarters, seasons, feasts."""
+    last, last_after, this = of_all("last"), of_all("last_after"), of_all("this")
+    # "Dienstagabend" is one word.
+    weekday = rf"(?P<weekday>{any_of(each for each in _WEEKDAY_OF if len(each) > 1)})(?:\b|(?={_GERMAN_PARTS}))"
+    yield _form(rf"\b(?:{this}|{of_all('on_day')})\s{weekday}(?!\s(?:{last_after})\b)", _weekday, within=_IN_WEEK)
+    yield _form(rf"\b(?:(?P<last>{last})|(?P<before>{of_all('before_last')}))\s{weekday}", _weekday)
+    behind = rf"(?:(?P<last>{last_after})|(?P<before>{of_all('before_last_after')}))"
+    yield _form(rf"\b{weekday}\s{behind}\b", _weekday)
+    yield _form(rf"\b{weekday}", _weekday, weak=True, within=_IN_WEEK)
+    yield _form(r"(?P<weekday>[月火水木金土日])曜日?", _weekday, within=_IN_WEEK)
+    yield _form(
+        r"(?:星期|礼拜)(?P<weekday>[一二三四五六日])|(?P<other>[월화수목금토일])요일", _weekday, within=_IN_WEEK
+    )
+    quarters = any_of(word for word, unit in _UNIT_OF.items() if unit == "quarter")
+    yield _form(r"\bq(?P<n>[1-4])\b|第(?P<other>[1-4一二三四])(?:四半期|季度)", _quarter, within=_IN_YEAR)
+    yield _form(rf"(?<!\w)(?:{ordinals()})\s(?:{quarters})\b", _quarter, within=_IN_YEAR)
+    season, feast, part = _any_place("season", _SEASONS), _any_place("feast", _FEASTS), _any_place("part", _PARTS)
+    named = rf"{this}|(?P<last>{last})"
+    yield _form(rf"\b(?:{of_all('in_season')}|{named})\s?(?:{season})\b", _season, within=_IN_YEAR)
+    yield _form(rf"\b(?:{season})\s(?P<last>{last_after})\b", _season, within=_IN_YEAR)
+    yield _form(rf"\b(?:{season})\b", _season, weak=True, within=_IN_YEAR)
+    season = _any_place("season", words.CJK_SEASONS)
+    yield _form(rf"(?:{words.CJK_THIS}|(?P<last>{words.CJK_LAST}))\s?(?:{season})", _season, within=_IN_YEAR)
+    yield _form(rf"(?:{season})(?=に|は|の|以|から|まで|$)", _season, weak=True, within=_IN_YEAR)
+    yield _form(rf"\b(?:{of_all('at_feast')}|{named})\s(?:{feast})\b", _feast, within=_IN_YEAR)
+    yield _form(rf"\b(?:{feast})\b", _feast, weak=True, within=_IN_YEAR)
+    yield _form(rf"\b(?:{of_all('last_night')})\b|{words.CJK_LAST_NIGHT}", _overnight)
+    yield _form(rf"\b(?:{this})\s?(?:{part})\b", _part_of_day)
+    yield _form(rf"(?:\b|(?<=tag|och))(?:{part})\b", _part_of_day, weak=True, within=PART_OF_DAY)
+    yield _form(_any_place("part", words.CJK_PARTS_OF_DAY), _part_of_day, weak=True, within=PART_OF_DAY)
+    yield _form(rf"(?P<phrase>\b(?:{any_of(_THIS_PART)})\b|{any_of(words.CJK_THIS_PART)})", _part_of_day)
+
+
+def _any_place(name: str, places: Sequence[str]) -> str:
+    """Return an expression for any of these; ``_placed_in`` reads which it was."""
+    return "|".join(rf"(?P<{name}{place}>{each})" for place, each in enumerate(places))
+
+
+@cache
+def forms() -> tuple[Form, ...]:
+    """Return every form; of two that match the same words the first counts."""
+    return (*_dates(), *_counted(), *_names())
+
+
+#: Letters of a word by which may_name_time knows it.
+_LETTERS = 4
+
+_WORD, _OTHER_SIGN = re.compile(r"[^\W\d_]+"), re.compile("[0-9\u2e80-\uffff]")
+
+
+def may_name_time(folded: str) -> bool:
+    """Return whether a text may have a phrase of time: a quick look, for most have none."""
+    if _OTHER_SIGN.search(folded):
+        return True
+    return not _beginnings().isdisjoint(word[:_LETTERS] for word in _WORD.findall(folded))
+
+
+@cache
+def _beginnings() -> frozenset[str]:
+    """Return how the words begin one of which is in every phrase without a number: the longest of each."""
+    phrases = [*_MONTH_OF, *_WEEKDAY_OF, *_UNIT_OF, *_DAYS_BEFORE, *_THIS_PART, "hier", *_SEASONS, *_FEASTS, *_PARTS]
+    phrases += map(of_all, ("weekend", "recently", "other_day", "last_night"))
+    parts = (part for phrase in phrases for part in phrase.split("|"))
+    return frozenset(max(_WORD.findall(part), key=len)[:_LETTERS] for part in parts if _WORD.search(part))
+
+
+def idle_words(question: str) -> frozenset[str]:
+    """Return the words of a question that speak of time only, whether or not it could be read: they are no subject."""
+    said = Tokenizer.words(question)
+    return _no_subject(language_of(said) or "english").intersection(said)
+
+
+@cache
+def _no_subject(language: str) -> frozenset[str]:
+    table = words.BY_LANGUAGE[language]
+    return frozenset(Tokenizer.words(" ".join((table.no_subject, *table.units))))
+
+
+def is_verb(match: re.Match[str], text: str) -> bool:
+    """Return whether "may 5" or "12 march" is written small, without a year: it may be no month."""
+    groups = match.groupdict()
+    month = groups.get("month")
+    if month not in words.VERBS or groups.get("y") or groups.get("last"):
+        return False
+    return month.title() not in text and month.upper() not in text
+
+
+def _unit_before(unit: str, number: int, at: Moment) -> Range:
+    """Return the whole day, week, month, quarter or year so many before the present one."""
+    day = at.day
+    if unit == "day":
+        start = day - number * DAY
+        return start, start + DAY
+    if unit == "week":
+        start = day - (day.weekday() + 7 * number) * DAY
+        return start, start + 7 * DAY
+    if unit == "month":
+        return _months(day, day.year * 12 + day.month - 1 - number)
+    if unit == "quarter":
+        return _months(day, (day.year * 12 + day.month - 1) // 3 * 3 - 3 * number, 3)
+    return _months(day, (day.year - number) * 12, 12)
+
+
+def _months(day: datetime, first: int, count: int = 1) -> Range:
+    """Return so many months from the one with this number, counted from year 0."""
+    start, end = (day.replace(year=number // 12, month=number % 12 + 1, day=1) for number in (first, first + count))
+    return start, end
+
+
+def _latest(ranges: Iterable[Range], at: Moment, *, is_over: bool = False) -> Range | None:
+    """Return the first of ranges, the latest first, that has begun, or that is over."""
+    return next((each for each in ranges if (each[1] if is_over else each[0]) <= at.now), None)
+
+
+def _dated(match: re.Match[str], at: Moment) -> Range | None:
+    groups, today = match.groupdict(), at.day
+    name = (
+        groups.get("month") or (groups.get("named") or "").rpartition(" ")[2].rpartition("'")[2].rpartition("\u2019")[2]
+    )
+    month = _MONTH_OF[name] + 1 if name else int(groups["m"]) if groups.get("m") else None
+    day, year = groups.get("d"), groups.get("y")
+    if month is None:
+        return _months(today, int(year) * 12, 12) if year else None
+    if not 1 <= month <= 12:  # noqa: PLR2004  # months of a year
+        return None
+
+    def each_year() -> Iterator[Range]:
+        # 29 February is in every fourth year, or eighth.
+        for each in [int(year)] if year else range(today.year, today.year - 9, -1):
+            try:
+                start = today.replace(year=each, month=month, day=int(day or 1))
+            except ValueError:
+                continue
+            yield (start, start + DAY) if day else _months(start, each * 12 + month - 1)
+
+    return next(each_year(), None) if year else _latest(each_year(), at, is_over=groups.get("last") is not None)
+
+
+def _day_of_month(match: re.Match[str], at: Moment) -> Range | None:
+    """Read "the 3rd", the latest that has begun."""
+
+    def each_month() -> Iterator[Range]:
+        for number in range(at.day.year * 12 + at.day.month - 1, at.day.year * 12 + at.day.month - 14, -1):
+            start, end = _months(at.day, number)
+            day = start + (int(match["d"]) - 1) * DAY
+            if start <= day < end:
+                yield day, day + DAY
+
+    return _latest(each_month(), at)
+
+
+def _days_before(match: re.Match[str], at: Moment) -> Range:
+    return _unit_before("day", (_DAYS_BEFORE | words.CJK_DAYS)[match[0]], at)
+
+
+def _hier(match: re.Match[str], at: Moment) -> Range | None:
+    return _unit_before("day", 1, at) if re.search(words.FRENCH_BESIDE, match.string) else None
+
+
+def _units_before(match: re.Match[str], at: Moment) -> Range:
+    unit, number = words.CJK_UNITS_BEFORE[match[0]]
+    return _unit_before(unit, number, at)
+
+
+@cache
+def _is_couple(word: str) -> bool:
+    return re.fullmatch(of_all("couple"), word) is not None
+
+
+def _number(match: re.Match[str]) -> tuple[int, int]:
+    """Return how many a phrase says, at least and at most."""
+    said = match.groupdict().get("n")
+    if said is None:
+        return _FEW
+    if said.isdecimal() or said in _NUMBERS:
+        number = _NUMBERS.get(said) or int(said)
+        return number, number
+    return _COUPLE if _is_couple(said) else _FEW
+
+
+def _unit(match: re.Match[str]) -> str:
+    return _UNIT_OF.get(match["unit"]) or words.CJK_UNITS[match["unit"]]
+
+
+def _ago(match: re.Match[str], at: Moment) -> Range:
+    least, most = _number(match)
+    return _unit_before(_unit(match), most, at)[0], _unit_before(_unit(match), least, at)[1]
+
+
+def _rolling(match: re.Match[str], at: Moment) -> Range:
+    """Read "the last three weeks", which end now; "the past week" is one, "recent weeks" are a few."""
+    number = 1 if match.groupdict().get("n") is None and match["unit"] in _SINGULARS else _number(match)[1]
+    return at.day - _UNIT_DAYS[_unit(match)] * number * DAY, at.day + DAY
+
+
+def _calendar(match: re.Match[str], at: Moment) -> Range | None:
+    unit, groups = _unit(match), match.groupdict()
+    is_last = groups.get("last") is not None
+    if is_last and match["unit"] not in _SINGULARS:
+        return _rolling(match, at)
+    # "The last day" is seldom yesterday.
+    return None if unit == "day" else _unit_before(unit, 2 if groups.get("before") else int(is_last), at)
+
+
+def _weekend(match: re.Match[str], at: Moment) -> Range:
+    """Read a weekend: the last that has begun, or that was over before this week, or the one before that."""
+    week, _ = _unit_before("week", 0, at)
+    saturday, groups = week + 5 * DAY, match.groupdict()
+    if groups.get("last") or groups.get("before") or saturday > at.now:
+        saturday -= 7 * DAY
+    if groups.get("before"):
+        saturday -= 7 * DAY
+    return saturday, saturday + 2 * DAY
+
+
+def _weekday(match: re.Match[str], at: Moment) -> Range:
+    groups = match.groupdict()
+    since = (at.now.weekday() - _WEEKDAY_OF[groups.get("weekday") or groups["other"]]) % 7
+    # Of yesterday's weekday nobody says "last".
+    if groups.get("last") and since <= 1:
+        since += 7
+    return _unit_before("day", since + 7 if groups.get("before") else since, at)
+
+
+def _placed_in(match: re.Match[str], name: str) -> int:
+    """Return the place of the alternative that matched."""
+    return next(int(key[len(name) :]) for key, said in match.groupdict().items() if said and key.startswith(name))
+
+
+def _quarter(match: re.Match[str], at: Moment) -> Range | None:
+    groups = match.groupdict()
+    said = groups.get("n") or groups.get("other")
+    place = nth_of(match) % 4 if said is None else (_NUMBERS.get(said) or int(said)) - 1
+    years = range(at.now.year, at.now.year - 2, -1)
+    return _latest((_months(at.day, year * 12 + 3 * place, 3) for year in years), at)
+
+
+def _season(match: re.Match[str], at: Moment) -> Range | None:
+    first = _SEASON_STARTS[_placed_in(match, "season")] - 1 + (6 if at.hemisphere == "south" else 0)
+    years = range(at.now.year, at.now.year - 3, -1)
+    ranges = (_months(at.day, year * 12 + first, _MONTHS_OF_SEASON) for year in years)
+    return _latest(ranges, at, is_over=match.groupdict().get("last") is not None)
+
+
+def _feast(match: re.Match[str], at: Moment) -> Range | None:
+    place = _placed_in(match, "feast")
+    days = (_easter, _christmas, _new_year)[place]
+    ranges = (days(at.day, year) for year in range(at.now.year + 1, at.now.year - 3, -1))
+    return _latest(ranges, at, is_over=match.groupdict().get("last") is not None)
+
+
+def _easter(day: datetime, year: int) -> Range:
+    """Return Good Friday to Easter Monday, by the anonymous Gregorian algorithm (Meeus, Astronomical Algorithms)."""
+    golden, century, rest = year % 19, year // 100, year % 100
+    epact = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    weekday = (32 + 2 * (century % 4) + 2 * (rest // 4) - epact - rest % 4) % 7
+    number = epact + weekday - 7 * ((golden + 11 * epact + 22 * weekday) // 451) + 114
+    sunday = day.replace(year=year, month=number // 31, day=number % 31 + 1)
+    return sunday - 2 * DAY, sunday + 2 * DAY
+
+
+def _christmas(day: datetime, year: int) -> Range:
+    start = day.replace(year=year, month=12, day=24)
+    return start, start + 3 * DAY
+
+
+def _new_year(day: datetime, year: int) -> Range:
+    start = day.replace(year=year, month=1, day=1)
+    return start - DAY, start + DAY
+
+
+def _part_of_day(match: re.Match[str], at: Moment) -> Range:
+    said = match.groupdict().get("phrase")
+    begin, end = _HOURS[_placed_in(match, "part") if said is None else (_THIS_PART | words.CJK_THIS_PART)[said]]
+    return at.day + timedelta(hours=begin), at.day + timedelta(hours=end)
+
+
+def _overnight(_: re.Match[str], at: Moment) -> Range:
+    begin, end = _HOURS[-1]
+    return at.day - DAY + timedelta(hours=begin), at.day - DAY + timedelta(hours=end)
+
+
+def _recently(_: re.Match[str], at: Moment) -> Range:
+    return at.day - _RECENT_DAYS * DAY, at.day + DAY
+
+
+def _other_day(_: re.Match[str], at: Moment) -> Range:
+    return at.day - _OTHER_DAYS * DAY, at.day
