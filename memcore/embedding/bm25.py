@@ -16,6 +16,7 @@ import Stemmer
 
 from memcore.embedding.languages import (
     ENGLISH_STOP_WORDS,
+    INNER_MARKS,
     LONE_LETTERS,
     Stems,
     is_function_word,
@@ -28,11 +29,6 @@ from memcore.errors import MemoryInputError
 
 #: Followed by "of" in a question, these ask for a kind of thing and name none: "what kind of music" asks about music.
 QUESTION_FRAMES = frozenset({"kind", "kinds", "sort", "sorts", "type", "types"})
-
-
-#: Marks that stay inside a word although they are no word characters to `re`: combining accents, Hebrew and Arabic
-#: points, the vowel signs of the Indic scripts, and the joiners between them. Without these, Hindi falls to pieces.
-INNER_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0903\u093a-\u0963\u0971-\u0dff\u200c\u200d"
 
 #: A lone letter, or a run of letters and digits with inner marks. The underscore joins the words of names: it splits.
 _WORD = re.compile(f"[{LONE_LETTERS}]|[^\\W_{LONE_LETTERS}]+(?:[{INNER_MARKS}]+[^\\W_{LONE_LETTERS}]*)*")

@@ -20,6 +20,10 @@ LONE_LETTERS = (
     "\u1000-\u1049\u1050-\u109d\u1780-\u17d3\u17dc\u17e0-\u17e9"
 )
 
+#: Marks that stay inside a word although they are no word characters to `re`: combining accents, Hebrew and Arabic
+#: points, the vowel signs of the Indic scripts, and the joiners between them. Without these, Hindi falls to pieces.
+INNER_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0903\u093a-\u0963\u0971-\u0dff\u200c\u200d"
+
 #: Dropped from sparse vectors and turned down in static ones; "may" is absent on purpose, as a month. The last line is
 #: what the apostrophe leaves of "don't" and "we've". Against a list of 53 words it measured NDCG@10 +0.02 on
 #: dialogue turns and +0.01 on extracted facts.

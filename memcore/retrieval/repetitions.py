@@ -15,8 +15,9 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from operator import attrgetter
 
-from memcore.embedding.bm25 import INNER_MARKS, Tokenizer, fold
-from memcore.embedding.languages import LONE_LETTERS
+from memcore.embedding.bm25 import Tokenizer, fold
+from memcore.embedding.exact import exact_words, is_of_capitals
+from memcore.embedding.languages import INNER_MARKS, LONE_LETTERS
 from memcore.models.attributes import canonical_json
 from memcore.models.memory import MemoryEntry
 from memcore.records import MemoryRecord
@@ -111,11 +112,15 @@ class _Wording:
         whole = unicodedata.normalize("NFKC", text)
         if _STRUCTURED.search(whole):
             return cls._as_a_whole("structured", _STRUCTURED_TOKEN.findall(whole))
-        tokens = [token for token in _TOKEN.findall(whole) if len(token) > 1 or _says_something(token)]
+        exact = {token for word in exact_words(whole) if not is_of_capitals(word) for token in _TOKEN.findall(word)}
+        tokens = [
+            token for token in _TOKEN.findall(whole) if len(token) > 1 or token in exact or _says_something(token)
+        ]
         if not tokens:
             return cls._as_a_whole("marks", whole.split())
         # All at once: no token has a line break.
-        keys = list(map(_key, tokens, fold("\n".join(tokens)).split("\n")))
+        folded = fold("\n".join(tokens)).split("\n")
+        keys = [token if token in exact else _key(key) for token, key in zip(tokens, folded, strict=True)]
         if len(keys) > _MOST_WORDS or _LONE.search(whole):
             return cls._as_a_whole("words", keys)
         risky = {key for key, token in zip(keys, tokens, strict=True) if _is_risky(key, token)}
@@ -154,14 +159,7 @@ def _says_something(mark: str) -> bool:
     return category.startswith("S") and category != "Sk"
 
 
-def _key(token: str, key: str) -> str:
-    if (
-        not token.isalpha()
-        and any(map(str.isdigit, token))
-        and token not in (token.lower(), token.upper(), token.title())
-    ):
-        # A key or a password: its case tells.
-        return token
+def _key(key: str) -> str:
     return _ARTICLE if key in _ARTICLES else key
 
 

@@ -1,0 +1,86 @@
+"""Words whose exact form tells: "O+", "-20", "C#", "getUser", "README.md", "/data/A", "5 Mb".
+
+Search finds such a word by its bare letters too, in any case; the exact form is a further term of it.
+"""
+
+import re
+import unicodedata
+
+from memcore.embedding.languages import INNER_MARKS, LONE_LETTERS
+
+#: What stands between spaces, but for what joins or quotes words without spaces.
+_CHUNK = re.compile(f"[^\\s{LONE_LETTERS}\u2014\u2026\u201c-\u201f\u00ab\u00bb\u3001\u3002\u300c-\u3011]+")
+
+#: Dashes and apostrophes, as they are typed.
+_TYPED = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-") | dict.fromkeys("\u2018\u2019", "'"))
+
+#: Stand around a word and are no part of it.
+_OPENING, _CLOSING = "\"'`([{\u00bf\u00a1", "\"'`)]}.,;:!?"
+
+#: Words of letters alone; apostrophes, hyphens and underscores join them and say nothing.
+_PLAIN = re.compile(f"[^\\W\\d]+(?:['{INNER_MARKS}-]+[^\\W\\d]*)*")
+_JOINED = re.compile(r"[^\W\d_]+")
+
+#: Words of one capital letter that are no symbol.
+_CAPITAL_WORDS = frozenset("AI")
+
+#: Most letters of a unit that begins with a capital one, as Mb: of three, Mar is a month.
+_UNIT = 2
+
+#: Most characters of a sign that stands alone, as "===".
+_SIGN = 3
+
+#: Say something that stand alone, beside currencies and operators; drawn lines that say nothing.
+_PERCENT, _LINES = "%\u2030", "|~"
+
+
+def exact_words(text: str) -> list[str]:
+    """Return the words of a text whose exact form tells, in order, without what stands around them.
+
+    These are words with a sign, a digit or a capital letter behind their first one, symbols of one capital letter,
+    units behind a number, and signs that stand alone. In a text without small letters case says nothing.
+    """
+    typed = text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_TYPED)
+    is_shouted, is_behind_number = typed.isupper(), False
+    found: list[str] = []
+    for chunk in typed.split() if typed.isascii() else _CHUNK.findall(typed):
+        # Most words are plain: this is all that they cost.
+        if chunk.isalpha() and chunk[1:].islower() and not is_behind_number:
+            continue
+        word = _without_marks_around(chunk)
+        if word.isalpha() and word[1:].islower() and not is_behind_number:
+            continue
+        if not any(map(str.isalnum, word)):
+            found += [sign for sign in (chunk.rstrip(".,;:!?"),) if _is_sign(sign)]
+        elif not word.isalpha() and not _PLAIN.fullmatch(word):
+            found.append(word)
+            found += [part for part in _JOINED.findall(word) if _has_case(part) and not part.isupper()]
+        elif not is_shouted and (_has_case(word) or (is_behind_number and word != word.lower() and len(word) <= _UNIT)):
+            found.append(word)
+        is_behind_number = word[-1:].isdigit()
+    return found
+
+
+def is_of_capitals(word: str) -> bool:
+    """Return whether a word has capital letters alone, and no sign: a name may be written so, or any word."""
+    return len(word) > 1 and word.isupper() and (word.isalnum() or _PLAIN.fullmatch(word) is not None)
+
+
+def _without_marks_around(chunk: str) -> str:
+    word = chunk.lstrip(_OPENING).rstrip(_CLOSING).removesuffix("'s")
+    while len(word) > len("**") and word[0] == word[-1] and word[0] in "*~":  # emphasis
+        word = word[1:-1]
+    return word
+
+
+def _has_case(word: str) -> bool:
+    if len(word) == 1:
+        return word.isascii() and word.isupper() and word not in _CAPITAL_WORDS
+    return any(part[1:] != part[1:].lower() for part in _JOINED.findall(word))
+
+
+def _is_sign(chunk: str) -> bool:
+    if len(chunk) > 1 and chunk[0] == chunk[-1] and chunk[0] in "\"'`":
+        return len(chunk) <= _SIGN + 2
+    says = (unicodedata.category(mark) in {"Sm", "Sc"} or mark in _PERCENT for mark in chunk if mark not in _LINES)
+    return len(chunk) <= _SIGN and any(says)
