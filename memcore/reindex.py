@@ -21,7 +21,7 @@ from memcore.clock import Clock
 from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.bm25 import TERMS_VERSION, Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import LeaseLostError, MemoryBackendUnsupportedError, MemoryInputError
@@ -99,8 +99,9 @@ class ReindexPlanning:
             term_weighting=encoder.weighting.value,
             dense_weight=dense_weight,
             checkpoint_id=checkpoint_id,
+            terms_version=TERMS_VERSION,
         )
-        if target.identity == pointer.current.identity and not again:
+        if target.identity == pointer.current.identity and not (again or pointer.current.has_old_terms):
             raise MemoryInputError(
                 "reindex", f"{target.identity.label} serves already: configure another embedder, or say --again"
             )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from memcore.backends.evidence import MOST_JUDGED, question_terms, terms_of
 from memcore.backends.when import AskedRange
-from memcore.embedding.bm25 import Tokenizer, fold
+from memcore.embedding.bm25 import Tokenizer, bare, fold
 from memcore.models.memory import MemoryEntry
 
 #: Least Dice coefficient of the words of both: what changed is the value, not the subject.
@@ -47,7 +47,7 @@ def _compared(question: str, scores: Mapping[str, float], memories: Mapping[str,
         terms = terms_of(text)
         if said := terms & asked:
             named = frozenset(name for name, pattern in names.items() if pattern.search(fold(text)))
-            alike[said, named].append((key, terms))
+            alike[said, named].append((key, bare(terms)))
     found = dict(scores)
     for group in alike.values():
         for place, (older, words) in enumerate(group):

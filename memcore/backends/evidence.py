@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from memcore.backends.time_phrases import idle_words
 from memcore.backends.when import AskedRange
-from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.bm25 import EXACT, Tokenizer
 from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
 from memcore.models.memory import MemoryEntry
@@ -177,7 +177,8 @@ def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
 
 def _weights(question: str) -> dict[_Forms, float]:
     """Return the weight of each word of a question."""
-    weights = dict.fromkeys(_tokenizer.query_forms(question), 1.0)
+    forms_of = _tokenizer.query_forms(question)
+    weights = {forms: _NAMED if forms[-1].startswith(EXACT) else 1.0 for forms in forms_of}
     # The first word of a sentence has a capital letter anyway.
     for word in question.split()[1:]:
         if word.lstrip("\"'([*_")[:1].isupper() or any(map(str.isdigit, word)):

@@ -8,8 +8,8 @@ import unicodedata
 
 from memcore.embedding.languages import INNER_MARKS, LONE_LETTERS
 
-#: What stands between spaces, but for what joins or quotes words without spaces.
-_CHUNK = re.compile(f"[^\\s{LONE_LETTERS}\u2014\u2026\u201c-\u201f\u00ab\u00bb\u3001\u3002\u300c-\u3011]+")
+#: What stands between spaces, but for what joins or quotes words without spaces, and halves of surrogate pairs.
+_CHUNK = re.compile(f"[^\\s{LONE_LETTERS}\ud800-\udfff\u2014\u2026\u201c-\u201f\u00ab\u00bb\u3001\u3002\u300c-\u3011]+")
 
 #: Dashes and apostrophes, as they are typed.
 _TYPED = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-") | dict.fromkeys("\u2018\u2019", "'"))
@@ -17,8 +17,10 @@ _TYPED = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-") | di
 #: Stand around a word and are no part of it.
 _OPENING, _CLOSING = "\"'`([{\u00bf\u00a1", "\"'`)]}.,;:!?"
 
-#: Words of letters alone; apostrophes, hyphens and underscores join them and say nothing.
-_PLAIN = re.compile(f"[^\\W\\d]+(?:['{INNER_MARKS}-]+[^\\W\\d]*)*")
+#: Words of letters alone; apostrophes and hyphens join them and say nothing, underscores join those of names.
+_PLAIN = re.compile(f"[^\\W\\d]+(?:['-][^\\W\\d]+|[{INNER_MARKS}]+[^\\W\\d]*)*")
+#: The number of "v2.1", "-20°C", "5mg" and "2026-03-01".
+_NUMBER = re.compile(r"[vV]?([-+]?\d+(?:[.,:]\d+)*)")
 _JOINED = re.compile(r"[^\W\d_]+")
 
 #: Words of one capital letter that are no symbol.
@@ -55,15 +57,18 @@ def exact_words(text: str) -> list[str]:
         elif not word.isalpha() and not _PLAIN.fullmatch(word):
             found.append(word)
             found += [part for part in _JOINED.findall(word) if _has_case(part) and not part.isupper()]
-        elif not is_shouted and (_has_case(word) or (is_behind_number and word != word.lower() and len(word) <= _UNIT)):
+            if (number := _NUMBER.match(word)) and number[1] != word:
+                found.append(number[1])
+        elif "_" in word.strip("_") or (not is_shouted and (_has_case(word) or (is_behind_number and _is_unit(word)))):
             found.append(word)
         is_behind_number = word[-1:].isdigit()
     return found
 
 
-def is_of_capitals(word: str) -> bool:
-    """Return whether a word has capital letters alone, and no sign: a name may be written so, or any word."""
-    return len(word) > 1 and word.isupper() and (word.isalnum() or _PLAIN.fullmatch(word) is not None)
+def is_in_usual_case(word: str) -> bool:
+    """Return whether a word of no sign is written in capital letters alone, or with some at the beginning of parts."""
+    has_no_sign = word.isalnum() or _PLAIN.fullmatch(word) is not None
+    return has_no_sign and ((len(word) > 1 and word.isupper()) or ("_" in word and word.istitle()))
 
 
 def _without_marks_around(chunk: str) -> str:
@@ -77,6 +82,10 @@ def _has_case(word: str) -> bool:
     if len(word) == 1:
         return word.isascii() and word.isupper() and word not in _CAPITAL_WORDS
     return any(part[1:] != part[1:].lower() for part in _JOINED.findall(word))
+
+
+def _is_unit(word: str) -> bool:
+    return len(word) <= _UNIT and word != word.lower()
 
 
 def _is_sign(chunk: str) -> bool:

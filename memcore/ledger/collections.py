@@ -9,6 +9,7 @@ from pydantic import Field, PositiveInt
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, select, true, update
 
 from memcore import ids
+from memcore.embedding.bm25 import TERMS_VERSION
 from memcore.embedding.protocol import Embedder, EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
@@ -93,6 +94,7 @@ class ServedCollection(Frozen):
         choice: how the embedder is loaded, without a server's address or key.
         dense_weight: share of the vectors in a weighted fusion; None leaves it to the policy.
         checkpoint_id: of the checkpoint that was deployed to fill it; None for any other embedder.
+        terms_version: of the tokenizer that filled it (memcore.embedding.bm25.TERMS_VERSION).
     """
 
     name: NotBlankStr
@@ -103,6 +105,12 @@ class ServedCollection(Frozen):
     term_weighting: NotBlankStr
     dense_weight: float | None = Field(default=None, ge=0.0, le=1.0)
     checkpoint_id: NotBlankStr | None = None
+    terms_version: PositiveInt = 1
+
+    @property
+    def has_old_terms(self) -> bool:
+        """Whether an earlier tokenizer filled it: then signs and telling case of what it holds are not found by."""
+        return self.terms_version < TERMS_VERSION
 
     def is_of(self, checkpoint: Checkpoint) -> bool:
         """Whether the checkpoint filled it, deployed by its id or configured by its folder."""

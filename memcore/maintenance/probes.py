@@ -112,7 +112,7 @@ def _telling_words(passage: str, rarity: Callable[[str], float]) -> list[tuple[i
     for token in passage.split():
         is_name = not starts_sentence and token.lstrip("\"'([*_")[:1].isupper()
         for word in _tokenizer.words(token):
-            for term in _tokenizer.terms(word):
+            for term in _tokenizer.both_terms(word)[0]:
                 weight = rarity(word) * (_NAMED if is_name or any(map(str.isdigit, word)) else 1.0)
                 if term not in found:
                     found[term] = (-weight, len(found), word)

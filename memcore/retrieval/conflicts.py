@@ -26,9 +26,6 @@ _DENIAL = re.compile(
 #: Go with a denial, and are no part of what is denied.
 _BESIDE_DENIAL = re.compile(r"\b(?:any|anymore|more|longer|mehr|meer|plus|più|piu|mais|más|ya|já)\b")
 
-#: A number of several parts: a time, a date, an amount, a version.
-_NUMBER = re.compile(r"(?<!\d)\d{1,12}(?:[.:,/-]\d{1,12}){1,8}")
-
 #: Most terms of a memory that is compared: a longer text says many things.
 _MOST_TERMS = 60
 
@@ -76,8 +73,8 @@ class _Terms:
     @classmethod
     def of(cls, text: str) -> "_Terms":
         words, plain = terms_of(text), fold(text)
-        numbers = _NUMBER.findall(plain)
-        with_numbers = terms_of(_NUMBER.sub(" ", text)).union(numbers) if numbers else words
+        # "10:15" has the terms 10, 15 and its exact form.
+        with_numbers = frozenset(term for term in words if not term.isdigit())
         said = _tokenizer.both_terms(_BESIDE_DENIAL.sub(" ", _DENIAL.sub(" ", plain)))[0]
         return cls(words, with_numbers, frozenset(said), _DENIAL.search(plain) is not None)
 

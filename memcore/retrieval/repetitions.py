@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 from operator import attrgetter
 
 from memcore.embedding.bm25 import Tokenizer, fold
-from memcore.embedding.exact import exact_words, is_of_capitals
+from memcore.embedding.exact import exact_words, is_in_usual_case
 from memcore.embedding.languages import INNER_MARKS, LONE_LETTERS
 from memcore.models.attributes import canonical_json
 from memcore.models.memory import MemoryEntry
@@ -112,7 +112,7 @@ class _Wording:
         whole = unicodedata.normalize("NFKC", text)
         if _STRUCTURED.search(whole):
             return cls._as_a_whole("structured", _STRUCTURED_TOKEN.findall(whole))
-        exact = {token for word in exact_words(whole) if not is_of_capitals(word) for token in _TOKEN.findall(word)}
+        exact = {token for word in exact_words(whole) if not is_in_usual_case(word) for token in _TOKEN.findall(word)}
         tokens = [
             token for token in _TOKEN.findall(whole) if len(token) > 1 or token in exact or _says_something(token)
         ]

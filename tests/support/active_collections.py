@@ -1,5 +1,6 @@
 """An active collection as the ledger describes it."""
 
+from memcore.embedding.bm25 import TERMS_VERSION
 from memcore.embedding.protocol import EmbedderKind
 from memcore.embedding.selection import EmbedderChoice
 from memcore.ledger.collections import EmbedderIdentity, ServedCollection
@@ -14,4 +15,5 @@ def served(name: str, *, embedder: str = "static", generation: int = 1) -> Serve
         choice=EmbedderChoice(provider=embedder),
         text_template="{content}",
         term_weighting="saturated",
+        terms_version=TERMS_VERSION,
     )

@@ -25,6 +25,7 @@ from memcore.bounded_http import trusted_for
 from memcore.clock import Clock
 from memcore.deadline.breaker import CircuitBreaker, Part, breaker_of
 from memcore.deadline.limits import call_limit
+from memcore.embedding.bm25 import TERMS_VERSION
 from memcore.embedding.protocol import EmbedderKind
 from memcore.ledger.collections import (
     READ_AGE,
@@ -310,6 +311,7 @@ class ServingCollection:
                 choice=following.choice.without_server,
                 text_template=configured.indexing.text.template,
                 term_weighting=configured.indexing.encoder.weighting.value,
+                terms_version=TERMS_VERSION,
             )
             found = self._pointers.adopt(self._company, first)
         active_collection = self._active_collection_of(found.current)

@@ -231,7 +231,7 @@ def embedder(settings: Settings) -> Iterator[CheckResult]:
 
 
 def reindex(settings: Settings) -> Iterator[CheckResult]:
-    """Report a reindex's progress, and whether it advances."""
+    """Report a reindex's progress and whether it advances, and a collection whose terms must be made anew."""
     with ledger_of(settings) as ledger:
         found, pointer = ledger.reindexes.last(settings.company), ledger.collection_pointers.get(settings.company)
         items = ledger.work.open(settings.company, ReindexPayload.task)
@@ -245,11 +245,20 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
             + (_nobody_has(items[0]) if is_unclaimed else ""),
             mend="does a worker take memory.reindex, is maintenance paused? `memtend reindex --cancel` ends it",
         )
-    elif pointer is not None and pointer.previous is not None:
+        return
+    if pointer is not None and pointer.previous is not None:
         yield CheckResult(
             check="reindex",
             ok=True,
             seen=f"{pointer.previous.name} is kept for `memtend reindex --rollback`; `--drop-old` frees its space",
+        )
+    # A checkpoint's collection is made anew by the next deploy.
+    if pointer is not None and pointer.current.has_old_terms and pointer.current.checkpoint_id is None:
+        yield CheckResult(
+            check="reindex",
+            ok=False,
+            seen=f"an earlier release filled {pointer.current.name}: its memories are not found by sign, unit or case",
+            mend="`memtend reindex` fills a new collection while agents go on",
         )
 
 

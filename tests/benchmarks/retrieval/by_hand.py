@@ -1,7 +1,8 @@
 """The same rankings by a few lines of numpy, without the product's store, search and fusion.
 
-Shared with the product: the embedder, which words a text has, what a question says of time (the range and its weight),
-and which of equal candidates the store kept where it cuts. Everything else is written here a second time.
+Shared with the product: the embedder, which words a text has and what they weigh in a question, what a question says of
+time (the range and its weight), and which of equal candidates the store kept where it cuts. Everything else is written
+here a second time.
 """
 
 import math
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from memcore.backends.evidence import Candidate, weight_of_time
 from memcore.backends.when import AskedRange, asked_range
-from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.bm25 import Tokenizer, bare
 from memcore.embedding.calibration import noise_of
 from memcore.embedding.protocol import Embedder
 
@@ -45,15 +46,18 @@ _Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How often each word occurs in each text of a collection, and in how many texts."""
+    """How often each word occurs in each text of a collection, how many words that has, and in how many texts."""
 
     counts: list[Counter[str]]
+    lengths: list[int]
     spread: Counter[str]
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Words":
-        counts = [Counter(Tokenizer().terms(text)) for text in texts]
-        return cls(counts, Counter(word for each in counts for word in each))
+        tokenizer = Tokenizer()
+        counts = [Counter(tokenizer.terms(text)) for text in texts]
+        lengths = [len(tokenizer.both_terms(text)[0]) for text in texts]
+        return cls(counts, lengths, Counter(word for each in counts for word in each))
 
 
 class ByHand:
@@ -163,7 +167,8 @@ class ByHand:
         first = [at for at in _first(fused, _FIRST) if np.isfinite(fused[at])]
         for older, newer in ((one, other) for place, one in enumerate(first) for other in first[place + 1 :]):
             ours, theirs = set(self._own.counts[older]), set(self._own.counts[newer])
-            is_alike = 2 * len(ours & theirs) >= _ALIKE * (len(ours) + len(theirs))
+            words, others = bare(ours), bare(theirs)
+            is_alike = 2 * len(words & others) >= _ALIKE * (len(words) + len(others))
             is_same = bool(ours & asked) and ours & asked == theirs & asked and fused[newer] >= _NEAR * fused[older]
             if self._turns[newer].at > self._turns[older].at and is_same and is_alike:
                 found[newer] = max(found[newer], found[older])
@@ -171,12 +176,12 @@ class ByHand:
 
     def _bm25(self, question: str, rarity_of: Words) -> _Numbers:
         scores, number = np.zeros(len(self._own.counts)), len(rarity_of.counts)
-        for word in set(Tokenizer().query_terms(question)):
+        for word, weight in Tokenizer().query_weights(question).items():
             spread = rarity_of.spread[word]
-            rarity = math.log(1.0 + (number - spread + 0.5) / (spread + 0.5))
-            for at, counts in enumerate(self._own.counts):
+            rarity = weight * math.log(1.0 + (number - spread + 0.5) / (spread + 0.5))
+            for at, (counts, size) in enumerate(zip(self._own.counts, self._own.lengths, strict=True)):
                 if count := counts[word]:
-                    length = 1.0 - _B + _B * counts.total() / _AVERAGE
+                    length = 1.0 - _B + _B * size / _AVERAGE
                     scores[at] += rarity * count * (_K1 + 1.0) / (count + _K1 * length)
         return scores
 

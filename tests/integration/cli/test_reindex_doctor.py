@@ -112,3 +112,9 @@ def test_a_reindex_that_nobody_carries_on_is_told_and_an_old_collection_is_named
     (kept,) = reindex(settings)
     assert kept.ok
     assert "old is kept" in kept.seen
+
+
+def test_terms_of_an_earlier_release_are_told_and_mended_by_a_reindex(settings: Settings, ledger: Ledger) -> None:
+    ledger.collection_pointers.adopt("default", served("old").model_copy(update={"terms_version": 1}))
+    (old,) = reindex(settings)
+    assert (old.ok, "old" in old.seen, "`memtend reindex`" in old.mend) == (False, True, True)

@@ -7,6 +7,7 @@ import pytest
 from support.memories import copied, new_agent, record
 from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
+from memcore.backends.mem0 import collection
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConfigError, MemoryInputError
@@ -81,26 +82,36 @@ async def test_a_store_of_an_older_release_is_found_as_before_and_by_more_words_
     make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
+    backend, of_today = world.backend(), Tokenizer.both_terms
     agent, text = new_agent(), "La hija mayor está aprendiendo árabe en casa."
+    signed = ("Ward A- is on the left.", "Ward A+ is on the left.")
 
-    async def hits(question: str) -> int:
-        return len((await backend.retrieve_rankings(agent, MemoryQuery(text=question))).sparse)
+    async def found(question: str) -> list[str]:
+        rankings = await backend.retrieve_rankings(agent, MemoryQuery(text=question))
+        return [hit.entry.content for hit in rankings.sparse]
 
     with monkeypatch.context() as older:
-        # Its documents had the stems of English alone.
-        older.setattr(Tokenizer, "both_terms", lambda self, text: (self._plain(self.words(text)), []))
-        await backend.store_many([record(agent, text, tags=("speaker:Zoe",))])
-    assert (await hits("¿La hija de quién?"), await hits("¿Qué aprende ella?")) == (1, 0)
+        # Its documents had the stems of English alone, and its row names no version.
+        older.setattr(Tokenizer, "both_terms", lambda self, text: (of_today(self, text)[0], []))
+        older.setattr(collection, "TERMS_VERSION", 1)
+        await backend.connect()
+        await backend.store_many(
+            [record(agent, text, tags=("speaker:Zoe",)), *(record(agent, each) for each in signed)]
+        )
+    assert (await found("¿La hija de quién?"), await found("¿Qué aprende ella?")) == ([text], [])
+    assert {*await found("Where is ward A-?")} == {*await found("Where is ward A+?")} == {*signed}
 
-    with pytest.raises(MemoryInputError, match="--again"):
-        await world.begin("even")
-    await world.begin("even", again=True)
+    assert world.pointer.current.has_old_terms
+    await world.begin("even")
     await world.finish()
     world.clock.now += timedelta(seconds=3)
-    assert (await hits("¿La hija de quién?"), await hits("¿Qué aprende ella?")) == (1, 1)
-    assert await hits("Zoe") == 1
+    assert (await found("¿La hija de quién?"), await found("¿Qué aprende ella?")) == ([text], [text])
+    assert [(await found(f"Where is ward {sign}?"))[0] for sign in ("A-", "A+")] == [*signed]
+    assert await found("Zoe") == [text]
+    assert not world.pointer.current.has_old_terms
+    await world.planning.drop_old()
+    with pytest.raises(MemoryInputError, match="--again"):
+        await world.begin("even")
     await backend.disconnect()
     await world.close()
 

@@ -31,6 +31,13 @@ def test_the_weight_is_that_of_bm25() -> None:
         assert weights[index(term)] == pytest.approx(count * 1.5 / (count + halfway))
 
 
+def test_an_exact_form_weighs_as_much_again_and_that_of_a_bare_number_a_quarter() -> None:
+    vector = Bm25Encoder().encode_query("Which AB- of -8 is of 20 in fetchRow?")
+    weights = dict(zip(vector.indices, vector.values, strict=True))
+    expected = {"ab": 1.0, "=AB-": 1.0, "8": 1.0, "=-8": 1.0, "20": 1.0, "=20": 0.25, "fetchrow": 1.0, "=fetchRow": 1.0}
+    assert weights == {index(term): weight for term, weight in expected.items()}
+
+
 def test_repetition_saturates_and_length_is_corrected() -> None:
     encoder = Bm25Encoder()
     once, ten, hundred = (encoder.encode_document("queue " * count).values[0] for count in (1, 10, 100))

@@ -45,7 +45,6 @@ def test_the_terms_of_an_older_release_keep_their_weight_and_are_asked_for() -> 
         "She adopted a dog, and they didn't mind.",
         "The die was cast at the La Brea pits.",
         "Los Angeles traffic is what I was told about, and it is bad.",
-        "error E1042 in worker.py",
         "",
     ],
 )

@@ -47,6 +47,28 @@ def test_a_question_frame_is_dropped_from_questions_only() -> None:
     assert tokenizer.query_terms("Is the type checker kind?") == tokenizer.terms("type checker kind")
 
 
+@pytest.mark.parametrize(
+    ("text", "further"),
+    [
+        ("error E1042 in worker.py", ["=E1042", "=worker.py"]),
+        ("Blood group AB-, at -8 degrees", ["=AB-", "=-8"]),
+        ("It is 8 degrees there", ["=8"]),
+        ("fetchRow and FetchRow", ["=fetchRow", "=FetchRow"]),
+        ("the plain words of a text, which isn't long", []),
+    ],
+)
+def test_words_whose_exact_form_tells_are_further_terms(text: str, further: list[str]) -> None:
+    assert Tokenizer().both_terms(text)[1] == further
+
+
+def test_a_word_of_a_question_is_its_bare_or_its_exact_form() -> None:
+    tokenizer = Tokenizer()
+    assert tokenizer.query_forms("Who has group AB-?") == [("group",), ("ab", "=AB-")]
+    assert tokenizer.query_forms("What is in /srv/Kiln?") == [("srv", "=/srv/Kiln"), ("kiln",)]
+    assert tokenizer.query_forms("Which A+ is >= B?") == [("b", "=B"), ("=A+",), ("=>=",)]
+    assert tokenizer.query_forms("rows.fetchRow") == [("row", "=rows.fetchRow"), ("fetchrow", "=fetchRow")]
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_no_text_is_refused_and_every_word_is_folded(text: str) -> None:
     tokenizer = Tokenizer()

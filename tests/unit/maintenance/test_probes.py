@@ -20,7 +20,7 @@ PLAIN = [
 
 def rarity_in(*texts: str) -> Callable[[str], float]:
     known, tokenizer = Vocabulary([*PLAIN, *texts]), Tokenizer()
-    return lambda word: sum(map(known.rarity, tokenizer.terms(word)))
+    return lambda word: sum(map(known.rarity, tokenizer.both_terms(word)[0]))
 
 
 def probes(*texts: str, summary: str = "") -> tuple[Probe, ...]:

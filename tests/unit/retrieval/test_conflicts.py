@@ -34,6 +34,8 @@ def test_two_values_of_one_thing_are_a_pair_and_the_latest_comes_first() -> None
         ("The invoice is due on 01/05/2026.", "The invoice is due on 30/06/2027."),
         ("The fee is $1,200.", "The fee is $3,450.75."),
         ("The disk has 1.5 TB.", "The disk has 24.25 TB."),
+        ("The freezer is at -20 degrees.", "The freezer is at 20 degrees."),
+        ("Ada's blood group is A+.", "Ada's blood group is A-."),
         ("Ada is vegetarian.", "Ada is no longer vegetarian."),
         ("Ada is no longer vegetarian.", "Ada is vegetarian."),
         ("Ada smokes.", "Ada stopped smoking."),
