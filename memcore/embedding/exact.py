@@ -18,9 +18,12 @@ _TYPED = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-") | di
 _OPENING, _CLOSING = "\"'`([{\u00bf\u00a1", "\"'`)]}.,;:!?"
 
 #: Words of letters alone; apostrophes and hyphens join them and say nothing, underscores join those of names.
-_PLAIN = re.compile(f"[^\\W\\d]+(?:['-][^\\W\\d]+|[{INNER_MARKS}]+[^\\W\\d]*)*")
+_PLAIN = re.compile(f"(?!\\d)\\w(?:(?!\\d)[\\w{INNER_MARKS}]|['-](?=[^\\W\\d]))*")
+
 #: The number of "v2.1", "-20°C", "5mg" and "2026-03-01".
 _NUMBER = re.compile(r"[vV]?([-+]?\d+(?:[.,:]\d+)*)")
+
+#: What joins to a plain word.
 _JOINED = re.compile(r"[^\W\d_]+")
 
 #: Words of one capital letter that are no symbol.
@@ -73,8 +76,8 @@ def is_in_usual_case(word: str) -> bool:
 
 def _without_marks_around(chunk: str) -> str:
     word = chunk.lstrip(_OPENING).rstrip(_CLOSING).removesuffix("'s")
-    while len(word) > len("**") and word[0] == word[-1] and word[0] in "*~":  # emphasis
-        word = word[1:-1]
+    for mark in "*~":  # of emphasis
+        word = word.strip(mark) if word.startswith(mark) and word.endswith(mark) else word
     return word
 
 

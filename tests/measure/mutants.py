@@ -134,7 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "languages",
-        ("further += [term for term in self._label_terms(label) if term not in plain]", "pass"),
+        ("further += [term for term in self._label_terms(label) if term not in said]", "pass"),
         (
             "sparse = self._indexing.encoder.encode_documents(texts, list(map(label_of, entries.values())))",
             "sparse = self._indexing.encoder.encode_documents(texts)",
@@ -144,7 +144,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "names = [_words(name) for name in (remark.role,) if name]",
         ),
         ("words = [word for word in words if not is_function_word(word, language)] or words", "pass"),
-        ("weights[index] = max(weights.get(index, 0.0), 1.0 / len(forms))", "weights[index] = 1.0"),
+        ("shared = 1.0 / (sum(not form.startswith(EXACT) for form in forms) or 1)", "shared = 1.0"),
+        ("exact = [EXACT + word for word in exact_words(text)]", "exact = []"),
         (
             "halfway = K1 * (1.0 - _B + _B * len(plain) / _AVERAGE_TERMS)",
             "halfway = K1 * (1.0 - _B + _B * len(plain + further) / _AVERAGE_TERMS)",
@@ -156,7 +157,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "shared = [[forms for forms in weights if forms[0] in terms or forms == _TIME] for terms in having]",
         ),
         (
-            "if target.identity == pointer.current.identity and not again:",
+            "if target.identity == pointer.current.identity and not (again or pointer.current.has_old_terms):",
             "if target.identity == pointer.current.identity:",
         ),
     ),
