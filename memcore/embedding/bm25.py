@@ -20,6 +20,8 @@ from memcore.embedding.languages import (
     INNER_MARKS,
     LONE_LETTERS,
     Stems,
+    beginnings,
+    has_language,
     is_function_word,
     language_of,
     pairs,
@@ -38,11 +40,17 @@ _WORD = re.compile(f"[{LONE_LETTERS}]|[^\\W_{LONE_LETTERS}]+(?:[{INNER_MARKS}]+[
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
 #: Version of the terms that a text has; the next one when `memtend reindex` must make sparse vectors anew. 1 had no
-#: exact forms.
+#: exact forms and no beginnings.
 TERMS_VERSION = 2
 
 #: Begins the term of a word in its exact form; no folded word has it.
 EXACT = "="
+
+#: Begins the term of a word's first letters.
+BEGINNING = "^"
+
+#: What a word's beginning weighs in a question: less than the word, which some memories have in another form.
+_BEGINNING_WEIGHT = 0.25
 
 #: What the exact form of a bare number weighs in a question: it tells 20 from -20. As much as a word costs 0.003
 #: NDCG@10 on dialogue turns, where most numbers are of dates.
@@ -76,7 +84,8 @@ class Tokenizer:
 
     Each word has its English stem, whatever its language. Where the text is in another one, the stem there and the
     word without accents are further terms, and so is each pair of characters in a script without spaces. A word whose
-    sign, number or case tells ("O+", "-20", "getUser") has its exact form as a further term.
+    sign, number or case tells ("O+", "-20", "getUser") has its exact form as a further term. Beginnings of words are
+    further terms where no language is known, of a document only if it has letters beyond ASCII.
     """
 
     def __init__(self) -> None:
@@ -101,7 +110,7 @@ class Tokenizer:
         exact = [EXACT + word for word in exact_words(text)]
         if language is None and folded.isascii():
             return list(map(self._stem, words)), exact
-        forms = self._forms(words, language)
+        forms = self._forms(words, language, is_known=has_language(every, language))
         further = [other for each in forms for other in each[1:]]
         return [each[0] for each in forms], [*further, *pairs(folded), *exact]
 
@@ -120,41 +129,48 @@ class Tokenizer:
         is_frame = [word in QUESTION_FRAMES and after == "of" for word, after in pairwise([*words, ""])]
         words = [word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle]
         language = language_of(words)
+        is_known = has_language(words, language)
         if language is not None:
             words = [word for word in words if not is_function_word(word, language)] or words
         words = _without_stop_words(words)
         exact, asked = defaultdict[str | None, list[str]](list), frozenset(words)
         for each in exact_words(text):
             exact[next(filter(asked.__contains__, _words(fold(each))), None)].append(EXACT + each)
-        forms = [(*each, *exact[word]) for word, each in zip(words, self._forms(words, language), strict=True)]
+        forms = self._forms(words, language, is_known=is_known)
+        forms = [(*each, *exact[word]) for word, each in zip(words, forms, strict=True)]
         forms += [(each,) for each in exact[None]]
         return telling([*forms, *((pair,) for pair in pairs(folded))], folded)
 
     def query_weights(self, text: str) -> dict[str, float]:
         """Return the weight of each term of a question: 1 for each of its words, however often it says them.
 
-        The terms of a word share its weight; its exact form has as much again, a bare number a quarter.
+        The terms of a word share its weight; its exact form has as much again, a bare number and a beginning a quarter.
         """
         weights: dict[str, float] = {}
         for forms in self.query_forms(text):
-            shared = 1.0 / (sum(not form.startswith(EXACT) for form in forms) or 1)
+            shared = 1.0 / (len(bare(forms)) or 1)
             for form in forms:
-                more = _NUMBER_WEIGHT if form[1:].isdigit() else 1.0
-                weights[form] = max(weights.get(form, 0.0), more if form.startswith(EXACT) else shared)
+                weight = shared
+                if form.startswith(BEGINNING):
+                    weight = _BEGINNING_WEIGHT
+                elif form.startswith(EXACT):
+                    weight = _NUMBER_WEIGHT if form[1:].isdigit() else 1.0
+                weights[form] = max(weights.get(form, 0.0), weight)
         return weights
 
-    def _forms(self, words: list[str], language: str | None) -> list[tuple[str, ...]]:
+    def _forms(self, words: list[str], language: str | None, *, is_known: bool) -> list[tuple[str, ...]]:
         found: list[tuple[str, ...]] = []
         for word in words:
             stem = self._stem(word)
             other = without_accents(stem) if language is None else self._stems.of(word, language)
-            found.append((stem,) if other == stem else (stem, other))
+            further = [] if is_known else [BEGINNING + each for each in beginnings(without_accents(word))]
+            found.append((stem, *further) if other == stem else (stem, other, *further))
         return found
 
 
 def bare(terms: Iterable[str]) -> frozenset[str]:
-    """Return the terms without exact forms, as two texts are compared by how many words they share."""
-    return frozenset(term for term in terms if not term.startswith(EXACT))
+    """Return the terms without exact forms and beginnings: of two texts they say how many words both have."""
+    return frozenset(term for term in terms if not term.startswith((EXACT, BEGINNING)))
 
 
 def _without_stop_words(words: list[str]) -> list[str]:
@@ -202,7 +218,7 @@ class Vocabulary:
         return self._texts == 0
 
     def terms_of(self, texts: Iterable[str]) -> list[frozenset[str]]:
-        """Return the terms of each text, as they are counted: each word once, without its exact form."""
+        """Return the terms of each text, as they are counted: each word once, without further forms of it."""
         return [bare(self._tokenizer.terms(text)) for text in texts]
 
     def rarity(self, term: str) -> float:

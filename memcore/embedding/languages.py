@@ -105,6 +105,12 @@ _FOREIGN = frozenset().union(*_BY_LANGUAGE.values()) - ENGLISH_STOP_WORDS
 #: Function words that make a language, where no letter beyond ASCII supports them.
 _LEAST = 2
 
+#: Share of a text's words that are function words of its language: half of them in most, few in a title or a note.
+_SURE = 1 / 3
+
+#: Letters of a word's beginning.
+_BEGINNING = 5
+
 #: Stems kept, in words, for each language.
 _KEPT_STEMS = 8_192
 
@@ -142,6 +148,26 @@ def language_of(words: Sequence[str]) -> str | None:
     if said[language] <= sum(map(ENGLISH_STOP_WORDS.__contains__, words)):
         return None
     return language if said[language] >= _LEAST or not all(map(str.isascii, words)) else None
+
+
+def has_language(words: Sequence[str], language: str | None) -> bool:
+    """Return whether a third of a text's words, two of them different, are function words of this language.
+
+    None is English. In other languages a few of them are words, too.
+    """
+    known = ENGLISH_STOP_WORDS if language is None else _BY_LANGUAGE[language]
+    said = list(filter(known.__contains__, words))
+    return len(set(said)) >= _LEAST and len(said) >= _SURE * len(words)
+
+
+def beginnings(word: str) -> tuple[str, ...]:
+    """Return the first letters of a word, five and four; of one of four letters four and three.
+
+    In languages with endings the words of one stem share them, without a stemmer (Can et al., "Information retrieval on
+    Turkish texts", 2008).
+    """
+    size = min(len(word), _BEGINNING)
+    return () if size < _BEGINNING - 1 or any(map(str.isdigit, word)) else (word[:size], word[: size - 1])
 
 
 def is_function_word(word: str, language: str) -> bool:

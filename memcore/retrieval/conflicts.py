@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memcore.backends.current import ALIKE
 from memcore.backends.evidence import terms_of
-from memcore.embedding.bm25 import Tokenizer, fold
+from memcore.embedding.bm25 import BEGINNING, Tokenizer, fold
 from memcore.models.memory import CONSOLIDATED_TAG, MemoryEntry
 
 #: Most memories that are compared, the newest.
@@ -72,7 +72,7 @@ class _Terms:
 
     @classmethod
     def of(cls, text: str) -> "_Terms":
-        words, plain = terms_of(text), fold(text)
+        words, plain = frozenset(term for term in terms_of(text) if not term.startswith(BEGINNING)), fold(text)
         # "10:15" has the terms 10, 15 and its exact form.
         with_numbers = frozenset(term for term in words if not term.isdigit())
         said = _tokenizer.both_terms(_BESIDE_DENIAL.sub(" ", _DENIAL.sub(" ", plain)))[0]

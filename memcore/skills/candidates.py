@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from memcore.embedding.bm25 import Tokenizer
+from memcore.embedding.bm25 import Tokenizer, bare
 from memcore.ledger.learning.patterns import Pattern, PatternKind
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.procedural.records import LessonText
@@ -31,8 +31,8 @@ _TOKENIZER = Tokenizer()
 
 
 def terms(*texts: str | None) -> frozenset[str]:
-    """Return every term of the texts, each once."""
-    return frozenset(_TOKENIZER.terms(" ".join(text for text in texts if text)))
+    """Return every term of the texts' words, each once."""
+    return bare(_TOKENIZER.terms(" ".join(text for text in texts if text)))
 
 
 #: Share of the weight of a condition's words that an execution must have.

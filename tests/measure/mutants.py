@@ -144,7 +144,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "names = [_words(name) for name in (remark.role,) if name]",
         ),
         ("words = [word for word in words if not is_function_word(word, language)] or words", "pass"),
-        ("shared = 1.0 / (sum(not form.startswith(EXACT) for form in forms) or 1)", "shared = 1.0"),
+        ("shared = 1.0 / (len(bare(forms)) or 1)", "shared = 1.0"),
         ("exact = [EXACT + word for word in exact_words(text)]", "exact = []"),
         (
             "halfway = K1 * (1.0 - _B + _B * len(plain) / _AVERAGE_TERMS)",

@@ -50,6 +50,24 @@ async def test_nonsense_finds_nothing(backend: Mem0Backend) -> None:
     assert "payment queue" in await prompt(backend, agent, NONSENSE, anything)
 
 
+@pytest.mark.parametrize(
+    ("question", "memory", "other"),
+    [
+        ("Самара", "Сестра живёт в Самаре.", "Сестра живёт далеко."),
+        ("sandalye", "Bahçede mavi sandalyeler duruyor.", "Bahçede mavi çiçekler var."),
+        ("Where is /srv/Kiln?", "The logs lie in /srv/Kiln there.", "The logs lie in /srv/kiln there."),
+        ("Who tends fetchRow?", "Mia tends fetchRow.", "Ben tends FetchRow."),
+    ],
+    ids=["russian", "turkish", "path", "name"],
+)
+async def test_a_word_is_found_with_another_ending_and_first_in_its_exact_form(
+    backend: Mem0Backend, question: str, memory: str, other: str
+) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent, memory, created_at=DAWN), record(agent, other, created_at=DAWN + DAY)])
+    assert (await search(backend, agent, question))[0] == memory
+
+
 async def test_scores_are_said_and_may_be_asked_for(backend: Mem0Backend) -> None:
     agent = new_agent()
     await backend.store_many([record(agent, "The payment queue pages."), record(agent, "The queue at the bakery.")])

@@ -66,7 +66,7 @@ def test_a_word_of_a_question_is_its_bare_or_its_exact_form() -> None:
     assert tokenizer.query_forms("Who has group AB-?") == [("group",), ("ab", "=AB-")]
     assert tokenizer.query_forms("What is in /srv/Kiln?") == [("srv", "=/srv/Kiln"), ("kiln",)]
     assert tokenizer.query_forms("Which A+ is >= B?") == [("b", "=B"), ("=A+",), ("=>=",)]
-    assert tokenizer.query_forms("rows.fetchRow") == [("row", "=rows.fetchRow"), ("fetchrow", "=fetchRow")]
+    assert tokenizer.query_forms("what is rows.fetchRow") == [("row", "=rows.fetchRow"), ("fetchrow", "=fetchRow")]
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
