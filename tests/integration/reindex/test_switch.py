@@ -9,6 +9,7 @@ from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_que
 
 from memcore.backends.mem0 import collection
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.embedding import bm25
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.jobs import Deferred, Done, ReindexPayload, Skipped
@@ -101,14 +102,14 @@ async def test_a_store_of_an_older_release_is_found_as_before_and_by_more_words_
     assert (await found("¿La hija de quién?"), await found("¿Qué aprende ella?")) == ([text], [])
     assert {*await found("Where is ward A-?")} == {*await found("Where is ward A+?")} == {*signed}
 
-    assert world.pointer.current.has_old_terms
+    assert world.pointer.current.terms_version == 1
     await world.begin("even")
     await world.finish()
     world.clock.now += timedelta(seconds=3)
     assert (await found("¿La hija de quién?"), await found("¿Qué aprende ella?")) == ([text], [text])
     assert [(await found(f"Where is ward {sign}?"))[0] for sign in ("A-", "A+")] == [*signed]
     assert await found("Zoe") == [text]
-    assert not world.pointer.current.has_old_terms
+    assert world.pointer.current.terms_version == bm25.TERMS_VERSION
     await world.planning.drop_old()
     with pytest.raises(MemoryInputError, match="--again"):
         await world.begin("even")
