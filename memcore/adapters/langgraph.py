@@ -33,7 +33,7 @@ from memcore.errors import (
     MemoryInputError,
     MemoryNotFoundError,
 )
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import MemoryEntry, Shown
 
 with requiring("langgraph"):
     from langgraph.store.base import (
@@ -298,7 +298,7 @@ class MemtendStore(BaseStore):
             limit = min(max(wanted, 1), _MOST_FOUND)
             while True:
                 found = self._memory.search(
-                    self._agent_id, op.query, attributes=attributes, min_evidence=0.0, limit=limit
+                    self._agent_id, op.query, attributes=attributes, standing=Shown.ANY, limit=limit
                 )
                 matches = [entry for entry in found if self._matches(entry, op.filter)]
                 if len(matches) >= wanted or len(found) < limit or limit == _MOST_FOUND:

@@ -1,25 +1,47 @@
-"""Evidence: how far a memory can answer a question, on one scale for all questions.
+"""Evidence: how far a memory can answer a question, on one scale for all questions, and whether it earns its place.
 
-A ranking is relative: its first is the best that there is, however bad. Evidence is what thresholds are held against.
+A ranking is relative: its first is the best that there is, however bad. Evidence is what thresholds are held against;
+among what a question has evidence for, a memory stands near the best or is left out.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from memcore.backends.time_phrases import idle_words
 from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import EXACT, Tokenizer
 from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import MemoryEntry, Shown, Standing
 
-#: Best evidence below which a question has no answer in a store, unless the policy says otherwise. Of questions about
-#: other people and things none reaches it, of those of other conversations 8 in 100 (make bench-judgement).
+#: Best evidence from which on a question has an answer in a store, unless the policy says otherwise. Of questions about
+#: other people and things none reaches it, of those of other conversations 5 in 100 (make bench-judgement).
 DEFAULT_MIN_EVIDENCE = 0.45
+
+#: Share of the best score from which on a memory stands near it, less so much of the share that the tenth has (or the
+#: last): where that is nearly as good, scores tell little, as in a chat; else the first few are what was asked for.
+_NEAR, _LEVEL, _TENTH = 0.8, 0.6, 10
+
+#: Memories that are shown at most where none is strong, and their least share of the best score.
+MOST_WEAK, _NEAR_WEAK = 3, 0.6
+
+#: Where a sentence that asks for several things falls into parts, one for each; single spaces stand between its words.
+_BETWEEN_PARTS = re.compile(r"[,;:] | (?:and|or|und|oder|et|ou|y|o|e) ", re.IGNORECASE)
+
+#: How near to the best in a part no other memory may come where one alone answers it, and the least share of the best
+#: score that this one has.
+_ALONE, _NEAR_ALONE = 0.8, 0.5
+
+#: Share of the cosine of unrelated texts under which a memory that has no word of the question is foreign to it.
+_FOREIGN = 0.25
+
+#: Share of a question's telling words below which meaning leads, and the share of the vectors then.
+_FEW_WORDS, _LEADING_WEIGHT = 0.25, 0.9
 
 #: Cosine up to which similarity is chance, where nobody measured it; the default embedder's, rounded.
 DEFAULT_NOISE = 0.4
@@ -89,34 +111,135 @@ class Candidate:
         return said | _IN_TIME if self.is_in_time else said
 
 
-def best_evidence(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What speaks for one memory as an answer, each 0 to 1.
+
+    Attributes:
+        words: the share of the question's telling words that it has.
+        meaning: how far its cosine is above that of unrelated texts, as a share of what there is above it.
+        alone: the share of the telling words of a part of the question, where no other memory comes near it in that.
+        is_foreign: whether nothing speaks for it at all, not even faintly.
+    """
+
+    words: float
+    meaning: float
+    alone: float
+    is_foreign: bool
+
+    @property
+    def whole(self) -> float:
+        """Words and meaning together, ``1 - (1 - words) * (1 - meaning)``, or a part that it alone answers."""
+        return max(self.alone, 1.0 - (1.0 - self.words) * (1.0 - self.meaning))
+
+
+def evidence_of(
     question: str,
     candidates: Sequence[Candidate],
     *,
     noise: float = DEFAULT_NOISE,
     asked: AskedRange | None = None,
-) -> float:
-    """Return the best evidence of the first candidates of a ranking, 0 to 1; 0.0 of none.
+) -> list[Evidence]:
+    """Return the evidence of the first candidates of a ranking, at most ``MOST_JUDGED``.
 
-    Evidence is the share of a sentence's telling words that one memory has, each by its rarity among the candidates and
-    names and numbers five times, or how far its cosine is above ``noise``: ``1 - (1 - words) * (1 - meaning)``.
-    A question of several sentences has the best evidence of any. A range of time that it names (``asked``) counts as
-    one name, which each memory of that time has.
+    The telling words of a sentence count by their rarity among the candidates, names and numbers five times, and of a
+    question of several sentences the best counts; meaning is how far the cosine is above ``noise``. A range of time
+    that it names (``asked``) counts as one name, which each memory of that time has.
     """
-    sentences = [*part_sentences(question)][-_MOST_SENTENCES:]
-    weights = list(map(_weights, sentences))
+    sentences = _weighed(question)
     if asked is not None:
-        weights += [_with_time(each, asked) for each in sentences]
-    return _best_evidence(weights, candidates[:MOST_JUDGED], noise=noise)
+        sentences += [_with_time(each, asked) for each in _judged_sentences(question)]
+    return _evidence_of(sentences, candidates[:MOST_JUDGED], noise=noise, parts=_parts(question))
 
 
-def _best_evidence(sentences: Sequence[Mapping[_Forms, float]], judged: Sequence[Candidate], *, noise: float) -> float:
-    shares = _shares(sentences, [each.terms for each in judged])
-    best = 0.0
-    for each, words in zip(judged, shares, strict=True):
-        meaning = 0.0 if each.cosine is None or noise >= 1.0 else max(0.0, (each.cosine - noise) / (1.0 - noise))
-        best = max(best, 1.0 - (1.0 - words) * (1.0 - min(1.0, meaning)))
-    return best
+def _judged_sentences(question: str) -> list[str]:
+    return [*part_sentences(question)][-_MOST_SENTENCES:]
+
+
+def _parts(question: str) -> list[dict[_Forms, float]]:
+    """Return the weights of each part of the sentences that ask for several things."""
+    cut = [_BETWEEN_PARTS.split(each) for each in _judged_sentences(question)]
+    parts = [part for each in cut if len(each) > 1 for part in each]
+    # Their first words are no beginnings of sentences: a capital letter there is a name's.
+    return [_weights(f"- {part}") for part in parts[-_MOST_SENTENCES:]]
+
+
+def _weighed(question: str) -> list[dict[_Forms, float]]:
+    return list(map(_weights, _judged_sentences(question)))
+
+
+def _evidence_of(
+    sentences: Sequence[Mapping[_Forms, float]],
+    judged: Sequence[Candidate],
+    *,
+    noise: float,
+    parts: Sequence[Mapping[_Forms, float]] = (),
+) -> list[Evidence]:
+    found: list[Evidence] = []
+    having = [each.terms for each in judged]
+    alone = [0.0] * len(judged)
+    for part in parts:
+        shares = _shares([part], having)
+        best = max(shares, default=0.0)
+        if sum(share >= _ALONE * best for share in shares) == 1:
+            at = shares.index(best)
+            alone[at] = max(alone[at], best)
+    for each, words, by_part in zip(judged, _shares(sentences, having), alone, strict=True):
+        cosine = 0.0 if each.cosine is None else each.cosine
+        meaning = 0.0 if noise >= 1.0 else min(1.0, max(0.0, (cosine - noise) / (1.0 - noise)))
+        is_foreign = not words and each.cosine is not None and cosine < _FOREIGN * noise
+        found.append(Evidence(words=words, meaning=meaning, alone=by_part, is_foreign=is_foreign))
+    return found
+
+
+def best_of(found: Sequence[Evidence]) -> float:
+    """Return the best evidence; 0.0 of none."""
+    return max((each.whole for each in found), default=0.0)
+
+
+def leading_weight(question: str, candidates: Sequence[Candidate], *, dense_weight: float) -> float:
+    """Return the share of the vectors in a fusion: more where no candidate has many of the question's telling words."""
+    weighed = _weighed(question)
+    words = _shares(weighed, [each.terms for each in candidates[:MOST_JUDGED]])
+    # Who gives the vectors no share at all wants none of them.
+    has_few = dense_weight > 0.0 and any(weighed) and max(words, default=0.0) < _FEW_WORDS
+    return max(dense_weight, _LEADING_WEIGHT) if has_few else dense_weight
+
+
+Id = TypeVar("Id", bound=Hashable)
+
+
+def needed_share(scores: Mapping[Id, float]) -> float:
+    """Return the share of the best score of a ranking from which on a memory stands near it."""
+    first = sorted((max(0.0, score) for score in scores.values()), reverse=True)[:_TENTH]
+    return _NEAR - (_LEVEL * first[-1] / first[0] if len(first) > 1 and first[0] else 0.0)
+
+
+def standings(scores: Mapping[Id, float], evidence: Mapping[Id, Evidence], *, least: float) -> dict[Id, Standing]:
+    """Return how each memory of a ranking stands, by its score there and the evidence of the first.
+
+    Where the best evidence is ``least`` or more, what stands near the best score is strong, and so is what alone
+    answers a part of the question. Else up to ``MOST_WEAK`` that are not foreign are weak; beside a strong one these
+    are not shown (``showing``). How many are asked for changes nothing.
+    """
+    ranked = sorted(scores, key=scores.__getitem__, reverse=True)
+    best = max(0.0, scores[ranked[0]]) if ranked else 0.0
+    is_answered = best_of([*evidence.values()]) >= least
+    near = needed_share(scores) * best
+    found = dict.fromkeys(ranked, Standing.ABSENT)
+    for place, key in enumerate(ranked):
+        own = evidence.get(key)
+        is_alone = own is not None and own.alone >= least and scores[key] >= _NEAR_ALONE * best
+        if is_answered and (scores[key] >= near or is_alone):
+            found[key] = Standing.STRONG
+        elif place < MOST_WEAK and scores[key] >= _NEAR_WEAK * best and own is not None and not own.is_foreign:
+            found[key] = Standing.WEAK
+    return found
+
+
+def showing(found: Iterable[Standing | None], shown: Shown) -> Shown:
+    """Return what is shown of memories that stand so: what is weak only where nothing is strong."""
+    return Shown.STRONG if shown is Shown.WEAK and Standing.STRONG in found else shown
 
 
 def _shares(sentences: Sequence[Mapping[_Forms, float]], having: Sequence[frozenset[str]]) -> list[float]:
@@ -155,7 +278,7 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     timed = [weights for weights in timed if _TIME in weights]
     share = max((_NAMED / sum(weights.values()) for weights in timed), default=_LITTLE)
     rest = [{forms: weight for forms, weight in weights.items() if forms != _TIME} for weights in timed]
-    answered = max(_LEAST_ANSWERED, _best_evidence(rest, candidates[:MOST_JUDGED], noise=noise))
+    answered = max(_LEAST_ANSWERED, best_of(_evidence_of(rest, candidates[:MOST_JUDGED], noise=noise)))
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 
@@ -187,6 +310,12 @@ def _weights(question: str) -> dict[_Forms, float]:
     # Words of time are no subject, unless there is no other.
     idle = frozenset(_tokenizer.both_terms(" ".join(idle_words(question)))[0])
     return {forms: weight for forms, weight in weights.items() if forms[0] not in idle} or weights
+
+
+def words_found(question: str, candidate: Candidate) -> tuple[str, ...]:
+    """Return the telling words of a question that a memory has, as the question writes them, without case."""
+    terms, words = candidate.terms, dict.fromkeys(_tokenizer.words(question))
+    return tuple(word for word in words if not terms.isdisjoint(_tokenizer.query_terms(word)))
 
 
 def question_terms(question: str) -> frozenset[str]:

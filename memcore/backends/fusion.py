@@ -3,12 +3,12 @@
 The mem0 backend and the retrieval package fuse with this function and no other.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from memcore.backends.current import newer_first
-from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, weight_of_time
+from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, leading_weight, weight_of_time
 from memcore.backends.neighbours import Remark, among_neighbours
 from memcore.backends.when import AskedRange, in_time
 from memcore.embedding.protocol import EmbedderKind
@@ -115,15 +115,36 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
             sparse.setdefault(hit.entry.id, hit.bm25)
     every = (*rankings.dense, *rankings.shared_dense, *rankings.sparse, *rankings.shared_sparse)
     remarks = {hit.entry.id: hit.remark or Remark(text=hit.entry.content) for hit in every}
-    scores = among_neighbours(question, weighted(dense, sparse, dense_weight=dense_weight), remarks)
     entries = {hit.entry.id: hit.entry for hit in every}
+
+    def judged(scores: Mapping[str, float]) -> list[Candidate]:
+        first = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
+        return [Candidate.of(entries[key], dense.get(key)) for key in first]
+
+    scores = led(question, dense, sparse, judged, dense_weight=dense_weight)
+    scores = among_neighbours(question, scores, remarks)
     if (asked := rankings.asked) is not None:
         nearness = {key: asked.nearness(entry) for key, entry in entries.items()}
-        first = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
-        judged = [Candidate.of(entries[key], dense.get(key)) for key in first]
-        weight = weight_of_time(question, asked, judged, noise=rankings.noise)
+        weight = weight_of_time(question, asked, judged(scores), noise=rankings.noise)
         scores = in_time(scores, nearness, weight, own_gain=asked.gain)
     return newer_first(question, scores, entries, asked=asked)
+
+
+def led(
+    question: str,
+    dense: Mapping[Id, float],
+    sparse: Mapping[Id, float],
+    judged: Callable[[Mapping[Id, float]], Sequence[Candidate]],
+    *,
+    dense_weight: float,
+) -> dict[Id, float]:
+    """Return the relevance of ``weighted``, with meaning in the lead where the best by it have few of the words.
+
+    ``judged`` returns the first memories of a ranking as candidates.
+    """
+    scores = weighted(dense, sparse, dense_weight=dense_weight)
+    weight = leading_weight(question, judged(scores), dense_weight=dense_weight)
+    return scores if weight == dense_weight else weighted(dense, sparse, dense_weight=weight)
 
 
 def weighted(dense: Mapping[Id, float], sparse: Mapping[Id, float], *, dense_weight: float) -> dict[Id, float]:

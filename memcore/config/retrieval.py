@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_serializer, model_validator
 
 from memcore.deadline.limits import DEADLINE_SECONDS
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MemoryCategory, TimeZone
+from memcore.models.memory import MemoryCategory, Shown, TimeZone
 
 
 class FusionStrategy(StrEnum):
@@ -96,9 +96,11 @@ class MemoryRetrievalConfig(Frozen):
             1.0. Where one share is left out, it is what the other leaves.
         recency_decay_rate: the exponential decay of recency per hour.
         personal_boost: added to the relevance of the agent's own memories, over shared ones.
-        min_relevance: the least combined score of a memory that is injected; under ``weighted`` on evidence's scale.
-        min_evidence: the least evidence that a search or a prompt needs of its best memory, or nothing is found; 0.0
-            finds the nearest memories whatever they say.
+        min_relevance: the least combined score of a memory that is injected, unless it is weak; under ``weighted`` on
+            evidence's scale.
+        min_evidence: the evidence of a question's best memory from which on what stands near it is strong.
+        standing: which memories a search or a prompt shows: ``strong`` ones; ``weak`` ones too, at most three, where
+            none is strong; or ``any``, however far from the best.
         max_memories: the most memories that are injected.
         include_shared: whether shared knowledge is searched too.
         shared_fraction: the share of max_memories and of the tokens that shared knowledge may take from an agent with
@@ -151,6 +153,7 @@ class MemoryRetrievalConfig(Frozen):
     personal_boost: float = Field(default=0.1, ge=0.0, le=1.0)
     min_relevance: float = Field(default=0.3, ge=0.0, le=1.0)
     min_evidence: float = Field(default=0.45, ge=0.0, le=1.0)
+    standing: Shown = Shown.WEAK
     max_memories: int = Field(default=20, ge=1, le=100)
     include_shared: bool = True
     shared_fraction: float = Field(default=0.3, ge=0.0, le=1.0)

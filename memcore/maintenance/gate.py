@@ -32,6 +32,7 @@ from memcore.maintenance.probes import (
 )
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
+from memcore.models.memory import Shown
 from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded
@@ -99,7 +100,7 @@ class Gate:
         # A store without an index of archived memories finds none in a prompt.
         has_archive = archive_index_of(snapshot.backend) is not None
         # Nor is anything held back: a drawn question may have little evidence, and a group would stay by chance.
-        least = {"min_evidence": 0.0, "min_relevance": 0.0}
+        least = {"standing": Shown.ANY, "min_relevance": 0.0}
         changed = {"zoom": retrieval.zoom and has_archive, **least, **_WITHOUT_MODEL}
         self._retrieval = retrieval.model_copy(update=changed)
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None

@@ -71,9 +71,11 @@ class SearchFields(TypedDict, total=False):
         time_zone: of the asker, such as ``Europe/Berlin``, for words such as "yesterday"; the policy's when left out.
         min_relevance: least relevance score, 0 to 1.
         min_scores: least ``semantic``, ``keyword`` and ``final`` scores.
-        min_evidence: least evidence of the best memory, 0 to 1; 0 finds the nearest whatever it says.
+        min_evidence: evidence of the best memory, 0 to 1, from which on what stands near it is strong.
+        standing: ``strong``, ``weak`` (the default: at most three weak ones where none is strong) or ``any``.
+        explain: whether each memory says why it is shown, in ``why``.
         attributes: values that attributes must have, each by its path, as in ``origin.channel``.
-        limit: most memories, 1 to 1000; 10 when left out.
+        limit: most memories, 1 to 1000; 10 when left out; fewer where fewer earn their place.
     """
 
     categories: Collection[str] | None
@@ -86,6 +88,8 @@ class SearchFields(TypedDict, total=False):
     min_relevance: float
     min_scores: Mapping[str, float] | None
     min_evidence: float | None
+    standing: str | None
+    explain: bool
     attributes: Mapping[str, Any]
     limit: int
 

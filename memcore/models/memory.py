@@ -398,12 +398,66 @@ class MemoryScores(Frozen):
         return all(bound is None or (score or 0.0) >= bound for bound, score in wanted)
 
 
+class Standing(StrEnum):
+    """How surely a memory answers the question that found it.
+
+    ``strong`` stands near the best of an answered question; ``weak`` is the nearest where nothing answers it, and may
+    be foreign to it; what is ``absent`` is returned only to who asks for everything.
+    """
+
+    STRONG = "strong"
+    WEAK = "weak"
+    ABSENT = "absent"
+
+
+class Shown(StrEnum):
+    """Which memories a search shows: strong ones alone, weak ones too where none is strong, or all that it found."""
+
+    STRONG = "strong"
+    WEAK = "weak"
+    ANY = "any"
+
+    def has(self, standing: Standing) -> bool:
+        """Return whether a memory of this standing is shown."""
+        return self is Shown.ANY or standing is Standing.STRONG or (self, standing) == (Shown.WEAK, Standing.WEAK)
+
+
+class MemoryWhy(Frozen):
+    """Why a search showed a memory, or did not.
+
+    Attributes:
+        words: the question's telling words that it has.
+        word_share: their share of all of these, rare ones, names and numbers counting more.
+        meaning: how far its cosine is above that of unrelated texts, as a share of what there is above it.
+        alone: the share of the telling words of a part of the question that no other memory has nearly.
+        is_of_time: whether it is of the time that the question names.
+        place: in the ranking, from 1.
+        share: its score as a share of the best one.
+        needed: the share that a strong memory needs.
+        evidence: that of the question's best memory.
+        needed_evidence: what that must be, so that any is strong.
+    """
+
+    words: tuple[str, ...]
+    word_share: float
+    meaning: float
+    alone: float
+    is_of_time: bool
+    place: int
+    share: float
+    needed: float
+    evidence: float
+    needed_evidence: float
+
+
 class MemoryEntry(Frozen):
     """A memory as a backend returns it; it has a relevance score, 0.0 to 1.0, when it answers a text query.
 
     Attributes:
         relevance_score: how far it answers the question; it compares between questions, and follows the order.
         scores: what its place rests on. Left out when the entry is serialised, as ``covers_until`` is.
+        standing: how surely it answers the question; None without one. Left out too.
+        why: what its standing rests on, where the query asks for it. Left out too.
         covers_until: of a summary, which is dated as the oldest of what it replaced, the time of the newest. Told by
             the backend, and left out when the entry is serialised: older releases refuse a field that they do not know.
         valid_from, valid_until: when what it says holds; None where nobody said. Left out too, as what follows.
@@ -424,6 +478,8 @@ class MemoryEntry(Frozen):
     expires_at: BoundedTime | None = None
     relevance_score: float | None = Field(default=None, ge=0.0, le=1.0)
     scores: MemoryScores | None = Field(default=None, exclude=True)
+    standing: Standing | None = Field(default=None, exclude=True)
+    why: MemoryWhy | None = Field(default=None, exclude=True)
     covers_until: BoundedTime | None = Field(default=None, exclude=True)
     valid_from: BoundedTime | None = Field(default=None, exclude=True)
     valid_until: BoundedTime | None = Field(default=None, exclude=True)
@@ -485,8 +541,11 @@ class MemoryQuery(Frozen):
         tags: all of them must be present.
         min_relevance: the least relevance score of a memory that is returned.
         min_scores: the least scores of a memory that is returned; one that is not known counts as 0.0.
-        min_evidence: the least evidence of the best memory, 0.0 to 1.0; below it nothing is returned. None leaves it to
-            the policy (``memory.retrieval.min_evidence``).
+        min_evidence: the evidence of the best memory, 0.0 to 1.0, from which on what stands near it is strong. None
+            leaves it to the policy (``memory.retrieval.min_evidence``).
+        standing: which memories are shown: ``strong``, ``weak`` (at most three where none is strong) or ``any``. None
+            leaves it to the policy (``memory.retrieval.standing``).
+        explain: whether each memory says why it is shown (``why``).
         since: inclusive.
         until: exclusive; must lie after since.
         as_of: only what was there at this time, held then, and was not superseded or expired. What has left the store
@@ -494,7 +553,7 @@ class MemoryQuery(Frozen):
         time_zone: the asker's, such as ``Europe/Berlin``: in it "yesterday" and "in May" begin and end. None leaves it
             to the policy (``memory.retrieval.time_zone``).
         attributes: values that attributes must have, each by its path, as in ``origin.channel``; in a list, one of it.
-        limit: 1 to 1000.
+        limit: the most that is returned, 1 to 1000; fewer are where fewer earn their place.
     """
 
     text: NotBlankStr | None = None
@@ -504,6 +563,8 @@ class MemoryQuery(Frozen):
     min_relevance: float = Field(default=0.0, ge=0.0, le=1.0)
     min_scores: MemoryScores | None = None
     min_evidence: float | None = Field(default=None, ge=0.0, le=1.0)
+    standing: Shown | None = None
+    explain: bool = False
     limit: int = Field(default=10, ge=1, le=1000, strict=True)
     since: BoundedTime | None = None
     until: BoundedTime | None = None

@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText
+from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText, Shown, Standing
 
 
 class OrgFactCategory(StrEnum):
@@ -80,7 +80,10 @@ class OrgFactAuthor(Frozen):
 
 
 class OrgFact(Frozen):
-    """A fact that stands for the whole organisation, who wrote its text of now, and when it was first published."""
+    """A fact that stands for the whole organisation, who wrote its text of now, and when it was first published.
+
+    ``standing`` says how surely it answers the question that found it; it is left out when the fact is serialised.
+    """
 
     id: NotBlankStr
     content: NotBlankText
@@ -88,6 +91,7 @@ class OrgFact(Frozen):
     tags: Labels = ()
     author: OrgFactAuthor
     created_at: BoundedTime
+    standing: Standing | None = Field(default=None, exclude=True)
 
 
 class OrgFactWriteRequest(Frozen):
@@ -104,14 +108,16 @@ class OrgMemoryQuery(Frozen):
     The policy's ``max_retrieved_per_query`` may be less than the limit.
 
     Attributes:
-        min_evidence: the least evidence of the best fact, 0.0 to 1.0; below it nothing is returned. None leaves it to
-            the policy (``memory.retrieval.min_evidence``).
+        min_evidence: the evidence of the best fact, 0.0 to 1.0, from which on what stands near it is strong. None
+            leaves it to the policy (``memory.retrieval.min_evidence``).
+        standing: which facts are shown, as of memories; None leaves it to the policy (``memory.retrieval.standing``).
     """
 
     context: NotBlankStr | None = None
     categories: frozenset[OrgFactCategory] | None = None
     limit: int = Field(default=5, ge=1, le=100, strict=True)
     min_evidence: float | None = Field(default=None, ge=0.0, le=1.0)
+    standing: Shown | None = None
 
 
 class OperationLogEntry(Frozen):

@@ -8,11 +8,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from memcore import ids
-from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, best_evidence
-from memcore.backends.fusion import weighted
+from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, evidence_of, showing, standings
+from memcore.backends.fusion import led
 from memcore.backends.protocol import ORGANISATION, FactStore
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.models.memory import MAX_TAGS, NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
+from memcore.models.memory import (
+    MAX_TAGS,
+    NON_INFERABLE_TAG,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryQuery,
+    Shown,
+)
 from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory
 from memcore.records import MemoryRecord
 from memcore.telemetry.events import Event
@@ -132,11 +140,11 @@ class OrgSearch:
         return (found + self.policies[skipped:])[:limit]
 
     def ranked(
-        self, context: str, categories: Categories, *, limit: int, near: ScoredFact, min_evidence: float
+        self, context: str, categories: Categories, *, limit: int, near: ScoredFact, min_evidence: float, shown: Shown
     ) -> tuple[OrgFact, ...]:
         """Return the facts that have words of a context or lie near it, best first; an outdated version does not count.
 
-        None where even the best has less evidence than that (memcore.backends.evidence).
+        Each has its standing (memcore.backends.evidence).
         """
         terms = self._encoder.encode_query(context).indices[:_MAX_TERMS]
         worth = self._worth(terms) if terms else {}
@@ -152,12 +160,21 @@ class OrgSearch:
             if each.fact_id in standing and standing[each.fact_id][0] == each.version
         }
         facts = {fact.id: fact for _, fact in hits} | {key: standing[key][1] for key in cosines}
-        scores = weighted(cosines, {fact.id: score for score, fact in hits}, dense_weight=near.dense_weight)
-        # Sorting is stable: facts that are equally good by words stay newest first.
+        words = {fact.id: score for score, fact in hits}
+
+        def first_of(scores: Mapping[str, float]) -> list[Candidate]:
+            # Sorting is stable: facts that are equally good by words stay newest first.
+            first = sorted(facts, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
+            return [Candidate(text=facts[key].content, cosine=cosines.get(key)) for key in first]
+
+        scores = led(context, cosines, words, first_of, dense_weight=near.dense_weight)
         best = sorted((key for key in facts if scores[key] > 0.0), key=scores.__getitem__, reverse=True)
-        judged = [Candidate(text=facts[key].content, cosine=cosines.get(key)) for key in best[:MOST_JUDGED]]
-        is_answer = best_evidence(context, judged, noise=near.noise) >= min_evidence
-        return tuple(facts[key] for key in best[:limit]) if is_answer else ()
+        found = evidence_of(context, first_of(scores), noise=near.noise)
+        evidence = dict(zip(best, found, strict=False))
+        standing_of = standings({key: scores[key] for key in best}, evidence, least=min_evidence)
+        shown = showing(standing_of.values(), shown)
+        chosen = [key for key in best if shown.has(standing_of[key])][:limit]
+        return tuple(facts[key].model_copy(update={"standing": standing_of[key]}) for key in chosen)
 
     def _worth(self, terms: tuple[int, ...]) -> dict[int, float]:
         # Counted over all categories: a filter must not change which words are rare.

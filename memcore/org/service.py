@@ -21,6 +21,7 @@ from memcore.errors import (
     OrgMemoryWriteError,
 )
 from memcore.ledger.organization.facts import MAX_PAGE, OrgLog
+from memcore.models.memory import Shown
 from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,
@@ -60,12 +61,14 @@ class LedgerOrgMemory:
         company: str,
         backend: MemoryBackend | None = None,
         min_evidence: float = DEFAULT_MIN_EVIDENCE,
+        shown: Shown = Shown.WEAK,
     ) -> None:
         self._facts = log
         self._config = config
         self._company = company
         self._backend = backend
         self._min_evidence = min_evidence
+        self._shown = shown
         self._search = OrgSearch(log, config.core_policies, company=company)
         self._is_connected = False
 
@@ -103,9 +106,9 @@ class LedgerOrgMemory:
         """Return the facts that match, those of the configuration among them.
 
         With a context they are ranked by meaning and by its words (BM25, memcore.embedding.bm25), rare ones counting
-        more; where no vector store answers, by words alone. No fact is a match where even the best has too little
-        evidence (``memory.retrieval.min_evidence``). Without a context the newest come first. Never more than the
-        policy allows.
+        more; where no vector store answers, by words alone. Where none answers it, the nearest few are weak
+        (``memory.retrieval.min_evidence`` and ``standing``). Without a context the newest come first. Never more than
+        the policy allows.
         """
         limit = min(query.limit, self._config.extended_store.max_retrieved_per_query)
         context = query.context
@@ -114,8 +117,11 @@ class LedgerOrgMemory:
         self._require_connection()
         near = await fact_similarity(facts_of(self._backend), context, query.categories)
         least = self._min_evidence if query.min_evidence is None else query.min_evidence
+        shown = self._shown if query.standing is None else query.standing
         return await self._do(
-            lambda: self._search.ranked(context, query.categories, limit=limit, near=near, min_evidence=least)
+            lambda: self._search.ranked(
+                context, query.categories, limit=limit, near=near, min_evidence=least, shown=shown
+            )
         )
 
     async def newest(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from memcore.config.retrieval import InjectionPoint
 from memcore.ids import SHORT_ID_CHARS
 from memcore.models.execution import ChatMessage, MessageRole
-from memcore.models.memory import day_of
+from memcore.models.memory import Standing, day_of
 from memcore.org.search import category_in
 from memcore.retrieval.filters import NON_INFERABLE_GUIDANCE
 from memcore.retrieval.passages import CUT
@@ -74,21 +74,7 @@ def fit(texts: Sequence[str], *, estimator: TokenEstimator, token_budget: int) -
 
 def memory_block(memory: ScoredMemory, *, has_id: bool = False) -> str:
     """Return a memory in its fence; ``has_id`` names the agent's own by their ids, which tools take."""
-    kind: str = category_in(memory.entry.namespace) if memory.is_fact else memory.entry.category
-    origin = "organisation" if memory.is_fact else "shared" if memory.is_shared else "own"
-    attributes = {origin: f"{kind} {memory.shown_score:.2f}", "date": memory.entry.days}
-    entry = memory.entry
-    for name, at in (("from", entry.valid_from), ("until", entry.valid_until), ("superseded", entry.superseded_at)):
-        if at is not None:
-            attributes[name] = day_of(at)
-    if entry.superseded_at is not None and entry.superseded_by is not None:
-        attributes["superseded"] += f" by {entry.superseded_by[:SHORT_ID_CHARS]}"
-    if memory.count > 1:
-        days = "" if memory.counted_days is None else f" nearly, {memory.counted_days}"
-        attributes["count"] = f"{memory.count}{days}"
-    if memory.place_in_subject > 1:
-        is_last = memory.place_in_subject == memory.subject_size and entry.superseded_by is None
-        attributes["latest" if is_last else "newer"] = f"{memory.place_in_subject} of {memory.subject_size}"
+    attributes = _attributes(memory)
     if memory.summary_id is not None:
         # The whole id would take eight tokens of every such memory.
         attributes["archived"] = memory.entry.id[:SHORT_ID_CHARS]
@@ -102,12 +88,35 @@ def memory_block(memory: ScoredMemory, *, has_id: bool = False) -> str:
     return wrap_untrusted(TAG_MEMORY_ENTRY, memory.entry.content, attributes=attributes)
 
 
+def _attributes(memory: ScoredMemory) -> dict[str, str]:
+    """Return what the fence says of any memory: where it comes from, when, what holds, and what stands beside it."""
+    entry = memory.entry
+    kind: str = category_in(entry.namespace) if memory.is_fact else entry.category
+    origin = "organisation" if memory.is_fact else "shared" if memory.is_shared else "own"
+    attributes = {origin: f"{kind} {memory.shown_score:.2f}", "date": entry.days}
+    for name, at in (("from", entry.valid_from), ("until", entry.valid_until), ("superseded", entry.superseded_at)):
+        if at is not None:
+            attributes[name] = day_of(at)
+    if entry.superseded_at is not None and entry.superseded_by is not None:
+        attributes["superseded"] += f" by {entry.superseded_by[:SHORT_ID_CHARS]}"
+    if entry.standing is Standing.WEAK:
+        attributes["standing"] = Standing.WEAK.value
+    if memory.count > 1:
+        days = "" if memory.counted_days is None else f" nearly, {memory.counted_days}"
+        attributes["count"] = f"{memory.count}{days}"
+    if memory.place_in_subject > 1:
+        is_last = memory.place_in_subject == memory.subject_size and entry.superseded_by is None
+        attributes["latest" if is_last else "newer"] = f"{memory.place_in_subject} of {memory.subject_size}"
+    return attributes
+
+
 _PROVENANCE = (
     f"The opening tag of each <{TAG_MEMORY_ENTRY}> says where it comes from, with its kind and its score: own is your "
     "own memory, shared was published by the agent named there, organisation is a fact of your organisation by whoever "
     "is named; date is the day it is from, of a summary the days it covers; from and until are the days between which "
     "it holds; superseded is the day on which a newer memory replaced it, so that it is no longer true, by the one "
-    "whose id begins so; count is how many memories say the same, or nearly, and when; memories about one subject "
+    "whose id begins so; standing weak is on what nothing but faint likeness speaks for: it may have nothing to do "
+    "with the question; count is how many memories say the same, or nearly, and when; memories about one subject "
     "stand together by date: newer is which of how many it is, latest is the last of them, and where they contradict "
     "one another the last one is right; "
     "archived is how the id of a memory begins that a summary has replaced; part is the id of a memory of "

@@ -39,11 +39,12 @@ from memcore.retrieval.protocol import (
 )
 from memcore.retrieval.ranking import (
     Similarity,
-    answering,
     apply_diversity_penalty,
     covered,
+    earned,
     fuse_ranked_lists,
     fuse_weighted,
+    judged,
     rank_memories,
     surer_first,
     with_archived,
@@ -348,13 +349,18 @@ class MemoryPipeline:
         time_zone: str | None = None,
     ) -> tuple[ScoredMemory, ...]:
         query = MemoryQuery(text=query_text, categories=categories, limit=pool, time_zone=time_zone)
+        found = await self._judged_apart(agent_id, query)
+        return earned(found, shown=self._config.standing)
+
+    async def _judged_apart(self, agent_id: str, query: MemoryQuery) -> tuple[ScoredMemory, ...]:
+        question = query.text or ""
         is_hybrid = self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
         hybrid = self._backend if is_hybrid and isinstance(self._backend, HybridBackend) else None
         rankings = await self._sources.rankings(agent_id, query, hybrid=hybrid)
         has_words = rankings.sparse or rankings.shared_sparse or rankings.archived_dense
         if hybrid is not None and (has_words or rankings.asked is not None):
             weight = hybrid.dense_weight if rankings.dense_weight is None else rankings.dense_weight
-            return self._fused_apart(query_text, rankings, dense_weight=weight)
+            return self._fused_apart(question, rankings, dense_weight=weight)
         own, shared = (tuple(hit.entry for hit in hits) for hits in (rankings.dense, rankings.shared_dense))
         if hybrid is not None:
             # No keyword hits: one list is left, and its similarities are the scores.
@@ -362,9 +368,9 @@ class MemoryPipeline:
         every = len(own) + len(shared)
         ranked = rank_memories(own, config=self._config, now=self._clock(), shared_entries=shared, limit=every)
         if hybrid is None:
-            # The store that ranked them held them against the evidence that the policy asks for.
+            # The store that ranked them said how each stands.
             return ranked
-        return self._answering(query_text, ranked, rankings)
+        return self._judged(question, ranked, rankings)
 
     def _fused_apart(self, question: str, rankings: RankedLists, *, dense_weight: float) -> tuple[ScoredMemory, ...]:
         """Fuse the agent's own lists, with the archived ones and without the shared: these must not change scores."""
@@ -373,7 +379,7 @@ class MemoryPipeline:
             own = self._fused_by_rank(RankedLists(dense=rankings.dense, sparse=rankings.sparse))
             shared = self._fused_by_rank(rankings) if has_shared else ()
             both = (*own, *(each for each in shared if each.is_shared))
-            return self._answering(question, both, rankings)
+            return self._judged(question, both, rankings)
 
         def fused(lists: RankedLists, *, is_shared: bool) -> tuple[ScoredMemory, ...]:
             return fuse_weighted(
@@ -389,12 +395,10 @@ class MemoryPipeline:
         shared = fused(rankings, is_shared=True) if has_shared else ()
         return tuple(sorted((*own, *shared), key=best_first))
 
-    def _answering(
-        self, question: str, ranked: Sequence[ScoredMemory], rankings: RankedLists
-    ) -> tuple[ScoredMemory, ...]:
+    def _judged(self, question: str, ranked: Sequence[ScoredMemory], rankings: RankedLists) -> tuple[ScoredMemory, ...]:
         """Return what may be shown of the agent's own, and of shared knowledge: each is judged by its own best."""
         apart = [each for each in ranked if not each.is_shared], [each for each in ranked if each.is_shared]
-        parts = (answering(question, part, rankings, config=self._config) for part in apart)
+        parts = (judged(question, part, rankings, config=self._config) for part in apart)
         return tuple(sorted((each for part in parts for each in part), key=best_first))
 
     def _fused_by_rank(self, rankings: RankedLists) -> tuple[ScoredMemory, ...]:

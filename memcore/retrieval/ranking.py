@@ -5,10 +5,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from memcore.backends.evidence import MOST_JUDGED, Candidate, absolute, best_evidence
+from memcore.backends.evidence import (
+    MOST_JUDGED,
+    MOST_WEAK,
+    Candidate,
+    absolute,
+    best_of,
+    evidence_of,
+    showing,
+    standings,
+)
 from memcore.backends.fusion import RankedLists, weighted_rankings
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, MemoryEntry
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, Shown, Standing
 from memcore.retrieval.protocol import ScoredMemory, best_first
 
 _HOUR = timedelta(hours=1)
@@ -35,7 +44,7 @@ def rank_memories(
     shared_entries: Sequence[MemoryEntry] = (),
     limit: int | None = None,
 ) -> tuple[ScoredMemory, ...]:
-    """Return the memories that reach ``config.min_relevance``, best first.
+    """Return the memories that reach ``config.min_relevance``, and the weak ones, best first.
 
     The agent's own are raised by ``config.personal_boost``, up to 1.0. Without a limit, at most ``config.max_memories``
     are returned; re-ranking needs more.
@@ -47,7 +56,7 @@ def rank_memories(
             relevance = min(1.0, known + boost)
             recency = compute_recency_score(entry.last_stated_at, now, config.recency_decay_rate)
             combined = compute_combined_score(relevance, recency, config.relevance_weight, config.recency_weight)
-            if combined >= config.min_relevance:
+            if combined >= config.min_relevance or entry.standing is Standing.WEAK:
                 scored.append(
                     ScoredMemory(
                         entry=entry,
@@ -140,8 +149,9 @@ def fuse_weighted(
     cap at 1, as ``linear`` has it, would make all that come near the best equal, which has 1 here. The rankings have
     raw scores: cosine similarities and BM25, neither cut off.
 
-    None is returned where even the best has less than ``config.min_evidence``. The relevance compares between
-    questions (memcore.backends.evidence), and ``config.min_relevance`` is held against the combined score on its scale.
+    Each has its standing (memcore.backends.evidence), and ``config.standing`` says which are returned. The relevance
+    compares between questions, and ``config.min_relevance`` is held against the combined score on its scale; what is
+    weak has less anyway.
     """
     every = (*rankings.shared_sparse, *rankings.shared_dense, *rankings.sparse, *rankings.dense)
     shared = {hit.entry.id for hit in (*rankings.shared_dense, *rankings.shared_sparse)}
@@ -158,13 +168,12 @@ def fuse_weighted(
             combined = compute_combined_score(share, recency, config.relevance_weight, config.recency_weight)
             places.append((combined, share, recency, entries[key]))
     places.sort(key=lambda place: (-place[0], -place[3].last_stated_at.timestamp(), place[3].id))
-    evidence = _evidence(question, [entry for *_, entry in places[:MOST_JUDGED]], rankings)
-    if evidence < config.min_evidence:
-        return ()
+    ranked = [(entry, relevance[entry.id]) for *_, entry in places]
+    standing_of, best_of_owner = _standings(question, ranked, rankings, least=config.min_evidence)
     return tuple(
         ScoredMemory(
-            entry=entry,
-            relevance_score=absolute(share, evidence),
+            entry=entry.model_copy(update={"standing": standing_of[entry.id]}),
+            relevance_score=absolute(share, best_of_owner[entry.agent_id]),
             recency_score=recency,
             combined_score=combined,
             is_shared=is_shared,
@@ -172,24 +181,65 @@ def fuse_weighted(
             scoring_strategy=FusionStrategy.WEIGHTED,
         )
         for combined, share, recency, entry in places
-        if absolute(combined, evidence) >= config.min_relevance
+        if config.standing.has(standing_of[entry.id])
+        and (
+            standing_of[entry.id] is Standing.WEAK
+            or absolute(combined, best_of_owner[entry.agent_id]) >= config.min_relevance
+        )
     )
 
 
-def answering(
+def judged(
     question: str, ranked: Sequence[ScoredMemory], rankings: RankedLists, *, config: MemoryRetrievalConfig
 ) -> tuple[ScoredMemory, ...]:
-    """Return a ranking; nothing of it where even the best has less than ``config.min_evidence``."""
-    if not ranked:
-        return ()
-    evidence = _evidence(question, [each.entry for each in ranked[:MOST_JUDGED]], rankings)
-    return () if evidence < config.min_evidence else tuple(ranked)
+    """Return the memories of a ranking with their standing, without those that ``config.standing`` does not show.
+
+    Of a fusion by ranks the places count: its scores are spread between the worst and the best.
+    """
+    by_rank = config.fusion_strategy is FusionStrategy.RRF
+    scores = [1.0 / (config.rrf_k + place) if by_rank else each.combined_score for place, each in enumerate(ranked)]
+    places = [(each.entry, score) for each, score in zip(ranked, scores, strict=True)]
+    standing_of, _ = _standings(question, places, rankings, least=config.min_evidence)
+    return tuple(
+        each.model_copy(update={"entry": each.entry.model_copy(update={"standing": standing_of[each.entry.id]})})
+        for each in ranked
+        if config.standing.has(standing_of[each.entry.id])
+    )
 
 
-def _evidence(question: str, judged: Sequence[MemoryEntry], rankings: RankedLists) -> float:
+def earned(memories: Sequence[ScoredMemory], *, shown: Shown) -> tuple[ScoredMemory, ...]:
+    """Return the memories without weak ones where any is strong, or else with few of them.
+
+    The agent's own and shared ones were judged apart. What has no standing was judged by nobody, and stays.
+    """
+    if shown is Shown.ANY:
+        return tuple(memories)
+    shown = showing((each.entry.standing for each in memories), shown)
+    weak = [each for each in memories if each.entry.standing is Standing.WEAK]
+    left_out = weak[MOST_WEAK if shown.has(Standing.WEAK) else 0 :]
+    return tuple(each for each in memories if each not in left_out)
+
+
+def _standings(
+    question: str, ranked: Sequence[tuple[MemoryEntry, float]], rankings: RankedLists, *, least: float
+) -> tuple[dict[str, Standing], dict[str, float]]:
+    """Return how each memory stands, and the best evidence of each agent's.
+
+    Each is judged beside what the same agent wrote: whatever another one publishes, it hides nothing.
+    """
     near = _cosines(rankings)
-    judged_of = [Candidate.of(each, near.get(each.id), rankings.asked) for each in judged]
-    return best_evidence(question, judged_of, noise=rankings.noise, asked=rankings.asked)
+    by_owner: dict[str, list[tuple[MemoryEntry, float]]] = {}
+    for entry, score in ranked:
+        by_owner.setdefault(entry.agent_id, []).append((entry, score))
+    standing_of, best_of_owner = dict[str, Standing](), dict[str, float]()
+    for owner, places in by_owner.items():
+        first = [entry for entry, _ in places[:MOST_JUDGED]]
+        candidates = [Candidate.of(each, near.get(each.id), rankings.asked) for each in first]
+        found = evidence_of(question, candidates, noise=rankings.noise, asked=rankings.asked)
+        best_of_owner[owner] = best_of(found)
+        evidence = {each.id: evidence for each, evidence in zip(first, found, strict=True)}
+        standing_of |= standings({entry.id: score for entry, score in places}, evidence, least=least)
+    return standing_of, best_of_owner
 
 
 def _cosines(rankings: RankedLists) -> dict[str, float]:

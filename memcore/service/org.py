@@ -7,6 +7,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.organization.facts import MAX_PAGE
 from memcore.models.base import Frozen
+from memcore.models.memory import Standing
 from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,
@@ -20,6 +21,12 @@ from memcore.org.service import LedgerOrgMemory
 from memcore.service.resources import ServiceResources
 
 
+class FoundFact(OrgFact):
+    """A fact with what its search says of it."""
+
+    standing: Standing | None = None
+
+
 class FoundFacts(Frozen):
     """The facts that a search found.
 
@@ -27,7 +34,7 @@ class FoundFacts(Frozen):
         words_alone: why only words were compared; None where meaning was compared too.
     """
 
-    facts: tuple[OrgFact, ...]
+    facts: tuple[FoundFact, ...]
     words_alone: str | None
 
 
@@ -72,7 +79,8 @@ class OrgOperations:
         except MemoryConnectionError as error:
             problem = str(error)
         memory = await self._memory(backend)
-        return FoundFacts(facts=await memory.query(query), words_alone=problem)
+        found = tuple(FoundFact.model_construct(**vars(each)) for each in await memory.query(query))
+        return FoundFacts(facts=found, words_alone=problem)
 
     async def get(self, fact_id: str) -> FactDetail:
         """Return one fact whole, with its log. Raises MemoryNotFoundError."""
@@ -110,6 +118,7 @@ class OrgOperations:
             company=self._company,
             backend=backend,
             min_evidence=policy.memory.retrieval.min_evidence,
+            shown=policy.memory.retrieval.standing,
         )
         await memory.connect()
         return memory

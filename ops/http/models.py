@@ -30,6 +30,8 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryQuery,
     MemoryScores,
+    MemoryWhy,
+    Standing,
     TimeZone,
 )
 from memcore.models.memory_changes import MemoryVersion
@@ -120,6 +122,8 @@ class MemoryView(MemoryEntry):
     """A memory, with all that is known of it."""
 
     scores: MemoryScores | None = None
+    standing: Standing | None = None
+    why: MemoryWhy | None = None
     covers_until: BoundedTime | None = None
     valid_from: BoundedTime | None = None
     valid_until: BoundedTime | None = None

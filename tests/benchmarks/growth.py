@@ -42,7 +42,7 @@ from memcore.client.envelopes import ImportRecord  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
 from memcore.jobs import MaintenancePayload, TickPayload  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
-from memcore.models.memory import ConsolidationInterval, MemoryQuery  # noqa: E402
+from memcore.models.memory import ConsolidationInterval, MemoryQuery, Shown  # noqa: E402
 from workers.broker import broker_app  # noqa: E402
 
 #: Sizes that are measured by default; 1,000,000 takes about half an hour on two quiet cores.
@@ -332,7 +332,7 @@ def _whose(number: int, agents: range) -> str:
 
 def _asked(backend: WorkerBackend, runner: asyncio.Runner, agent_id: str, query: str) -> float:
     begun = time.perf_counter()
-    runner.run(backend.retrieve(agent_id, MemoryQuery(text=query, limit=10, min_evidence=0.0)))
+    runner.run(backend.retrieve(agent_id, MemoryQuery(text=query, limit=10, standing=Shown.ANY)))
     return (time.perf_counter() - begun) * 1e3
 
 

@@ -40,7 +40,7 @@ AGENT = "agent-0"
 CLIENTS = 64
 
 #: What is asked for: ten results, however little they say, so that every search finds as many.
-ASKED: SearchFields = {"limit": 10, "min_evidence": 0.0}
+ASKED: SearchFields = {"limit": 10, "standing": "any"}
 
 _MEM0 = "mem0.Memory in process"
 

@@ -164,11 +164,22 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "evidence",
         (
-            "return _best_evidence(weights, candidates[:MOST_JUDGED], noise=noise)",
-            "return _best_evidence(weights, candidates, noise=noise)",
+            "return _evidence_of(sentences, candidates[:MOST_JUDGED], noise=noise, parts=_parts(question))",
+            "return _evidence_of(sentences, candidates, noise=noise, parts=_parts(question))",
         ),
         ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
-        ("weights += [_with_time(each, asked) for each in sentences]", "pass"),
+        ("sentences += [_with_time(each, asked) for each in _judged_sentences(question)]", "pass"),
+        ("if is_answered and (scores[key] >= near or is_alone):", "if is_answered:"),
+        ("if is_answered and (scores[key] >= near or is_alone):", "if is_answered and scores[key] >= near:"),
+        (
+            "elif place < MOST_WEAK and scores[key] >= _NEAR_WEAK * best and own is not None and not own.is_foreign:",
+            "elif scores[key] >= _NEAR_WEAK * best and own is not None and not own.is_foreign:",
+        ),
+        (
+            "by_owner.setdefault(entry.agent_id, []).append((entry, score))",
+            "by_owner.setdefault(ranked[0][0].agent_id, []).append((entry, score))",
+        ),
+        ("left_out = weak[MOST_WEAK if shown.has(Standing.WEAK) else 0 :]", "left_out = weak[MOST_WEAK:]"),
         ("one.add(within)", "del within"),
         ('text = value if name == "content" and _begins_with(value, text) else text + value', "text += value"),
         (

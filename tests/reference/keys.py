@@ -31,6 +31,7 @@ ADDED = {
     "memory.retrieval.sparse_term_weight": (
         "on short texts a saturated count ranks better than the `raw` count of the reference"
     ),
+    "memory.retrieval.standing": "twenty memories for every question, or none, say less than the few that answer it",
     "memory.retrieval.zoom": "a summary says less than the memories that it replaced, and these are in the archive",
     "memory.retrieval.passages": "parts of several long memories answer more questions than one of them as a whole",
     "memory.retrieval.time_zone": '"yesterday" begins and ends where the asker is',

@@ -236,6 +236,7 @@ EFFECTS = {
             "personal_boost": _retrieval(prompt, 0.5),
             "min_relevance": _retrieval(prompt, 0.9),
             "min_evidence": _retrieval(prompt, 0.9),
+            "standing": _retrieval(prompt, "any"),
             "max_memories": _retrieval(prompt, 1),
             "include_shared": _retrieval(prompt, value=False),
             "shared_fraction": _retrieval(prompt, 0.0, given={"max_memories": 4}),

@@ -84,7 +84,7 @@ _R = "memory.retrieval."
 _TOOLS = {f"{_R}strategy": "tool_based"}
 _ASKING = {**_TOOLS, f"{_R}query_reformulation_enabled": True}
 # A threshold that poor results do not reach.
-_ROUTED = {f"{_R}retriever": "hierarchical", f"{_R}min_relevance": 0.99, f"{_R}min_evidence": 0.0}
+_ROUTED = {f"{_R}retriever": "hierarchical", f"{_R}min_relevance": 0.99, f"{_R}standing": "any"}
 _RERANKED = {f"{_R}query_specific_rerank_enabled": True, f"{_R}max_memories": 2}
 _EDITING = {f"{_R}strategy": "self_editing"}
 _OWN = f"{_R}self_editing."

@@ -106,7 +106,7 @@ class FakeMemory:
     def search(self, agent_id: str, text: str | None = None, **filters: Any) -> tuple[MemoryEntry, ...]:
         self.calls["search"] += 1
         limit = filters.pop("limit", 10)
-        filters.pop("min_evidence", None)
+        filters.pop("standing", None)
         found = self._matching(agent_id, **filters)
         if text is None:
             return tuple(sorted(found, key=lambda each: each.created_at, reverse=True)[:limit])

@@ -8,7 +8,7 @@ import yaml
 
 from examples.demo.fleet import FleetMemory
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest, Shown
 
 _FOLDER = Path(__file__).parent
 
@@ -43,7 +43,7 @@ class Question(Frozen):
 
     def query(self, limit: int) -> MemoryQuery:
         """Return the search for the nearest notes, however little they say: it is their order that is measured."""
-        return MemoryQuery(text=self.ask, limit=limit, min_evidence=0.0)
+        return MemoryQuery(text=self.ask, limit=limit, standing=Shown.ANY)
 
 
 def notes() -> tuple[Note, ...]:

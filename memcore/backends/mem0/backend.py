@@ -349,6 +349,7 @@ def plans(config: CompanyMemoryConfig) -> PlanOf:
             min_evidence=retrieval.min_evidence,
             time_zone=retrieval.time_zone,
             hemisphere=retrieval.hemisphere,
+            shown=retrieval.standing,
         )
 
     return plan_of

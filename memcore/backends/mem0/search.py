@@ -1,6 +1,6 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient
 from qdrant_client.models import Condition, Direction, Filter, OrderBy, Record
 
-from memcore.backends.current import newer_first
 from memcore.backends.evidence import (
     DEFAULT_MIN_EVIDENCE,
     MOST_JUDGED,
-    Candidate,
     absolute,
-    best_evidence,
-    weight_of_time,
+    best_of,
+    showing,
+    standings,
 )
-from memcore.backends.fusion import Hit, RankedLists, best_first, weighted
+from memcore.backends.fusion import Hit, RankedLists
+from memcore.backends.mem0.answer import Answer
 from memcore.backends.mem0.filters import (
     SearchScope,
     archived,
@@ -44,15 +44,14 @@ from memcore.backends.mem0.points import (
     to_remark,
 )
 from memcore.backends.mem0.writer import Indexing, embedding, statement
-from memcore.backends.neighbours import among_neighbours
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.time_phrases import Hemisphere
-from memcore.backends.when import AskedRange, asked_range, in_time
+from memcore.backends.when import AskedRange, asked_range
 from memcore.embedding.bm25 import relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, memory_ids, zone_of
-from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, Shown, memory_ids, zone_of
+from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
 from memcore.telemetry import tracing
 
 # Qdrant's ordered scroll has no cursor and breaks ties as it likes; its scroll by id has a cursor and no order. So
@@ -171,7 +170,8 @@ class SearchPlan:
         has_keywords: False finds nothing by keywords, whoever asks for them.
         has_words_of_dense: ask for the BM25 scores of what meaning found too: one more query of the same trip. It gains
             0.002 NDCG@10 with a transformer, and nothing with the static embedder (docs/benchmarks/2026-11.md).
-        min_evidence: what the best memory must reach where a query does not say it.
+        min_evidence: from what evidence of the best on memories are strong, where a query does not say it.
+        shown: which memories are shown, where a query does not say it.
         time_zone: of questions that name a time and do not say their own.
         hemisphere: of the seasons that questions name.
     """
@@ -181,6 +181,7 @@ class SearchPlan:
     has_keywords: bool = True
     has_words_of_dense: bool = False
     min_evidence: float = DEFAULT_MIN_EVIDENCE
+    shown: Shown = Shown.WEAK
     time_zone: str = "UTC"
     hemisphere: Hemisphere = "north"
 
@@ -316,7 +317,7 @@ class Reader:
         return to_records(rows, space=self._space)
 
     def by_text(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
-        """Return the best entries first, or the newest when the query has no text; none without enough evidence.
+        """Return the best entries first, each with its standing, or the newest when the query has no text.
 
         Relevance is the evidence of the best, less for what ranks behind it, or of vectors alone their similarity.
         """
@@ -331,25 +332,30 @@ class Reader:
         dense = _least(query) if self._plan.has_words_of_dense else max(query.limit, MOST_JUDGED)
         (found,) = self._asked([scope], question, now=now, dense=dense, sparse=_least(query))
         near, words = found.similarities(), found.bm25()
+        answer = Answer([*found.dense, *found.sparse], near, asked=question.asked)
         if self._plan.is_hybrid:
-            remarks = {one.memory_id: to_remark(one) for one in (*found.dense, *found.sparse)}
-            final = weighted(near, words, dense_weight=self._plan.dense_weight)
-            final = among_neighbours(query.text, final, remarks)
-        else:
-            final = {key: min(1.0, max(0.0, score)) for key, score in near.items()}
-        answer = _Answer([*found.dense, *found.sparse], final, asked=question.asked)
-        final = answer.put_in_time(query.text, near, noise=self._noised())
+            answer.fuse(query.text, words, dense_weight=self._plan.dense_weight)
+        answer.put_in_time(query.text, noise=self._noised())
         if self._plan.is_hybrid:
-            final = answer.put_newer_first(query.text)
-        evidence = answer.evidence(query.text, near, noise=self._noised())
-        if evidence < (self._plan.min_evidence if query.min_evidence is None else query.min_evidence):
-            return ()
-        relevance = {key: absolute(score, evidence) for key, score in final.items()} if self._plan.is_hybrid else final
+            answer.put_newer_first(query.text)
+        evidence = answer.evidence(query.text, noise=self._noised())
+        best = best_of([*evidence.values()])
+        least = self._plan.min_evidence if query.min_evidence is None else query.min_evidence
+        final = answer.final
+        relevance = {key: absolute(score, best) for key, score in final.items()} if self._plan.is_hybrid else final
 
         def scores_of(key: str) -> MemoryScores:
             return MemoryScores(semantic=near.get(key), keyword=_keyword(words.get(key)), final=final[key])
 
-        return answer.best(query, relevance, scores_of)
+        found_standings = standings(final, evidence, least=least)
+        shown = self._plan.shown if query.standing is None else query.standing
+        found_entries = answer.best(
+            query, relevance, scores_of, standings=found_standings, shown=showing(found_standings.values(), shown)
+        )
+        if not query.explain:
+            return found_entries
+        why_of = answer.why(query.text, evidence, least=least)
+        return tuple(each.model_copy(update={"why": why_of(each.id)}) for each in found_entries)
 
     def by_words(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
         """Return the best keyword hits first, none without a text; relevance is s / (1 + s) of the BM25 score s."""
@@ -362,7 +368,7 @@ class Reader:
         def scores_of(key: str) -> MemoryScores:
             return MemoryScores(keyword=relevance[key], final=relevance[key])
 
-        return _Answer(found.sparse, relevance).best(query, relevance, scores_of)
+        return Answer(found.sparse, relevance).best(query, relevance, scores_of)
 
     def rankings(
         self,
@@ -597,75 +603,6 @@ def _hits(lists: _Lists, *, as_of: datetime | None) -> tuple[tuple[Hit, ...], tu
         )
 
     return hits(lists.dense), hits(lists.sparse)
-
-
-class _Answer:
-    """What was found for a query, best first by a score; each payload is read once, and only when it is asked for."""
-
-    def __init__(self, points: Iterable[Found], final: Mapping[str, float], *, asked: AskedRange | None = None) -> None:
-        self._asked = asked
-        self._points = {one.memory_id: one for one in points}
-        self._final = dict(final)
-        self._read: dict[str, MemoryEntry | None] = {}
-        self._keys = sorted(self._points, key=final.__getitem__, reverse=True)
-
-    def put_in_time(self, question: str, near: Mapping[str, float], *, noise: float) -> dict[str, float]:
-        """Return the scores with what the memories of the asked time gain."""
-        if (asked := self._asked) is not None:
-            read = ((key, self._entry(key)) for key in self._keys)
-            nearness = {key: asked.nearness(entry) for key, entry in read if entry is not None}
-            weight = weight_of_time(question, asked, self._judged(near), noise=noise)
-            self._final = in_time(self._final, nearness, weight, own_gain=asked.gain)
-            self._keys.sort(key=self._final.__getitem__, reverse=True)
-        return self._final
-
-    def put_newer_first(self, question: str) -> dict[str, float]:
-        """Return the scores, in which no outdated memory is before the one that replaced it."""
-        replaced = (key for key, one in self._points.items() if one.payload.get(SUCCESSION_KEY))
-        first = dict.fromkeys((*self._keys[:MOST_JUDGED], *replaced, *self._successors()))
-        judged = {key: entry for key in first if (entry := self._entry(key)) is not None}
-        raised = newer_first(question, {key: self._final[key] for key in judged}, judged, asked=self._asked)
-        self._final = {**self._final, **raised}
-        self._keys.sort(key=self._final.__getitem__, reverse=True)
-        return self._final
-
-    def _successors(self) -> Iterable[str]:
-        named = (successor_of(one) for one in self._points.values())
-        return (key for key in named if key in self._points)
-
-    def evidence(self, question: str, near: Mapping[str, float], *, noise: float) -> float:
-        """Return the evidence of the best of the first memories."""
-        return best_evidence(question, self._judged(near), noise=noise, asked=self._asked)
-
-    def _judged(self, near: Mapping[str, float]) -> list[Candidate]:
-        return [
-            Candidate.of(entry, near.get(key), self._asked)
-            for key in self._keys[:MOST_JUDGED]
-            if (entry := self._entry(key)) is not None
-        ]
-
-    def best(
-        self, query: MemoryQuery, relevance: Mapping[str, float], scores_of: Callable[[str], MemoryScores]
-    ) -> tuple[MemoryEntry, ...]:
-        """Return so many entries as the query asks for, with relevance and scores, which are made for these alone."""
-        found: list[MemoryEntry] = []
-        for key in self._keys:
-            # Reading a payload is dear, and most candidates are read for nothing; equals of the last one may still win.
-            is_full = len(found) >= query.limit and relevance[key] < (found[-1].relevance_score or 0.0)
-            if is_full or relevance[key] < query.min_relevance:
-                break
-            scores = scores_of(key)
-            if query.min_scores is not None and not scores.reach(query.min_scores):
-                continue
-            if (entry := self._entry(key)) is not None:
-                more = {"relevance_score": relevance[key], "scores": scores}
-                found.append(entry.known_at(query.as_of).model_copy(update=more))
-        return best_first(found, query.limit)
-
-    def _entry(self, key: str) -> MemoryEntry | None:
-        if key not in self._read:
-            self._read[key] = to_entry(self._points[key])
-        return self._read[key]
 
 
 def _keyword(score: float | None) -> float | None:

@@ -182,7 +182,9 @@ def history(command: JsonCommand, agent_id: AgentArgument, memory_id: MemoryArgu
 
 
 def _facts(entry: MemoryEntry) -> Mapping[str, Any]:
-    facts = {name: value for name, value in entry_facts(entry).items() if name not in {"score", "scores"}}
+    facts = {
+        name: value for name, value in entry_facts(entry).items() if name not in {"score", "scores", "standing", "why"}
+    }
     own = {"key": entry.key, "attributes": dict(entry.attributes), "session_id": entry.session_id}
     return {**facts, **own, "updated_at": entry.updated_at}
 

@@ -11,11 +11,24 @@ import typer
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
 from memcore.models.base import naming_fields
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
+from memcore.models.memory import (
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryQuery,
+    MemoryStoreRequest,
+    Shown,
+    Standing,
+    day_of,
+)
 from memcore.retrieval.conflicts import Conflict
+from ops.cli.console import warn
 from ops.cli.session import Commands, JsonCommand, await_stored
 
 app = Commands()
+
+#: Results among which a memory is looked for that was not shown: the most that a search returns.
+_MOST_FOUND = 1_000
 
 #: Characters of a memory's text in the table of `search`; `--json` has it whole.
 SHOWN_CHARS = 100
@@ -27,7 +40,11 @@ By = Annotated[str | None, typer.Option("--by", help="Your name; it is kept in t
 Limit = Annotated[int, typer.Option(help="Most results, 1 to 1000.")]
 MinEvidence = Annotated[
     float | None,
-    typer.Option(help="Least evidence of the best, 0 to 1; 0 shows the nearest. The policy's if left out."),
+    typer.Option(help="Evidence of the best from which on results are strong, 0 to 1. The policy's if left out."),
+]
+WhichStanding = Annotated[
+    Shown | None,
+    typer.Option(help="strong: only these; weak: at most three of these, where none is strong; any: all, however far."),
 ]
 
 
@@ -41,7 +58,7 @@ class Filters:
     since: Annotated[str | None, typer.Option(help="Created at or after this ISO time.")] = None
     until: Annotated[str | None, typer.Option(help="Created before this ISO time.")] = None
 
-    def query(self, text: str | None, limit: int, min_evidence: float | None = None) -> MemoryQuery:
+    def query(self, text: str | None, limit: int, **how: object) -> MemoryQuery:
         """Return the query. Raises MemoryInputError, naming the field."""
         with naming_fields():
             return MemoryQuery.model_validate(
@@ -53,7 +70,7 @@ class Filters:
                     "since": moment("since", self.since),
                     "until": moment("until", self.until),
                     "limit": limit,
-                    "min_evidence": min_evidence,
+                    **how,
                 }
             )
 
@@ -107,19 +124,45 @@ def search(
     text: Annotated[str | None, typer.Argument(help="What to look for; without it, the newest.")] = None,
     limit: Limit = 10,
     min_evidence: MinEvidence = None,
+    standing: WhichStanding = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say of each memory why it is shown.")] = False,
+    why_not: Annotated[str | None, typer.Option(help="Say of this memory why it is not shown.")] = None,
     as_of: Annotated[str | None, typer.Option(help="As of this ISO time: what was there, and held then.")] = None,
     time_zone: Annotated[
         str | None, typer.Option(help="In which 'yesterday' is a day, e.g. Europe/Berlin. The policy's if left out.")
     ] = None,
 ) -> None:
     """Search an agent's memories by meaning and by words, in this process, without the queue."""
-    query = filters.query(text, limit, min_evidence)
+    if why_not is not None:
+        limit, standing = _MOST_FOUND, Shown.ANY
+    explain = explain or why_not is not None
+    query = filters.query(text, limit, min_evidence=min_evidence, standing=standing, explain=explain)
     more = {"as_of": moment("as_of", as_of), "time_zone": time_zone}
     with naming_fields():
         query = MemoryQuery.model_validate({**dict(query), **more})
     with command.service() as (service, runner):
         found = runner.run(service.memories.search(agent_id, query))
+    if why_not is not None:
+        found = tuple(entry for entry in found if entry.id == why_not)
+        if not found:
+            warn("memtend: neither words nor meaning put it among the candidates, or the filters leave it out")
+    if explain:
+        command.show_rows((_why_row(command, entry) for entry in found), *_WHY_COLUMNS)
+        return
     command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")
+
+
+_WHY_COLUMNS = ("standing", "share", "needed", "evidence", "words", "meaning", "text", "id")
+
+
+def _why_row(command: JsonCommand, entry: MemoryEntry) -> Mapping[str, Any]:
+    row = _row(command, entry)
+    if command.as_json or entry.why is None:
+        return row
+    why = entry.why
+    evidence = f"{why.evidence:.2f} of {why.needed_evidence:.2f}"
+    numbers = {"share": f"{why.share:.2f}", "needed": f"{why.needed:.2f}", "meaning": f"{why.meaning:.2f}"}
+    return {**row, **numbers, "evidence": evidence, "words": " ".join(why.words)}
 
 
 @app.command("conflicts")
@@ -206,6 +249,8 @@ def entry_facts(entry: MemoryEntry) -> dict[str, Any]:
     return {
         "score": entry.relevance_score,
         "scores": None if entry.scores is None else entry.scores.model_dump(),
+        "standing": entry.standing,
+        "why": None if entry.why is None else entry.why.model_dump(),
         "created_at": entry.created_at,
         "covers_until": entry.covers_until,
         "valid_from": entry.valid_from,
@@ -226,10 +271,11 @@ def _row(command: JsonCommand, entry: MemoryEntry) -> Mapping[str, Any]:
     if command.as_json:
         return row
     replaced = "" if entry.superseded_at is None else f"[superseded {day_of(entry.superseded_at)}] "
+    weak = "[weak] " if entry.standing is Standing.WEAK else ""
     return {
         **row,
         "created_at": row["created_at"] if entry.covers_until is None else entry.days,
-        "text": f"{replaced}{row['text']}",
+        "text": f"{weak}{replaced}{row['text']}",
     }
 
 

@@ -17,7 +17,7 @@ from memcore.models.organization import (
 )
 from memcore.service.org import fact_facts, line_facts, state_facts
 from ops.cli.console import warn
-from ops.cli.memory.memories import MinEvidence, Tags, moment, short
+from ops.cli.memory.memories import MinEvidence, Tags, WhichStanding, moment, short
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("org", "The organisation's facts: list, search, show, write, retract, log.")
@@ -60,10 +60,13 @@ def search(
     category: CategoryOption = None,
     limit: Annotated[int, typer.Option(help="Most facts, 1 to 100; the policy may allow less.")] = 5,
     min_evidence: MinEvidence = None,
+    standing: WhichStanding = None,
 ) -> None:
     """Search facts by meaning and words, best first, with those of the policy file, as an agent would."""
     with naming_fields():
-        query = OrgMemoryQuery(context=text, categories=_categories(category), limit=limit, min_evidence=min_evidence)
+        query = OrgMemoryQuery(
+            context=text, categories=_categories(category), limit=limit, min_evidence=min_evidence, standing=standing
+        )
     with command.service() as (service, runner):
         found = runner.run(service.org.search(query))
     if found.words_alone is not None:

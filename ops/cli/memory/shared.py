@@ -6,7 +6,17 @@ import typer
 
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryQuery
-from ops.cli.memory.memories import CategoryOption, Limit, MinEvidence, Source, Tags, entry_facts, short, store_request
+from ops.cli.memory.memories import (
+    CategoryOption,
+    Limit,
+    MinEvidence,
+    Source,
+    Tags,
+    WhichStanding,
+    entry_facts,
+    short,
+    store_request,
+)
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("shared", "Shared knowledge: publish, search, retract, list.")
@@ -37,10 +47,11 @@ def search(
     version: Annotated[int | None, typer.Option(help="As it was at this version of `shared list`.")] = None,
     limit: Limit = 10,
     min_evidence: MinEvidence = None,
+    standing: WhichStanding = None,
 ) -> None:
     """Search what agents published, by meaning and by words, and show who published it."""
     with naming_fields():
-        query = MemoryQuery(text=text, limit=limit, min_evidence=min_evidence)
+        query = MemoryQuery(text=text, limit=limit, min_evidence=min_evidence, standing=standing)
     with command.service() as (service, runner):
         found = runner.run(service.memories.search_shared(query, exclude_agent=exclude_agent, version=version))
     rows = (short(command, {"agent_id": entry.agent_id, **entry_facts(entry)}) for entry in found)

@@ -267,7 +267,7 @@ class Mem0Api:
         return agents
 
     async def _found(self, agent_id: str, query: str, condition: Every, wanted: int) -> list[dict[str, Any]]:
-        narrowed: dict[str, Any] = {"min_evidence": 0.0}
+        narrowed: dict[str, Any] = {}
         if (namespaces := _namespaces(condition)) is not None:
             narrowed["namespaces"] = namespaces
         if attributes := _attributes(condition):

@@ -9,11 +9,12 @@ from benchmarks.figure import Figure, Target
 from benchmarks.nights.agents import START
 from benchmarks.nights.facts import facts, lookalikes
 from benchmarks.retrieval.conversations import conversations
+from benchmarks.retrieval.product import with_memory
 from benchmarks.stack import BenchStack, open_home, policy_of
 
 from memcore.backends.base import fresh_record
 from memcore.backends.factory import WorkerBackend
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest, Shown
 from memcore.retrieval.context import ContextInjectionStrategy
 
 #: Of 100 questions without an answer so many may show anything; so many hundredths of NDCG@10 the others may lose.
@@ -93,18 +94,18 @@ def _asked(
     answerable: Sequence[tuple[str, set[str]]],
     unanswerable: Sequence[str],
 ) -> tuple[list[bool], float]:
-    """Return for each question without an answer whether anything was shown, and what the others lost."""
+    """Return for each question without an answer whether anything strong was shown, and what the others lost."""
     with stack.backend(f"evidence-{company}") as (backend, runner):
         runner.run(_store(backend, texts, company))
-        policy = policy_of(stack.settings)
+        policy = with_memory(policy_of(stack.settings), retrieval={"standing": Shown.STRONG})
         prompts = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: START)
         shown = [
-            bool(runner.run(backend.retrieve("agent", MemoryQuery(text=question))))
+            bool(runner.run(backend.retrieve("agent", MemoryQuery(text=question, standing=Shown.STRONG))))
             or bool(runner.run(prompts.prepare_messages("agent", question, 1_000)))
             for question in unanswerable
         ]
         lost = [
-            _ndcg(runner.run(backend.retrieve("agent", MemoryQuery(text=question, min_evidence=0.0))), wanted)
+            _ndcg(runner.run(backend.retrieve("agent", MemoryQuery(text=question, standing=Shown.ANY))), wanted)
             - _ndcg(runner.run(backend.retrieve("agent", MemoryQuery(text=question))), wanted)
             for question, wanted in answerable
         ]

@@ -30,6 +30,7 @@ from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.llm.accounting import create_model  # noqa: E402
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model  # noqa: E402
+from memcore.models.memory import Shown  # noqa: E402
 from memcore.retrieval.pipeline import MemoryPipeline, parts_of  # noqa: E402
 from memcore.retrieval.protocol import ScoredMemory  # noqa: E402
 from memcore.retrieval.strategies.asking import LLMQueryReformulator, LLMSufficiencyChecker, SearchAndAsk  # noqa: E402
@@ -102,7 +103,7 @@ def main(argv: Sequence[str]) -> int:
         parser.error("--model needs MEMTEND_LLM_URL")
     asked = [(each, question) for each in corpus for question in each.questions[: options.questions or None]]
     with open_home(policy=f"memory:\n  level: persistent\n  embedder:\n    provider: {options.embedder}\n") as stack:
-        thresholds: dict[str, object] = {} if options.thresholds else {"min_evidence": 0.0, "min_relevance": 0.0}
+        thresholds: dict[str, object] = {} if options.thresholds else {"standing": Shown.ANY, "min_relevance": 0.0}
         rankings, calls = _rankings(
             stack, corpus, asked, embedder=options.embedder, thresholds=thresholds, model_name=options.model
         )

@@ -20,7 +20,7 @@ from memcore.backends.factory import mem0_config_of
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import utc_now
 from memcore.embedding.protocol import Embedder
-from memcore.models.memory import MemoryQuery
+from memcore.models.memory import MemoryQuery, Shown
 
 #: Memories written in one call while the collection is filled.
 _AT_ONCE = 1_024
@@ -65,7 +65,7 @@ def latency(
 
         async def hybrid(agent_id: str, text: str) -> int:
             # The others answer whatever they find.
-            asked = MemoryQuery(text=text, limit=_RESULTS, min_evidence=0.0)
+            asked = MemoryQuery(text=text, limit=_RESULTS, standing=Shown.ANY)
             return len(await backend.retrieve(agent_id, asked))
 
         async def bare(agent_id: str, text: str) -> int:

@@ -21,7 +21,7 @@ from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy
 from memcore.embedding.protocol import Embedder
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, Shown
 from memcore.retrieval.ranking import fuse_ranked_lists
 
 #: A way to rank an agent's memories for a query.
@@ -114,7 +114,7 @@ def ask_all(
             for each in corpus:
                 for question in each.questions:
                     # The ranking itself: what least evidence costs is measured with the prompts.
-                    query = MemoryQuery(text=question.text, limit=DEPTH, min_evidence=0.0)
+                    query = MemoryQuery(text=question.text, limit=DEPTH, standing=Shown.ANY)
                     for name, ask in methods.items():
                         cpu, begun = _cpu(store), time.perf_counter()
                         found = runner.run(ask(each.agent_id, query))
@@ -140,7 +140,7 @@ def kept_candidates(
         runner.run(backend.connect())
         for each in corpus:
             for question in each.questions:
-                query = MemoryQuery(text=question.text, limit=DEPTH, min_evidence=0.0)
+                query = MemoryQuery(text=question.text, limit=DEPTH, standing=Shown.ANY)
                 found = runner.run(backend.retrieve_rankings(each.agent_id, query))
                 hits = (*found.dense, *found.sparse)
                 kept.append(frozenset(str(hit.entry.metadata.source) for hit in hits))

@@ -17,7 +17,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, Shown
 from memcore.records import Where
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import ScoredMemory
@@ -77,7 +77,7 @@ class _InOrderOf:
         self, agent_id: str, query_text: str, *, limit: int, categories: frozenset[MemoryCategory] | None = None
     ) -> tuple[ScoredMemory, ...]:
         if self._asked != (agent_id, query_text):
-            query = MemoryQuery(text=query_text, categories=categories, limit=limit, min_evidence=0.0)
+            query = MemoryQuery(text=query_text, categories=categories, limit=limit, standing=Shown.ANY)
             found = (await self._search(agent_id, query))[:limit]
             self._found = tuple(
                 ScoredMemory(entry=entry, relevance_score=score, recency_score=0.0, combined_score=score)
@@ -117,7 +117,7 @@ class _Prompts:
                         held.shares[budget].append(len(question.evidence & set(shown)) / len(question.evidence))
 
     def _way(self, search: _Search | None = None, *, any_evidence: bool = False) -> ContextInjectionStrategy:
-        least = {"min_evidence": 0.0, "min_relevance": 0.0} if any_evidence else {}
+        least = {"standing": Shown.ANY, "min_relevance": 0.0} if any_evidence else {}
         retriever = "hierarchical" if search else "flat"
         return ContextInjectionStrategy(
             backend=self._backend,

@@ -11,7 +11,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.models.memory import MemoryQuery, MemoryScores, MemoryStoreRequest, day_of
+from memcore.models.memory import MemoryQuery, MemoryScores, MemoryStoreRequest, Shown, Standing, day_of
 from memcore.records import SEQUENCE_KEY, Lineage
 from memcore.retrieval.context import ContextInjectionStrategy
 
@@ -71,7 +71,7 @@ async def test_a_word_is_found_with_another_ending_and_first_in_its_exact_form(
 async def test_scores_are_said_and_may_be_asked_for(backend: Mem0Backend) -> None:
     agent = new_agent()
     await backend.store_many([record(agent, "The payment queue pages."), record(agent, "The queue at the bakery.")])
-    (best, other) = await backend.retrieve(agent, MemoryQuery(text="payment queue"))
+    (best, other) = await backend.retrieve(agent, MemoryQuery(text="payment queue", standing=Shown.ANY))
     assert best.scores is not None
     assert other.scores is not None
     assert best.scores.final == 1.0
@@ -125,7 +125,7 @@ async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend
                 for minute, (text, sequence) in enumerate(said)
             ]
         )
-        found = await search(backend, agent, "where does the yacht lie")
+        found = await search(backend, agent, "where does the yacht lie", standing="any")
         assert found[0] == asked
         # Without its place the answer is one of two that say as much, and the older.
         assert (found.index(answer) < found.index(other)) is (place is not None)
@@ -174,6 +174,7 @@ async def test_of_two_that_answer_alike_the_one_of_the_asked_time_comes_first(ba
 
 
 async def test_a_time_is_evidence_of_what_is_of_it_alone(backend: Mem0Backend) -> None:
+    strong = MemoryRetrievalConfig(standing=Shown.STRONG)
     agent, found = new_agent(), "The kettle was mended."
     await backend.store_many([record(agent, found, created_at=NOW - 3 * DAY)])
     for question, shown in (
@@ -182,8 +183,8 @@ async def test_a_time_is_evidence_of_what_is_of_it_alone(backend: Mem0Backend) -
         ("four months ago", []),
         ("Which boat has Ilja bought from Ada three days ago?", []),
     ):
-        assert await search(backend, agent, question) == shown
-        assert (found in await prompt(backend, agent, question)) is bool(shown)
+        assert await search(backend, agent, question, standing="strong") == shown
+        assert (found in await prompt(backend, agent, question, strong)) is bool(shown)
 
 
 async def test_a_time_does_not_hide_a_better_answer_of_another(backend: Mem0Backend) -> None:
@@ -192,3 +193,48 @@ async def test_a_time_does_not_hide_a_better_answer_of_another(backend: Mem0Back
         [record(agent, answer, created_at=NOW - 90 * DAY), record(agent, "Tea was made.", created_at=NOW - 3 * DAY)]
     )
     assert (await search(backend, agent, "Did Ada sell the yacht to Ben three days ago?"))[0] == answer
+
+
+async def test_what_is_shown_earns_its_place_whatever_the_limit(backend: Mem0Backend) -> None:
+    agent, answer = new_agent(), "The payment queue pages Dora at 500 messages."
+    others = [f"Note {number} about the garden." for number in range(30)]
+    await backend.store_many([record(agent, text) for text in (answer, *others)])
+    question = "When does the payment queue page Dora?"
+    for limit in (1, 5, 20, 100, 1_000):
+        query = MemoryQuery(text=question, limit=limit)
+        found = await backend.retrieve(agent, query)
+        assert [(each.content, each.standing) for each in found] == [(answer, Standing.STRONG)]
+        every = await backend.retrieve(agent, query.model_copy(update={"standing": Shown.ANY}))
+        assert len(every) == min(limit, 31)
+        assert [each.standing for each in every] == [Standing.STRONG, *[Standing.ABSENT] * (len(every) - 1)]
+
+
+async def test_what_nothing_answers_shows_at_most_three_and_marks_them(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent, f"Garden note {number} on the roses.") for number in range(30)])
+    question = "Which roses did Queen Margaret of Denmark plant in Copenhagen in 1971?"
+    found = await backend.retrieve(agent, MemoryQuery(text=question))
+    assert [each.standing for each in found] == [Standing.WEAK] * 3
+    assert (await prompt(backend, agent, question)).count('standing="weak"') == 3
+    strong = MemoryRetrievalConfig(standing=Shown.STRONG)
+    assert await prompt(backend, agent, question, strong) == ""
+    assert await search(backend, agent, question, standing="strong") == []
+
+
+async def test_why_agrees_with_what_was_shown(backend: Mem0Backend) -> None:
+    agent, answer = new_agent(), "The payment queue pages Dora at 500 messages."
+    others = [f"Note {number} about the garden." for number in range(30)]
+    await backend.store_many([record(agent, text) for text in (answer, *others)])
+    question = "When does the payment queue page Dora?"
+    query = MemoryQuery(text=question, standing=Shown.ANY, limit=100, explain=True)
+    shown = await search(backend, agent, question)
+    every = await backend.retrieve(agent, query)
+    assert all(each.why is None for each in await backend.retrieve(agent, MemoryQuery(text=question)))
+    assert sorted(each.why.place for each in every if each.why) == [*range(1, 32)]
+    for each in every:
+        assert each.why is not None
+        is_strong = each.why.share >= each.why.needed and each.why.evidence >= each.why.needed_evidence
+        assert is_strong is (each.content in shown)
+    first = every[0].why
+    assert first is not None
+    assert (first.words, first.share) == (("payment", "queue", "page", "dora"), 1.0)

@@ -13,7 +13,7 @@ from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.protocol import EmbedderKind
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, Shown
 
 DAY = timedelta(days=1)
 
@@ -95,7 +95,7 @@ async def test_hybrid_finds_what_only_the_meaning_says(place: Mem0Config, clock:
 
 
 async def test_hybrid_ranks_first_what_both_say(place: Mem0Config, clock: StoppedClock, agent: str) -> None:
-    found = await contents(made(place, clock), agent, MemoryQuery(text="doctor", min_relevance=0.1))
+    found = await contents(made(place, clock), agent, MemoryQuery(text="doctor", min_relevance=0.1, standing=Shown.ANY))
     assert found == ["the doctor drives an automobile", "the physician said rest"]
 
 
@@ -193,7 +193,7 @@ async def test_expired_memories_take_no_place_in_the_lists(
     old = [record(agent, f"doctor physician {i}", expires_at=clock()) for i in range(90)]
     live = [record(agent, f"the doctor with the dog has {i}", expires_at=clock() + DAY) for i in range(20)]
     await backend.store_many([*old, *live])
-    query = MemoryQuery(text="doctor physician", limit=20)
+    query = MemoryQuery(text="doctor physician", limit=20, standing=Shown.ANY)
     del paths[:]
     for trips in (2, 3, 4):
         found = await backend.retrieve(agent, query)

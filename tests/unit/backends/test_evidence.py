@@ -1,6 +1,7 @@
 """Evidence: what names, words, numbers and similarity say of a question, and what has none."""
 
 import string
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -9,11 +10,17 @@ from support.scored_memories import entry
 
 from memcore.backends.evidence import (
     DEFAULT_MIN_EVIDENCE,
+    DEFAULT_NOISE,
     MOST_JUDGED,
+    MOST_WEAK,
     Candidate,
+    Evidence,
     absolute,
-    best_evidence,
+    best_of,
+    evidence_of,
+    standings,
 )
+from memcore.models.memory import Shown, Standing
 
 TEXTS = (
     "The payment queue pages at 500 messages.",
@@ -23,6 +30,10 @@ TEXTS = (
     "会議は金曜日の三時に始まります。",
 )
 STORE = tuple(Candidate(text=text, cosine=0.1) for text in TEXTS)
+
+
+def best_evidence(question: str, candidates: Sequence[Candidate], *, noise: float = DEFAULT_NOISE) -> float:
+    return best_of(evidence_of(question, candidates, noise=noise))
 
 
 @pytest.mark.parametrize(
@@ -136,3 +147,85 @@ def test_a_long_text_is_read_to_its_end() -> None:
 def test_the_relevance_of_the_best_is_its_evidence() -> None:
     assert absolute(1.0, 0.5) == 0.5
     assert absolute(0.25, 0.5) == 0.25
+
+
+NOTHING = Evidence(words=0.0, meaning=0.0, alone=0.0, is_foreign=False)
+ANSWER = Evidence(words=1.0, meaning=0.0, alone=0.0, is_foreign=False)
+FOREIGN = Evidence(words=0.0, meaning=0.0, alone=0.0, is_foreign=True)
+
+
+def standing_of(scores: Sequence[float], *evidence: Evidence) -> list[Standing]:
+    found = standings(dict(enumerate(scores)), dict(enumerate(evidence)), least=DEFAULT_MIN_EVIDENCE)
+    return [found[place] for place in range(len(scores))]
+
+
+def test_the_best_of_an_answered_question_is_strong_and_what_is_far_behind_is_absent() -> None:
+    assert standing_of([1.0, 0.9, 0.3], ANSWER, NOTHING, NOTHING) == [Standing.STRONG, Standing.STRONG, Standing.ABSENT]
+
+
+def test_more_stand_near_where_the_scores_tell_little() -> None:
+    facts = standing_of([1.0, 0.6, *[0.1] * 10], ANSWER)
+    chat = standing_of([1.0, 0.6, *[0.5] * 10], ANSWER)
+    assert facts[:3] == [Standing.STRONG, Standing.ABSENT, Standing.ABSENT]
+    assert chat == [Standing.STRONG] * 12
+
+
+def test_without_an_answer_the_nearest_few_are_weak_and_what_is_foreign_is_absent() -> None:
+    found = standing_of([1.0, 0.99, 0.98, 0.97], NOTHING, FOREIGN, NOTHING, NOTHING)
+    assert found == [Standing.WEAK, Standing.ABSENT, Standing.WEAK, Standing.ABSENT]
+    assert standing_of([1.0] * 9, *[NOTHING] * 9).count(Standing.WEAK) == MOST_WEAK
+    assert standing_of([1.0, 0.3], NOTHING, NOTHING) == [Standing.WEAK, Standing.ABSENT]
+
+
+def test_what_alone_answers_a_part_of_the_question_is_strong() -> None:
+    texts = ("Payments page Dora at 500 messages, day and night.", "Peanuts give Maria a rash.", "Trains run on time.")
+    found = evidence_of("At how many messages does payments page Dora, and what gives a rash?", [*map(_said, texts)])
+    assert found[1].alone > DEFAULT_MIN_EVIDENCE
+    assert found[2].alone == 0.0
+    assert standing_of([1.0, 0.55, 0.1], *found) == [Standing.STRONG, Standing.STRONG, Standing.ABSENT]
+
+
+def _said(text: str) -> Candidate:
+    return Candidate(text=text, cosine=0.1)
+
+
+def test_a_part_that_two_memories_answer_is_no_reason_for_either() -> None:
+    texts = ("Maria gets a rash from nuts.", "Tom gets a rash from wool.", "Trains run on time.")
+    assert [each.alone for each in evidence_of("When do trains run, and who gets a rash?", [*map(_said, texts)])][
+        :2
+    ] == [
+        0.0,
+        0.0,
+    ]
+
+
+@given(
+    st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40),
+    st.lists(st.floats(0.0, 1.0), max_size=MOST_JUDGED),
+    st.integers(0, 39),
+    st.floats(0.0, 1.0),
+)
+def test_more_evidence_never_lowers_a_standing_and_a_cut_keeps_the_order(
+    scores: list[float], words: list[float], at: int, more: float
+) -> None:
+    scores.sort(reverse=True)
+    evidence = [Evidence(words=each, meaning=0.0, alone=0.0, is_foreign=False) for each in words[: len(scores)]]
+    before = standing_of(scores, *evidence)
+    # What is left out has no better score than what is strong.
+    assert before == sorted(before, key=lambda each: each is not Standing.STRONG)
+    if at < len(evidence):
+        evidence[at] = Evidence(words=max(more, words[at]), meaning=more, alone=0.0, is_foreign=False)
+        surest = (Standing.ABSENT, Standing.WEAK, Standing.STRONG)
+        assert surest.index(standing_of(scores, *evidence)[at]) >= surest.index(before[at])
+
+
+@pytest.mark.parametrize(
+    ("shown", "standings_shown"),
+    [
+        (Shown.STRONG, {Standing.STRONG}),
+        (Shown.WEAK, {Standing.STRONG, Standing.WEAK}),
+        (Shown.ANY, {*Standing}),
+    ],
+)
+def test_which_standings_are_shown(shown: Shown, standings_shown: set[Standing]) -> None:
+    assert {each for each in Standing if shown.has(each)} == standings_shown

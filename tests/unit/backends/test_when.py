@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memories import record
 
-from memcore.backends.evidence import Candidate, best_evidence, weight_of_time
+from memcore.backends.evidence import Candidate, best_of, evidence_of, weight_of_time
 from memcore.backends.when import AskedRange, asked_range, in_time
 from memcore.models.memory import zone_of
 
@@ -245,11 +245,11 @@ def test_a_time_that_cannot_be_read_is_no_subject(question: str) -> None:
         word for word in question.split() if word.strip("?") not in {"while", "damals", "jadis", "antaño"}
     )
     judged = [Candidate(text="The vet: the kettle. Der Tierarzt: der Kessel. Le vétérinaire. El veterinario.")]
-    assert best_evidence(question, judged) == pytest.approx(best_evidence(without, judged))
+    assert best_of(evidence_of(question, judged)) == pytest.approx(best_of(evidence_of(without, judged)))
 
 
 def test_words_of_time_count_where_nothing_else_is_asked() -> None:
-    assert best_evidence("how many weeks", [Candidate(text="A sprint has two weeks.")]) > 0.4
+    assert best_of(evidence_of("how many weeks", [Candidate(text="A sprint has two weeks.")])) > 0.4
 
 
 @pytest.mark.parametrize(
@@ -265,11 +265,11 @@ def test_words_of_time_count_where_nothing_else_is_asked() -> None:
 def test_an_asked_time_is_evidence_of_what_is_of_it(question: str) -> None:
     asked = asked_range(question, NOW)
     inside, outside = (Candidate(text="The kettle broke.", is_in_time=is_inside) for is_inside in (True, False))
-    assert best_evidence(question, [inside], asked=asked) > 0.5
-    assert best_evidence(question, [outside], asked=asked) == 0.0
+    assert best_of(evidence_of(question, [inside], asked=asked)) > 0.5
+    assert best_of(evidence_of(question, [outside], asked=asked)) == 0.0
 
 
 def test_an_asked_time_is_no_evidence_of_another_name() -> None:
     inside = Candidate(text="The kettle broke.", is_in_time=True)
     other = "Which colour has the boat that Ilja bought last week?"
-    assert best_evidence(other, [inside], asked=asked_range(other, NOW)) < 0.45
+    assert best_of(evidence_of(other, [inside], asked=asked_range(other, NOW))) < 0.45

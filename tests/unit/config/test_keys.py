@@ -93,6 +93,7 @@ memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated
 memory.retrieval.shared_fraction 0.3
 memory.retrieval.max_per_publisher 3
+memory.retrieval.standing weak
 memory.retrieval.zoom True
 memory.retrieval.passages True
 memory.retrieval.time_zone UTC

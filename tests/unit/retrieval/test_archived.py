@@ -10,11 +10,13 @@ from support.search_backends import HybridBackend, PlainBackend, hits
 
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry, Shown
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.ranking import beside_summary, covered, fuse_weighted, with_archived
 
-CONFIG = MemoryRetrievalConfig(relevance_weight=1.0, recency_weight=0.0, personal_boost=0.0, min_relevance=0.2)
+CONFIG = MemoryRetrievalConfig(
+    relevance_weight=1.0, recency_weight=0.0, personal_boost=0.0, min_relevance=0.2, standing=Shown.ANY
+)
 
 
 def archived(memory: MemoryEntry, score: float, summary_id: str = "s") -> Hit:

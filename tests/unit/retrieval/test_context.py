@@ -15,11 +15,13 @@ from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy, InjectionPoint, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
 from memcore.models.execution import ChatMessage, MessageRole
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, Shown
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import MemoryInjectionStrategy, ScoredMemory
 
-_LINEAR = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR, personal_boost=0.0, min_relevance=0.0)
+_LINEAR = MemoryRetrievalConfig(
+    fusion_strategy=FusionStrategy.LINEAR, personal_boost=0.0, min_relevance=0.0, standing=Shown.ANY
+)
 _RRF = _LINEAR.model_copy(update={"fusion_strategy": FusionStrategy.RRF, "min_relevance": 0.3})
 _WEIGHTED = _LINEAR.model_copy(update={"fusion_strategy": FusionStrategy.WEIGHTED})
 

@@ -17,7 +17,7 @@ from memcore.backends.fusion import Hit, RankedLists
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import ORGANISATION
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest, Shown
 from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, SeniorityLevel
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.formatting import format_fitting
@@ -28,7 +28,7 @@ from memcore.retrieval.sources import Organisation
 _DEFAULTS = MemoryRetrievalConfig()
 _LINEAR = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.LINEAR)
 _RRF = MemoryRetrievalConfig(fusion_strategy=FusionStrategy.RRF)
-_DIVERSE = MemoryRetrievalConfig(diversity_penalty_enabled=True)
+_DIVERSE = MemoryRetrievalConfig(diversity_penalty_enabled=True, standing=Shown.ANY)
 
 _OWN = tuple(entry(f"own{i}", f"own note {i}", relevance=0.3 + i / 100) for i in range(5))
 _HOSTILE = tuple(

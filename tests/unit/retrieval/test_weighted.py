@@ -11,12 +11,12 @@ from support.scored_memories import entries, entry, ids
 
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import MemoryEntry
+from memcore.models.memory import MemoryEntry, Shown, Standing
 from memcore.retrieval.protocol import ScoredMemory, best_first
-from memcore.retrieval.ranking import fuse_weighted
+from memcore.retrieval.ranking import earned, fuse_weighted
 
 _RELEVANCE_ALONE = MemoryRetrievalConfig(
-    relevance_weight=1.0, recency_weight=0.0, personal_boost=0.0, min_relevance=0.0
+    relevance_weight=1.0, recency_weight=0.0, personal_boost=0.0, min_relevance=0.0, standing=Shown.ANY
 )
 
 
@@ -100,7 +100,7 @@ def test_fusion_is_sorted_bounded_and_complete(
         shared_dense=ranked(theirs, -1.0, 1.0),
         shared_sparse=ranked(theirs, 1e-3, 80.0),
     )
-    config = MemoryRetrievalConfig(min_relevance=0.0, min_evidence=0.0, max_memories=100)
+    config = MemoryRetrievalConfig(min_relevance=0.0, standing=Shown.ANY, max_memories=100)
     found = _fused(rankings, config)
     combined = [each.combined_score for each in found]
     assert combined == sorted(combined, reverse=True)
@@ -108,3 +108,25 @@ def test_fusion_is_sorted_bounded_and_complete(
     assert sorted(ids(found)) == sorted({hit.entry.id for hit in hits})
     assert all(each.is_shared == each.entry.id.startswith("s") for each in found)
     assert all(each.scoring_strategy is FusionStrategy.WEIGHTED for each in found)
+
+
+def test_each_owners_memories_are_judged_by_their_own_best() -> None:
+    loud = tuple(Hit(entry=entry(f"l{at}", agent_id="mallory"), score=100.0 - at) for at in range(40))
+    honest = Hit(entry=entry("h", agent_id="bob"), score=1.0)
+    found = _fused(
+        RankedLists(shared_sparse=(*loud, honest)), _RELEVANCE_ALONE.model_copy(update={"standing": Shown.WEAK})
+    )
+    assert "h" in ids(found), "who publishes much hides what another one wrote"
+
+
+def test_weak_ones_are_few_and_stand_beside_no_strong_one() -> None:
+    def standing(name: str, how: Standing | None) -> ScoredMemory:
+        found = entry(name).model_copy(update={"standing": how})
+        return ScoredMemory(entry=found, relevance_score=0.5, recency_score=0.5, combined_score=0.5)
+
+    weak = [standing(f"w{at}", Standing.WEAK) for at in range(5)]
+    strong, unjudged = standing("s", Standing.STRONG), standing("u", None)
+    assert ids(earned([*weak, unjudged], shown=Shown.WEAK)) == ["w0", "w1", "w2", "u"]
+    assert ids(earned([*weak, strong, unjudged], shown=Shown.WEAK)) == ["s", "u"]
+    assert ids(earned([*weak, unjudged], shown=Shown.STRONG)) == ["u"]
+    assert len(earned([*weak, strong], shown=Shown.ANY)) == 6
