@@ -33,7 +33,8 @@ from memcore.errors import (
     MemoryInputError,
     MemoryNotFoundError,
 )
-from memcore.models.memory import MemoryEntry, Shown
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryEntry
 
 with requiring("langgraph"):
     from langgraph.store.base import (

@@ -17,7 +17,10 @@ from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import EXACT, Tokenizer
 from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
-from memcore.models.memory import MemoryEntry, Shown, Standing
+from memcore.models.answers import Shown, Standing
+
+#: Best evidence from which on a question has an answer in a store, unless the policy says otherwise. Of questions about
+from memcore.models.memory import MemoryEntry
 
 #: Best evidence from which on a question has an answer in a store, unless the policy says otherwise. Of questions about
 #: other people and things none reaches it, of those of other conversations 5 in 100 (make bench-judgement).

@@ -7,8 +7,9 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, field_serializer, model_validator
 
 from memcore.deadline.limits import DEADLINE_SECONDS
+from memcore.models.answers import Shown
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MemoryCategory, Shown, TimeZone
+from memcore.models.memory import MemoryCategory, TimeZone
 
 
 class FusionStrategy(StrEnum):

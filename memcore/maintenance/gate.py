@@ -32,7 +32,7 @@ from memcore.maintenance.probes import (
 )
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
-from memcore.models.memory import Shown
+from memcore.models.answers import Shown
 from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded

@@ -8,8 +8,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from memcore.models.answers import Shown, Standing
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText, Shown, Standing
+from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText
 
 
 class OrgFactCategory(StrEnum):

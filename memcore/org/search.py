@@ -12,15 +12,8 @@ from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, evi
 from memcore.backends.fusion import led
 from memcore.backends.protocol import ORGANISATION, FactStore
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.models.memory import (
-    MAX_TAGS,
-    NON_INFERABLE_TAG,
-    MemoryCategory,
-    MemoryEntry,
-    MemoryMetadata,
-    MemoryQuery,
-    Shown,
-)
+from memcore.models.answers import Shown
+from memcore.models.memory import MAX_TAGS, NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
 from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory
 from memcore.records import MemoryRecord
 from memcore.telemetry.events import Event

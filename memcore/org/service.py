@@ -21,7 +21,7 @@ from memcore.errors import (
     OrgMemoryWriteError,
 )
 from memcore.ledger.organization.facts import MAX_PAGE, OrgLog
-from memcore.models.memory import Shown
+from memcore.models.answers import Shown
 from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from memcore.config.retrieval import InjectionPoint
 from memcore.ids import SHORT_ID_CHARS
+from memcore.models.answers import Standing
 from memcore.models.execution import ChatMessage, MessageRole
-from memcore.models.memory import Standing, day_of
+from memcore.models.memory import day_of
 from memcore.org.search import category_in
 from memcore.retrieval.filters import NON_INFERABLE_GUIDANCE
 from memcore.retrieval.passages import CUT

@@ -17,7 +17,8 @@ from memcore.backends.evidence import (
 )
 from memcore.backends.fusion import RankedLists, weighted_rankings
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, Shown, Standing
+from memcore.models.answers import Shown, Standing
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory, best_first
 
 _HOUR = timedelta(hours=1)

@@ -6,8 +6,8 @@ from typing import Any
 from memcore.backends.factory import WorkerBackend
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.organization.facts import MAX_PAGE
+from memcore.models.answers import Standing
 from memcore.models.base import Frozen
-from memcore.models.memory import Standing
 from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,

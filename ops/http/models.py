@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from memcore.jobs import MAX_STORE_ITEMS, MAX_TURN_CHARS
+from memcore.models.answers import MemoryScores, MemoryWhy, Standing
 from memcore.models.attributes import AttributeFilter
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, ExecutionTrace
@@ -29,9 +30,6 @@ from memcore.models.memory import (
     MemoryCategory,
     MemoryEntry,
     MemoryQuery,
-    MemoryScores,
-    MemoryWhy,
-    Standing,
     TimeZone,
 )
 from memcore.models.memory_changes import MemoryVersion

@@ -42,7 +42,8 @@ from memcore.client.envelopes import ImportRecord  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
 from memcore.jobs import MaintenancePayload, TickPayload  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
-from memcore.models.memory import ConsolidationInterval, MemoryQuery, Shown  # noqa: E402
+from memcore.models.answers import Shown  # noqa: E402
+from memcore.models.memory import ConsolidationInterval, MemoryQuery  # noqa: E402
 from workers.broker import broker_app  # noqa: E402
 
 #: Sizes that are measured by default; 1,000,000 takes about half an hour on two quiet cores.

@@ -7,8 +7,9 @@ from typing import Any
 import yaml
 
 from examples.demo.fleet import FleetMemory
+from memcore.models.answers import Shown
 from memcore.models.base import Frozen, NotBlankStr
-from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest, Shown
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 
 _FOLDER = Path(__file__).parent
 

@@ -17,7 +17,8 @@ from memcore.backends.fusion import best_first, led
 from memcore.backends.mem0.points import Found, successor_of, to_entry, to_remark
 from memcore.backends.neighbours import among_neighbours
 from memcore.backends.when import AskedRange, in_time
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, MemoryWhy, Shown, Standing
+from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
+from memcore.models.memory import MemoryEntry, MemoryQuery
 from memcore.records import SUCCESSION_KEY
 
 

@@ -50,7 +50,8 @@ from memcore.backends.when import AskedRange, asked_range
 from memcore.embedding.bm25 import relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.errors import MemoryInputError
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryScores, Shown, memory_ids, zone_of
+from memcore.models.answers import MemoryScores, Shown
+from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids, zone_of
 from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
 from memcore.telemetry import tracing
 

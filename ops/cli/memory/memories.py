@@ -10,17 +10,9 @@ import typer
 
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
+from memcore.models.answers import Shown, Standing
 from memcore.models.base import naming_fields
-from memcore.models.memory import (
-    MemoryCategory,
-    MemoryEntry,
-    MemoryMetadata,
-    MemoryQuery,
-    MemoryStoreRequest,
-    Shown,
-    Standing,
-    day_of,
-)
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
 from memcore.retrieval.conflicts import Conflict
 from ops.cli.console import warn
 from ops.cli.session import Commands, JsonCommand, await_stored

@@ -14,7 +14,8 @@ from benchmarks.stack import BenchStack, open_home, policy_of
 
 from memcore.backends.base import fresh_record
 from memcore.backends.factory import WorkerBackend
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest, Shown
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.context import ContextInjectionStrategy
 
 #: Of 100 questions without an answer so many may show anything; so many hundredths of NDCG@10 the others may lose.

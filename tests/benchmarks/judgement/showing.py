@@ -24,7 +24,8 @@ from benchmarks.stack import BenchStack, open_home, policy_of
 
 from memcore.backends.base import fresh_record
 from memcore.embedding.factory import create_embedder
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest, Shown, Standing
+from memcore.models.answers import Shown, Standing
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.repetitions import Repetitions
 

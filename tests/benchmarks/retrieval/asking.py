@@ -30,7 +30,7 @@ from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.llm.accounting import create_model  # noqa: E402
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model  # noqa: E402
-from memcore.models.memory import Shown  # noqa: E402
+from memcore.models.answers import Shown  # noqa: E402
 from memcore.retrieval.pipeline import MemoryPipeline, parts_of  # noqa: E402
 from memcore.retrieval.protocol import ScoredMemory  # noqa: E402
 from memcore.retrieval.strategies.asking import LLMQueryReformulator, LLMSufficiencyChecker, SearchAndAsk  # noqa: E402

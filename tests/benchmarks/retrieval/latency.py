@@ -20,7 +20,10 @@ from memcore.backends.factory import mem0_config_of
 from memcore.backends.protocol import BatchBackend
 from memcore.clock import utc_now
 from memcore.embedding.protocol import Embedder
-from memcore.models.memory import MemoryQuery, Shown
+from memcore.models.answers import Shown
+
+#: Memories written in one call while the collection is filled.
+from memcore.models.memory import MemoryQuery
 
 #: Memories written in one call while the collection is filled.
 _AT_ONCE = 1_024

@@ -21,7 +21,8 @@ from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy
 from memcore.embedding.protocol import Embedder
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, Shown
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.ranking import fuse_ranked_lists
 
 #: A way to rank an agent's memories for a query.

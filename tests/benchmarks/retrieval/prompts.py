@@ -17,7 +17,8 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, Shown
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 from memcore.records import Where
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import ScoredMemory

@@ -11,7 +11,8 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.embedding.bm25 import Bm25Encoder
-from memcore.models.memory import MemoryQuery, MemoryScores, MemoryStoreRequest, Shown, Standing, day_of
+from memcore.models.answers import MemoryScores, Shown, Standing
+from memcore.models.memory import MemoryQuery, MemoryStoreRequest, day_of
 from memcore.records import SEQUENCE_KEY, Lineage
 from memcore.retrieval.context import ContextInjectionStrategy
 

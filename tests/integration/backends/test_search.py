@@ -13,7 +13,8 @@ from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.search import SearchPlan
 from memcore.embedding.bm25 import Bm25Encoder, Tokenizer
 from memcore.embedding.protocol import EmbedderKind
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, Shown
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 
 DAY = timedelta(days=1)
 

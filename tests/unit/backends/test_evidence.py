@@ -20,7 +20,7 @@ from memcore.backends.evidence import (
     evidence_of,
     standings,
 )
-from memcore.models.memory import Shown, Standing
+from memcore.models.answers import Shown, Standing
 
 TEXTS = (
     "The payment queue pages at 500 messages.",

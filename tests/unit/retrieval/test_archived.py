@@ -10,7 +10,8 @@ from support.search_backends import HybridBackend, PlainBackend, hits
 
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry, Shown
+from memcore.models.answers import Shown
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryEntry
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.ranking import beside_summary, covered, fuse_weighted, with_archived
 

@@ -14,8 +14,9 @@ from memcore.config.organization import OrgMemoryConfig
 from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy, InjectionPoint, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
+from memcore.models.answers import Shown
 from memcore.models.execution import ChatMessage, MessageRole
-from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, Shown
+from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import MemoryInjectionStrategy, ScoredMemory
 

@@ -17,7 +17,8 @@ from memcore.backends.fusion import Hit, RankedLists
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import ORGANISATION
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest, Shown
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
 from memcore.models.organization import OrgFact, OrgFactAuthor, OrgFactCategory, SeniorityLevel
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.formatting import format_fitting

@@ -11,7 +11,8 @@ from support.scored_memories import entries, entry, ids
 
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
-from memcore.models.memory import MemoryEntry, Shown, Standing
+from memcore.models.answers import Shown, Standing
+from memcore.models.memory import MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory, best_first
 from memcore.retrieval.ranking import earned, fuse_weighted
 
