@@ -225,7 +225,7 @@ def test_no_answer_holds_what_the_key_is_not_for(world: World, data: st.DataObje
     aim = data.draw(st.sampled_from(world.kept))
     place = f"/v1/agents/{agent}"
     requests: dict[str, tuple[str, str, dict[str, Any]]] = {
-        "search": ("POST", f"{place}/search", {"json": {"text": aim.text, "min_evidence": 0.0}}),
+        "search": ("POST", f"{place}/search", {"json": {"text": aim.text, "standing": "any"}}),
         "context": ("POST", f"{place}/context", {"json": {"text": aim.text, "token_budget": 500}}),
         "get": ("GET", f"{place}/memories/{aim.memory_id}", {}),
         "status": ("GET", f"/v1/operations/{aim.operation_id}", {}),

@@ -16,6 +16,7 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.protocol import Embedder
 from memcore.embedding.static import StaticEmbedder, StaticTable
 from memcore.ledger.ledger import Ledger
+from memcore.models.answers import Shown
 from memcore.models.organization import OrgFactCategory, OrgMemoryQuery
 from memcore.org.service import LedgerOrgMemory
 
@@ -28,7 +29,7 @@ def embedder() -> Embedder:
 
 
 async def found(memory: LedgerOrgMemory, context: str, **more: object) -> list[str]:
-    query = OrgMemoryQuery.model_validate({"context": context, "min_evidence": 0.0, **more})
+    query = OrgMemoryQuery.model_validate({"context": context, "standing": "any", **more})
     return [fact.content for fact in await memory.query(query)]
 
 
@@ -62,7 +63,7 @@ async def test_a_fact_about_something_else_is_no_answer_unless_the_nearest_is_as
 ) -> None:
     await memory.write(request("Deployments happen on Tuesdays"), author=GRACE)
     assert await memory.query(OrgMemoryQuery(context="which database do we use")) == ()
-    assert len(await memory.query(OrgMemoryQuery(context="which database do we use", min_evidence=0.0))) == 1
+    assert len(await memory.query(OrgMemoryQuery(context="which database do we use", standing=Shown.ANY))) == 1
     assert len(await memory.query(OrgMemoryQuery(context="when do deployments happen"))) == 1
 
 

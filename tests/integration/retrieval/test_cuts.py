@@ -27,6 +27,7 @@ from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.migrate import migrate_history
+from memcore.models.answers import Shown
 from memcore.models.execution import ChatMessage
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.retrieval.context import BlockingContextInjection, ContextInjectionStrategy
@@ -106,7 +107,7 @@ def _strategy(
     shared: SharedStore | Mem0Backend | None = None,
     fusion: FusionStrategy = FusionStrategy.WEIGHTED,
 ) -> ContextInjectionStrategy:
-    config = MemoryRetrievalConfig(fusion_strategy=fusion, min_relevance=0.0, min_evidence=0.0)
+    config = MemoryRetrievalConfig(fusion_strategy=fusion, min_relevance=0.0, standing=Shown.ANY)
     return ContextInjectionStrategy(backend=backend, config=config, shared_store=shared, clock=lambda: NOW)
 
 
