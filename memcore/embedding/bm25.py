@@ -357,6 +357,10 @@ class Bm25Encoder:
         indices = tuple(sorted(weights))
         return SparseVector(indices=indices, values=tuple(map(weights.__getitem__, indices)))
 
+    def words_of(self, text: str) -> tuple[int, ...]:
+        """Return the indices of a question's words in order, each once: without exact forms and beginnings."""
+        return tuple(sorted(set(map(self._index_of, bare(self._tokenizer.query_terms(text))))))
+
 
 def _murmur3(term: str) -> int:
     return mmh3.hash(term, 0, signed=False)

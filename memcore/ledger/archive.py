@@ -262,7 +262,7 @@ class Archive(Repository):
         if query.text is None:
             found = select(*_COLUMNS).where(_of(company, agent_id), OUT, *_filters(query))
             found = found.order_by(*order).limit(query.limit)
-        elif terms := Bm25Encoder().encode_query(query.text).indices[:_MAX_TERMS]:
+        elif terms := Bm25Encoder().words_of(query.text)[:_MAX_TERMS]:
             best = _best(company, agent_id, query, terms)
             found = select(*_COLUMNS).join(best, best.c.archival_id == archive.c.archival_id)
             found = found.order_by(best.c.relevance.desc(), *order)
