@@ -126,7 +126,7 @@ class ShadowMemories:
     def rarity(self, word: str) -> float:
         """Return how rare a word was among the agent's memories (idf) when it was first asked for; 0 without a term."""
         if word not in self._rarity:
-            indices = self._encoder.encode_query(word).indices
+            indices = self._encoder.words_of(word)
             self._rarity[word] = min((self._idf(index, self._own) for index in indices), default=0.0)
         return self._rarity[word]
 
@@ -158,10 +158,11 @@ class ShadowMemories:
             near = np.concatenate([near, self._dense[len(near) : size] @ vector])
         there = self._own | self._archived if include_archived else self._own
         worded = np.zeros(size, dtype=np.float32)
-        for index in self._encoder.encode_query(query.text or "").indices:
+        asked = self._encoder.encode_query(query.text or "")
+        for index, weight in zip(asked.indices, asked.values, strict=True):
             if index in self._having:
                 places, weights = self._having[index]
-                rarity = np.float32(self._idf(index, there))
+                rarity = np.float32(weight * self._idf(index, there))
                 worded[np.frombuffer(places, dtype=np.int64)] += np.frombuffer(weights, dtype=np.float32) * rarity
         has_meaning = bool(np.any(vector))
 

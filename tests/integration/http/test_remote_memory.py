@@ -253,7 +253,9 @@ async def test_coroutines_get_the_same_and_a_store_can_be_read_at_once(
         receipt = await memory.store(agent, "The payment queue pages at 500 messages.", wait=True)
         (found,) = await memory.search(agent, "when does payments page?", limit=1)
         assert (found.id,) == receipt.memory_ids
-        assert await memory.get(agent, found.id) == found.model_copy(update={"relevance_score": None, "scores": None})
+        assert await memory.get(agent, found.id) == found.model_copy(
+            update={"relevance_score": None, "scores": None, "standing": None}
+        )
         entry = await memory.put(agent, "Deploys wait.", key="deploys")
         assert await memory.get_by_key(agent, "deploys") == entry
         assert "500 messages" in (await memory.prepare(agent, "payments", token_budget=400))[-1].content
