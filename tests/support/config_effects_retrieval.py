@@ -222,6 +222,7 @@ def _retrieval(
     )
 
 
+ANY: dict[str, object] = {"standing": "any"}
 ALIKE: dict[str, object] = {"fusion_strategy": "linear", "include_shared": False, "max_memories": 2}
 DIVERSE: dict[str, object] = {**ALIKE, "diversity_penalty_enabled": True, "diversity_lambda": 0.3}
 COMPOSITE = {"memory.backend": "composite", "memory.composite.default": "mem0"}
@@ -230,17 +231,19 @@ EFFECTS = {
     **{
         f"memory.retrieval.{name}": effect
         for name, effect in {
-            "relevance_weight": _retrieval(prompt, 0.2, also={"recency_weight": 0.8}),
-            "recency_weight": _retrieval(prompt, 0.9, also={"relevance_weight": 0.1}),
-            "recency_decay_rate": _retrieval(prompt, 0.5),
+            "relevance_weight": _retrieval(prompt, 0.2, also={"recency_weight": 0.8}, given=ANY),
+            "recency_weight": _retrieval(prompt, 0.9, also={"relevance_weight": 0.1}, given=ANY),
+            "recency_decay_rate": _retrieval(
+                prompt, 0.5, given={**ANY, "relevance_weight": 0.5, "recency_weight": 0.5}
+            ),
             "personal_boost": _retrieval(prompt, 0.5),
             "min_relevance": _retrieval(prompt, 0.9),
             "min_evidence": _retrieval(prompt, 0.9),
             "standing": _retrieval(prompt, "any"),
             "max_memories": _retrieval(prompt, 1),
             "include_shared": _retrieval(prompt, value=False),
-            "shared_fraction": _retrieval(prompt, 0.0, given={"max_memories": 4}),
-            "max_per_publisher": _retrieval(prompt, 1),
+            "shared_fraction": _retrieval(prompt, 0.0, given={"max_memories": 4, **ANY}),
+            "max_per_publisher": _retrieval(prompt, 1, given=ANY),
             "default_relevance": _retrieval(prompt, 0.9, given={"fusion_strategy": "linear"}),
             "injection_point": _retrieval(prompt, "user"),
             "non_inferable_only": _retrieval(prompt, value=True),
@@ -277,5 +280,5 @@ EFFECTS = {
         }.items()
     },
     "org_memory.core_policies": Effect(prompt, ["Be kind."]),
-    "org_memory.extended_store.max_retrieved_per_query": Effect(prompt, 2),
+    "org_memory.extended_store.max_retrieved_per_query": Effect(prompt, 2, {"memory.retrieval.standing": "any"}),
 }

@@ -8,6 +8,7 @@ from typing import Any
 from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
 from memcore.memory.async_memory import AsyncMemory
+from memcore.models.answers import Shown, Standing
 from memcore.models.memory import MemoryEntry
 from memcore.models.memory_changes import MemoryVersion
 from memcore.service.memories import MemoryOperations
@@ -267,7 +268,8 @@ class Mem0Api:
         return agents
 
     async def _found(self, agent_id: str, query: str, condition: Every, wanted: int) -> list[dict[str, Any]]:
-        narrowed: dict[str, Any] = {}
+        # The filters are held against what was found, and the best may be among what they leave out.
+        narrowed: dict[str, Any] = {"standing": Shown.ANY}
         if (namespaces := _namespaces(condition)) is not None:
             narrowed["namespaces"] = namespaces
         if attributes := _attributes(condition):
@@ -275,9 +277,11 @@ class Mem0Api:
         records: list[dict[str, Any]] = []
         for limit in dict.fromkeys((min(wanted * _WIDER, _MOST_FOUND), _MOST_FOUND)):
             entries = await self.memories.search(agent_id, query, limit=limit, **narrowed)
-            records = [{**record_of_entry(each), "score": each.relevance_score or 0.0} for each in entries]
-            records = [record for record in records if condition.matches(record)]
-            if len(records) >= wanted or len(entries) < limit:
+            scored = [({**record_of_entry(each), "score": each.relevance_score or 0.0}, each) for each in entries]
+            matching = [(record, each) for record, each in scored if condition.matches(record)]
+            standing = [record for record, each in matching if each.standing is not Standing.ABSENT]
+            records = standing or [record for record, _ in matching]
+            if len(matching) >= wanted or len(entries) < limit:
                 break
         facts = await self.people.found(
             agent_id, query, users=_values(condition, "user_id"), runs=_values(condition, "run_id")
