@@ -223,6 +223,12 @@ def _retrieval(
 
 
 ANY: dict[str, object] = {"standing": "any"}
+RECENT: dict[str, object] = {
+    "fusion_strategy": "linear",
+    "relevance_weight": 0.5,
+    "recency_weight": 0.5,
+    "min_relevance": 0.6,
+}
 ALIKE: dict[str, object] = {"fusion_strategy": "linear", "include_shared": False, "max_memories": 2}
 DIVERSE: dict[str, object] = {**ALIKE, "diversity_penalty_enabled": True, "diversity_lambda": 0.3}
 COMPOSITE = {"memory.backend": "composite", "memory.composite.default": "mem0"}
@@ -233,9 +239,7 @@ EFFECTS = {
         for name, effect in {
             "relevance_weight": _retrieval(prompt, 0.2, also={"recency_weight": 0.8}, given=ANY),
             "recency_weight": _retrieval(prompt, 0.9, also={"relevance_weight": 0.1}, given=ANY),
-            "recency_decay_rate": _retrieval(
-                prompt, 0.5, given={**ANY, "relevance_weight": 0.5, "recency_weight": 0.5}
-            ),
+            "recency_decay_rate": _retrieval(prompt, 0.5, given=RECENT),
             "personal_boost": _retrieval(prompt, 0.5),
             "min_relevance": _retrieval(prompt, 0.9),
             "min_evidence": _retrieval(prompt, 0.9),
