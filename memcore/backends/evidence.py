@@ -44,7 +44,7 @@ _ALONE, _NEAR_ALONE = 0.8, 0.5
 _FOREIGN = 0.25
 
 #: What a prompt takes off the share that is needed: a text that is read whole costs little, and a list of results much.
-PROMPT_ROOM = 0.1
+PROMPT_SLACK = 0.1
 
 #: Share of a question's telling words below which meaning leads, and the share of the vectors then.
 _FEW_WORDS, _LEADING_WEIGHT = 0.25, 0.9
@@ -222,18 +222,18 @@ def needed_share(scores: Mapping[Id, float]) -> float:
 
 
 def standings(
-    scores: Mapping[Id, float], evidence: Mapping[Id, Evidence], *, least: float, room: float = 0.0
+    scores: Mapping[Id, float], evidence: Mapping[Id, Evidence], *, least: float, slack: float = 0.0
 ) -> dict[Id, Standing]:
     """Return how each memory of a ranking stands, by its score there and the evidence of the first.
 
     Where the best evidence is ``least`` or more, what stands near the best score is strong, and so is what alone
     answers a part of the question. Else up to ``MOST_WEAK`` that are not foreign are weak; beside a strong one these
-    are not shown (``showing``). How many are asked for changes nothing; ``room`` is taken off the share that is needed.
+    are not shown (``showing``). How many are asked for changes nothing. ``slack`` is taken off the needed share.
     """
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     best = max(0.0, scores[ranked[0]]) if ranked else 0.0
     is_answered = best_of([*evidence.values()]) >= least
-    near = (needed_share(scores) - room) * best
+    near = (needed_share(scores) - slack) * best
     found = dict.fromkeys(ranked, Standing.ABSENT)
     for place, key in enumerate(ranked):
         own = evidence.get(key)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from memcore.backends.evidence import (
     MOST_JUDGED,
     MOST_WEAK,
-    PROMPT_ROOM,
+    PROMPT_SLACK,
     Candidate,
     absolute,
     best_of,
@@ -240,7 +240,9 @@ def _standings(
         found = evidence_of(question, candidates, noise=rankings.noise, asked=rankings.asked)
         best_of_owner[owner] = best_of(found)
         evidence = {each.id: evidence for each, evidence in zip(first, found, strict=True)}
-        standing_of |= standings({entry.id: score for entry, score in places}, evidence, least=least, room=PROMPT_ROOM)
+        standing_of |= standings(
+            {entry.id: score for entry, score in places}, evidence, least=least, slack=PROMPT_SLACK
+        )
     return standing_of, best_of_owner
 
 
