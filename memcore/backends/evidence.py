@@ -18,8 +18,6 @@ from memcore.embedding.bm25 import EXACT, Tokenizer
 from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
 from memcore.models.answers import Shown, Standing
-
-#: Best evidence from which on a question has an answer in a store, unless the policy says otherwise. Of questions about
 from memcore.models.memory import MemoryEntry
 
 #: Best evidence from which on a question has an answer in a store, unless the policy says otherwise. Of questions about
