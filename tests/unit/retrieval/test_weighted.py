@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support.memories import NOW
 from support.scored_memories import entries, entry, ids
 
+from memcore.backends.evidence import PROMPT_SLACK, needed_share
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.answers import Shown, Standing
@@ -131,3 +132,11 @@ def test_weak_ones_are_few_and_stand_beside_no_strong_one() -> None:
     assert ids(earned([*weak, strong, unjudged], shown=Shown.WEAK)) == ["s", "u"]
     assert ids(earned([*weak, unjudged], shown=Shown.STRONG)) == ["u"]
     assert len(earned([*weak, strong], shown=Shown.ANY)) == 6
+
+
+def test_a_prompt_needs_a_little_less_than_a_list_of_results() -> None:
+    scores = {"a": 10.0, "b": 6.6, "c": 1.0}
+    hits = tuple(Hit(entry=entry(name), score=score) for name, score in scores.items())
+    found = _fused(RankedLists(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"standing": Shown.WEAK}))
+    assert needed_share(scores) > scores["b"] / scores["a"] > needed_share(scores) - PROMPT_SLACK
+    assert ids(earned(found, shown=Shown.WEAK)) == ["a", "b"]
