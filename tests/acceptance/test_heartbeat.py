@@ -48,6 +48,7 @@ def test_the_heartbeat_stops_with_the_broker_and_goes_on_with_it(tmp_path: Path)
         wait_until(lambda: installation.health(part) == 0, what="the worker to take jobs again")
         assert process.poll() is None
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         os.utime(alive.path, (long_ago, time.time() - FROZEN_SECONDS))
         assert installation.health("--end-frozen", part) == 1
         assert process.wait(timeout=60) == -signal.SIGKILL

@@ -177,6 +177,7 @@ def stopped(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         assert part.stdout is not None
         assert part.stdout.readline() == "started\n"
         part.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, part.pid, os.WSTOPPED)  # a signal takes a moment, in which its thread would touch the file
         yield part
         part.kill()
 
