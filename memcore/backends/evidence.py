@@ -36,7 +36,7 @@ _BETWEEN_PARTS = re.compile(r"[,;:] | (?:and|or|und|oder|et|ou|y|o|e) ", re.IGNO
 
 #: How near to the best in a part no other memory may come where one alone answers it, and the least share of the best
 #: score that this one has.
-_ALONE, _NEAR_ALONE = 0.8, 0.5
+_ALONE, _NEAR_ALONE = 0.8, 0.4
 
 #: Share of the cosine of unrelated texts under which a memory that has no word of the question is foreign to it.
 _FOREIGN = 0.25

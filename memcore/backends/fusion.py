@@ -43,7 +43,8 @@ class RankedLists:
     The archived lists have the agent's archived memories that a summary in the store replaced.
     The keywords' lists are empty without words to search, or with ``retrieval.sparse`` off. ``dense_weight`` and
     ``noise``, the cosine of unrelated texts, go with the embedder that these lists were made with; None leaves the
-    weight to the backend's. ``asked`` is the range of time that the question names, of which the lists have the best.
+    weight to the backend's. ``asked`` is the range of time that the question names, of which the lists have the best,
+    and ``question`` the text that was asked, with slips of the pen put right; None where it is as it was.
     """
 
     dense: tuple[Hit, ...] = ()
@@ -55,6 +56,7 @@ class RankedLists:
     dense_weight: float | None = None
     noise: float = DEFAULT_NOISE
     asked: AskedRange | None = None
+    question: str | None = None
 
 
 @runtime_checkable

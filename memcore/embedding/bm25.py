@@ -97,6 +97,11 @@ class Tokenizer:
         """Return every word, folded, in order: letters and digits of any script, unspaced scripts by character."""
         return _words(fold(text))
 
+    @staticmethod
+    def stems(words: Iterable[str]) -> list[str]:
+        """Return the English stem of each word, which every word has; none is kept, however many are asked for."""
+        return [str(stem) for stem in Stemmer.Stemmer("english", 0).stemWords([*words])]
+
     def terms(self, text: str) -> list[str]:
         """Return the terms of a document: its words without stop words, stemmed, in order, then the further ones."""
         plain, further = self.both_terms(text)
@@ -356,6 +361,11 @@ class Bm25Encoder:
             weights[index] = max(weights.get(index, 0.0), weight)
         indices = tuple(sorted(weights))
         return SparseVector(indices=indices, values=tuple(map(weights.__getitem__, indices)))
+
+    def encode_words(self, words: Iterable[str]) -> SparseVector:
+        """Return the vector of a question for what has any of these words, folded; all weigh the same."""
+        indices = tuple(sorted({*map(_murmur3, self._tokenizer.stems(words))}))
+        return SparseVector(indices=indices, values=(1.0,) * len(indices))
 
     def words_of(self, text: str) -> tuple[int, ...]:
         """Return the indices of a question's words in order, each once: without exact forms and beginnings."""

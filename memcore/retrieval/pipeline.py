@@ -353,10 +353,10 @@ class MemoryPipeline:
         return earned(found, shown=self._config.standing)
 
     async def _judged_apart(self, agent_id: str, query: MemoryQuery) -> tuple[ScoredMemory, ...]:
-        question = query.text or ""
         is_hybrid = self._config.sparse and self._config.fusion_strategy is not FusionStrategy.LINEAR
         hybrid = self._backend if is_hybrid and isinstance(self._backend, HybridBackend) else None
         rankings = await self._sources.rankings(agent_id, query, hybrid=hybrid)
+        question = rankings.question or query.text or ""
         has_words = rankings.sparse or rankings.shared_sparse or rankings.archived_dense
         if hybrid is not None and (has_words or rankings.asked is not None):
             weight = hybrid.dense_weight if rankings.dense_weight is None else rankings.dense_weight

@@ -262,6 +262,7 @@ def with_archived(rankings: RankedLists) -> RankedLists:
         dense_weight=rankings.dense_weight,
         noise=rankings.noise,
         asked=rankings.asked,
+        question=rankings.question,
     )
 
 

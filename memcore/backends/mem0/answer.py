@@ -13,7 +13,7 @@ from memcore.backends.evidence import (
     weight_of_time,
     words_found,
 )
-from memcore.backends.fusion import best_first, led
+from memcore.backends.fusion import led
 from memcore.backends.mem0.points import Found, successor_of, to_entry, to_remark
 from memcore.backends.neighbours import among_neighbours
 from memcore.backends.when import AskedRange, in_time
@@ -117,7 +117,7 @@ class Answer:
         found: list[MemoryEntry] = []
         for key in self._keys:
             # Reading a payload is dear, and most candidates are read for nothing; equals of the last one may still win.
-            is_full = len(found) >= query.limit and relevance[key] < (found[-1].relevance_score or 0.0)
+            is_full = len(found) >= query.limit and self.final[key] < self.final[found[-1].id]
             if is_full or relevance[key] < query.min_relevance:
                 break
             standing = None if standings is None else standings[key]
@@ -129,7 +129,9 @@ class Answer:
             if (entry := self._entry(key)) is not None:
                 more = {"relevance_score": relevance[key], "scores": scores, "standing": standing}
                 found.append(entry.known_at(query.as_of).model_copy(update=more))
-        return best_first(found, query.limit)
+        # Not by the relevance: it is 0 for all where nothing speaks for any.
+        found.sort(key=lambda each: (-self.final[each.id], -each.last_stated_at.timestamp(), each.id))
+        return tuple(found[: query.limit])
 
     def _entry(self, key: str) -> MemoryEntry | None:
         if key not in self._read:

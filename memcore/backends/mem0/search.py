@@ -47,8 +47,9 @@ from memcore.backends.mem0.writer import Indexing, embedding, statement
 from memcore.backends.protocol import MAX_PAGE
 from memcore.backends.time_phrases import Hemisphere
 from memcore.backends.when import AskedRange, asked_range
-from memcore.embedding.bm25 import relevance_of
+from memcore.embedding.bm25 import SparseVector, Tokenizer, relevance_of
 from memcore.embedding.calibration import noise_of
+from memcore.embedding.spelling import doubtful, respelled, slips
 from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, Shown
 from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids, zone_of
@@ -191,6 +192,7 @@ class SearchPlan:
 class _Question:
     """The vectors of a text query, None for a list that is not asked, and the range of time that it names."""
 
+    text: str
     dense: NDArray[np.float32] | None
     sparse: dict[str, Any] | None
     asked: AskedRange | None = None
@@ -258,6 +260,7 @@ class Reader:
         self._indexing = indexing
         self._embedder = indexing.embedder
         self._encoder = indexing.encoder
+        self._tokenizer = Tokenizer()
         self._space = indexing.identity.label
         self._plan = plan
         self._filtered_until: dict[str, datetime] = {}
@@ -327,19 +330,26 @@ class Reader:
             pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, direction=Direction.DESC)
             rows, _ = pager.page(None, query.limit)
             return tuple(record.entry.known_at(query.as_of) for record in to_records(rows))
-        question = self._question(query.text, query.time_zone, has_sparse=self._plan.is_hybrid, now=now)
         # Nearly no more by meaning than are wanted: what is behind these, and not among the keywords' hits, whose
         # similarity is known without this list, is behind them in the sum too. Not so when its words count as well.
         dense = _least(query) if self._plan.has_words_of_dense else max(query.limit, MOST_JUDGED)
-        (found,) = self._asked([scope], question, now=now, dense=dense, sparse=_least(query))
+        question, (found,) = self._found(
+            [scope],
+            query.text,
+            query.time_zone,
+            has_sparse=self._plan.is_hybrid,
+            now=now,
+            dense=dense,
+            sparse=_least(query),
+        )
         near, words = found.similarities(), found.bm25()
         answer = Answer([*found.dense, *found.sparse], near, asked=question.asked)
         if self._plan.is_hybrid:
-            answer.fuse(query.text, words, dense_weight=self._plan.dense_weight)
-        answer.put_in_time(query.text, noise=self._noised())
+            answer.fuse(question.text, words, dense_weight=self._plan.dense_weight)
+        answer.put_in_time(question.text, noise=self._noised())
         if self._plan.is_hybrid:
-            answer.put_newer_first(query.text)
-        evidence = answer.evidence(query.text, noise=self._noised())
+            answer.put_newer_first(question.text)
+        evidence = answer.evidence(question.text, noise=self._noised())
         best = best_of([*evidence.values()])
         least = self._plan.min_evidence if query.min_evidence is None else query.min_evidence
         final = answer.final
@@ -355,14 +365,15 @@ class Reader:
         )
         if not query.explain:
             return found_entries
-        why_of = answer.why(query.text, evidence, least=least)
+        why_of = answer.why(question.text, evidence, least=least)
         return tuple(each.model_copy(update={"why": why_of(each.id)}) for each in found_entries)
 
     def by_words(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:
         """Return the best keyword hits first, none without a text; relevance is s / (1 + s) of the BM25 score s."""
         if query.text is None:
             return ()
-        question = _Question(dense=None, sparse=self._words(query.text) if self._plan.has_keywords else None)
+        sparse = self._words(query.text) if self._plan.has_keywords else None
+        question = _Question(text=query.text, dense=None, sparse=sparse)
         (found,) = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
         relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
 
@@ -383,10 +394,11 @@ class Reader:
         """Return the lists themselves: an agent's own memories, the shared, the archived; empty without a text."""
         if query.text is None:
             return RankedLists()
-        question = self._question(query.text, query.time_zone, has_sparse=self._plan.has_keywords, now=now)
         least = _least(query)
         scopes = [scope for scope in (own, others, archive) if scope is not None]
-        found = self._asked(scopes, question, now=now, dense=least, sparse=least)
+        question, found = self._found(
+            scopes, query.text, query.time_zone, has_sparse=self._plan.has_keywords, now=now, dense=least, sparse=least
+        )
         if archive is not None:
             self._drop_abandoned(found[-1], own.owner, known=found[0].ids(), now=now)
         lists = [_hits(one, as_of=query.as_of) for one in found]
@@ -402,6 +414,7 @@ class Reader:
             dense_weight=self._plan.dense_weight,
             noise=self._noised(),
             asked=question.asked,
+            question=question.text,
         )
 
     def _noised(self) -> float:
@@ -449,6 +462,7 @@ class Reader:
             vector = self._embedder.embed_query(text)
         # A zero vector is as near to everything as to nothing: its list would be noise.
         return _Question(
+            text=text,
             dense=vector if np.any(vector) else None,
             sparse=self._words(text) if has_sparse else None,
             asked=asked_range(
@@ -457,8 +471,38 @@ class Reader:
         )
 
     def _words(self, text: str) -> dict[str, Any] | None:
-        vector = self._encoder.encode_query(text)
-        return {"indices": vector.indices, "values": vector.values} if vector else None
+        return _as_query(self._encoder.encode_query(text))
+
+    def _found(
+        self,
+        scopes: Sequence[SearchScope],
+        text: str,
+        time_zone: str | None,
+        *,
+        has_sparse: bool,
+        now: datetime,
+        dense: int,
+        sparse: int,
+    ) -> tuple[_Question, list[_Lists]]:
+        """Ask a question, and once more where memories spell a word of it otherwise: as they do."""
+        question = self._question(text, time_zone, has_sparse=has_sparse, now=now)
+        lists = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+        if question.sparse is None or (meant := self._respelled(text, scopes, lists, now=now)) == text:
+            return question, lists
+        question = self._question(meant, time_zone, has_sparse=has_sparse, now=now)
+        return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+
+    def _respelled(self, text: str, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime) -> str:
+        words = doubtful(
+            text, (to_remark(one).text for each in lists for one in each.sparse), tokenizer=self._tokenizer
+        )
+        if not words:
+            return text
+        vector = self._encoder.encode_words(slip for word in words for slip in slips(word))
+        query = {"query": _as_query(vector), "using": SPARSE, "limit": _CANDIDATES, "with_payload": [Key.DATA.value]}
+        queries = [{**query, "filter": as_json(scope.narrowed(now=now))} for scope in scopes]
+        found = [to_remark(one).text for each in ask(self._client, self._collection, queries) for one in each]
+        return respelled(text, words, found)
 
     def _asked(
         self, scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
@@ -554,6 +598,10 @@ class Reader:
         for take, points in zip(takers, answers, strict=True):
             take.extend(points)
         return lists
+
+
+def _as_query(vector: SparseVector) -> dict[str, Any] | None:
+    return {"indices": vector.indices, "values": vector.values} if vector else None
 
 
 def _least(query: MemoryQuery) -> int:

@@ -69,6 +69,21 @@ async def test_a_word_is_found_with_another_ending_and_first_in_its_exact_form(
     assert (await search(backend, agent, question))[0] == memory
 
 
+async def test_a_misspelled_word_is_read_as_memories_spell_it(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    texts = ["The croissants rest an hour.", *(f"The oven has {number} trays." for number in range(60))]
+    await backend.store_many([record(agent, text) for text in texts])
+    (found,) = await backend.retrieve(agent, MemoryQuery(text="How long do crossiants rest?"))
+    assert (found.content, found.standing) == (texts[0], Standing.STRONG)
+    assert await prompt(backend, agent, "crossiants?") == await prompt(backend, agent, "croissants?") != ""
+
+
+async def test_another_name_is_another_person(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent, "Martina lives in Oslo.")])
+    assert await search(backend, agent, "Where does Marinta live?", standing=Shown.STRONG) == []
+
+
 async def test_scores_are_said_and_may_be_asked_for(backend: Mem0Backend) -> None:
     agent = new_agent()
     await backend.store_many([record(agent, "The payment queue pages."), record(agent, "The queue at the bakery.")])

@@ -1,0 +1,68 @@
+"""Spelling: the words of a question that no memory has, and the words of memories that they are a slip of the pen from.
+
+A slip is a letter in another place, or of a long word one letter left out, added or wrong; never the first, which
+people seldom get wrong. Names are left as they are: another name is another person.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from string import ascii_lowercase
+
+from memcore.embedding.bm25 import Tokenizer, fold
+
+#: A word that may be misspelled, in small letters and no part of a path, an address or an identifier. Shorter ones are
+#: too near to others.
+_WORD = re.compile(r"(?<![\w/.@#&:-])[^\W\d_]{5,20}(?![\w/@#&-])")
+
+#: Letters from which on a word is far enough from others that one letter may be wrong; in a shorter one that is mostly
+#: another word, as "contact" and "contract" are, and only the order of its letters is.
+_LONG = 8
+
+#: Words of a question that are looked up at most, the longest: in a long turn many are in no memory.
+_MOST_WORDS = 3
+
+
+def doubtful(question: str, texts: Iterable[str], *, tokenizer: Tokenizer) -> list[str]:
+    """Return the words of a question, folded, that may be misspelled: none of the texts that its words found has them.
+
+    Stop words and words with capital letters are none.
+    """
+    telling = frozenset(tokenizer.query_terms(question))
+    words = [*dict.fromkeys(map(fold, filter(str.islower, _WORD.findall(question))))]
+    stems = dict(zip(words, tokenizer.stems(words), strict=True))
+    words = [word for word in words if stems[word] in telling]
+    said = "\n".join(map(fold, texts)) if words else ""
+    missing = [word for word in words if stems[word] not in said]
+    return sorted(missing, key=len, reverse=True)[:_MOST_WORDS]
+
+
+def slips(word: str) -> frozenset[str]:
+    """Return every word that a slip of the pen away from this one is, and itself."""
+    found, letters = {word}, sorted({*ascii_lowercase, *word}) if len(word) >= _LONG else []
+    for at in range(1, len(word) + 1):
+        head, tail = word[:at], word[at:]
+        found.update(head + letter + tail for letter in letters)
+        if tail:
+            rest = head + tail[1:]
+            found.update(rest[:to] + tail[0] + rest[to:] for to in range(1, len(word)))
+            found.update(head + letter + tail[1:] for letter in ("", *letters) if letters)
+    return frozenset(found)
+
+
+def respelled(question: str, words: Iterable[str], texts: Iterable[str]) -> str:
+    """Return the question with each of these words as most of the texts spell it; as it is where one has the word.
+
+    A plural's "s" may be there or not.
+    """
+    said = Counter(word for text in texts for word in dict.fromkeys(Tokenizer.words(text)))
+    forms = {word: {word, f"{word}s", word.removesuffix("s")} for word in said}
+    for word in words:
+        every = slips(word)
+        meant = [other for other in said if not every.isdisjoint(forms[other])]
+        if meant and not any(word in forms[other] for other in meant):
+            # Of words as frequent the first: the texts are the best first.
+            best = max(meant, key=said.__getitem__)
+            # Words are letters alone: nothing in them is read as a pattern.
+            question = re.sub(rf"\b{word}\b", best, question)
+    return question
