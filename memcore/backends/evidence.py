@@ -41,6 +41,9 @@ _ALONE, _NEAR_ALONE = 0.8, 0.4
 #: Share of the cosine of unrelated texts under which a memory that has no word of the question is foreign to it.
 _FOREIGN = 0.25
 
+#: How far a cosine may be below that of unrelated texts, as a share of what is above it, and be near all the same.
+_NEARLY = -0.15
+
 #: What a prompt takes off the share that is needed: a text that is read whole costs little, and a list of results much.
 PROMPT_SLACK = 0.1
 
@@ -124,12 +127,14 @@ class Evidence:
         meaning: how far its cosine is above that of unrelated texts, as a share of what there is above it.
         alone: the share of the telling words of a part of the question, where no other memory comes near it in that.
         is_foreign: whether nothing speaks for it at all, not even faintly.
+        is_near: whether its cosine is above that of nearly all unrelated texts, if not of all.
     """
 
     words: float
     meaning: float
     alone: float
     is_foreign: bool
+    is_near: bool = False
 
     @property
     def whole(self) -> float:
@@ -190,9 +195,17 @@ def _evidence_of(
             alone[at] = max(alone[at], best)
     for each, words, by_part in zip(judged, _shares(sentences, having), alone, strict=True):
         cosine = 0.0 if each.cosine is None else each.cosine
-        meaning = 0.0 if noise >= 1.0 else min(1.0, max(0.0, (cosine - noise) / (1.0 - noise)))
+        above = 0.0 if noise >= 1.0 else (cosine - noise) / (1.0 - noise)
         is_foreign = not words and each.cosine is not None and cosine < _FOREIGN * noise
-        found.append(Evidence(words=words, meaning=meaning, alone=by_part, is_foreign=is_foreign))
+        found.append(
+            Evidence(
+                words=words,
+                meaning=min(1.0, max(0.0, above)),
+                alone=by_part,
+                is_near=above >= _NEARLY,
+                is_foreign=is_foreign,
+            )
+        )
     return found
 
 

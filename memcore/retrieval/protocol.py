@@ -52,6 +52,7 @@ class ScoredMemory(Frozen):
         combined_score: what the order follows.
         author: of a fact of the organisation, who wrote the text that stands now.
         summary_id: of an archived memory, the summary in the store that replaced it.
+        older_id: of a newer memory that is shown beside the best one, which it may end, the id of that one.
         is_part: whether the content is a part of the memory, with marks where the rest was left out.
         count: of how many memories that say the same it is the one that is shown.
         counted_days: the days of those counted, where they only say nearly the same.
@@ -65,6 +66,7 @@ class ScoredMemory(Frozen):
     is_shared: bool = False
     author: OrgFactAuthor | None = None
     summary_id: str | None = None
+    older_id: str | None = None
     is_part: bool = False
     count: int = Field(default=1, ge=1)
     counted_days: str | None = None

@@ -10,6 +10,7 @@ from memcore.backends.evidence import (
     MOST_WEAK,
     PROMPT_SLACK,
     Candidate,
+    Evidence,
     absolute,
     best_of,
     evidence_of,
@@ -23,6 +24,9 @@ from memcore.models.memory import NON_INFERABLE_TAG, MemoryCategory, MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory, best_first
 
 _HOUR = timedelta(hours=1)
+
+#: Places of a ranking in which a newer memory may stand beside the best without standing near it.
+_FIRST = 3
 
 
 def compute_recency_score(created_at: datetime, now: datetime, decay_rate: float) -> float:
@@ -171,7 +175,7 @@ def fuse_weighted(
             places.append((combined, share, recency, entries[key]))
     places.sort(key=lambda place: (-place[0], -place[3].last_stated_at.timestamp(), place[3].id))
     ranked = [(entry, relevance[entry.id]) for *_, entry in places]
-    standing_of, best_of_owner = _standings(question, ranked, rankings, least=config.min_evidence)
+    standing_of, best_of_owner, older_of = _standings(question, ranked, rankings, least=config.min_evidence)
     return tuple(
         ScoredMemory(
             entry=entry.model_copy(update={"standing": standing_of[entry.id]}),
@@ -180,12 +184,14 @@ def fuse_weighted(
             combined_score=combined,
             is_shared=is_shared,
             summary_id=summary_of.get(entry.id),
+            older_id=older_of.get(entry.id),
             scoring_strategy=FusionStrategy.WEIGHTED,
         )
         for combined, share, recency, entry in places
         if config.standing.has(standing_of[entry.id])
         and (
             standing_of[entry.id] is Standing.WEAK
+            or entry.id in older_of
             or absolute(combined, best_of_owner[entry.agent_id]) >= config.min_relevance
         )
     )
@@ -201,9 +207,14 @@ def judged(
     by_rank = config.fusion_strategy is FusionStrategy.RRF
     scores = [1.0 / (config.rrf_k + place) if by_rank else each.combined_score for place, each in enumerate(ranked)]
     places = [(each.entry, score) for each, score in zip(ranked, scores, strict=True)]
-    standing_of, _ = _standings(question, places, rankings, least=config.min_evidence)
+    standing_of, _, older_of = _standings(question, places, rankings, least=config.min_evidence)
     return tuple(
-        each.model_copy(update={"entry": each.entry.model_copy(update={"standing": standing_of[each.entry.id]})})
+        each.model_copy(
+            update={
+                "entry": each.entry.model_copy(update={"standing": standing_of[each.entry.id]}),
+                "older_id": older_of.get(each.entry.id),
+            }
+        )
         for each in ranked
         if config.standing.has(standing_of[each.entry.id])
     )
@@ -224,8 +235,8 @@ def earned(memories: Sequence[ScoredMemory], *, shown: Shown) -> tuple[ScoredMem
 
 def _standings(
     question: str, ranked: Sequence[tuple[MemoryEntry, float]], rankings: RankedLists, *, least: float
-) -> tuple[dict[str, Standing], dict[str, float]]:
-    """Return how each memory stands, and the best evidence of each agent's.
+) -> tuple[dict[str, Standing], dict[str, float], dict[str, str]]:
+    """Return how each memory stands, the best evidence of each agent's, and beside which older one a newer is shown.
 
     Each is judged beside what the same agent wrote: whatever another one publishes, it hides nothing.
     """
@@ -233,7 +244,7 @@ def _standings(
     by_owner: dict[str, list[tuple[MemoryEntry, float]]] = {}
     for entry, score in ranked:
         by_owner.setdefault(entry.agent_id, []).append((entry, score))
-    standing_of, best_of_owner = dict[str, Standing](), dict[str, float]()
+    standing_of, best_of_owner, older_of = dict[str, Standing](), dict[str, float](), dict[str, str]()
     for owner, places in by_owner.items():
         first = [entry for entry, _ in places[:MOST_JUDGED]]
         candidates = [Candidate.of(each, near.get(each.id), rankings.asked) for each in first]
@@ -243,7 +254,28 @@ def _standings(
         standing_of |= standings(
             {entry.id: score for entry, score in places}, evidence, least=least, slack=PROMPT_SLACK
         )
-    return standing_of, best_of_owner
+        older_of |= _newer_beside(first, evidence, standing_of)
+    standing_of |= dict.fromkeys(older_of, Standing.STRONG)
+    return standing_of, best_of_owner, older_of
+
+
+def _newer_beside(
+    first: Sequence[MemoryEntry], evidence: Mapping[str, Evidence], standing_of: Mapping[str, Standing]
+) -> dict[str, str]:
+    """Return which of the first are shown because they are newer than the best and may say what became of it.
+
+    A change is often told in other words than what it ends, and the older one alone would be shown as what holds.
+    """
+    if not first or standing_of[first[0].id] is not Standing.STRONG:
+        return {}
+    best, *others = first[:_FIRST]
+    return {
+        each.id: best.id
+        for each in others
+        if standing_of[each.id] is not Standing.STRONG
+        and evidence[each.id].is_near
+        and each.last_stated_at > best.last_stated_at
+    }
 
 
 def _cosines(rankings: RankedLists) -> dict[str, float]:

@@ -19,9 +19,9 @@ def by_subject(question: str, memories: Sequence[ScoredMemory]) -> tuple[ScoredM
     """Return the memories of a prompt with those of one subject together, the newest last, and each with its place.
 
     A subject stands where its first memory stood. Two memories are about one subject where both have a word of the
-    question that few others have, where most of their words are the same and few others have these, or where one
-    superseded the other; and so are all that are linked by such pairs. An agent's own and shared ones are apart. Facts
-    of the organisation have no subject: only what holds is shown of them.
+    question that few others have, where most of their words are the same and few others have these, where one
+    superseded the other, or is shown because it is newer; and so are all that are linked by such pairs. An agent's own
+    and shared ones are apart. Facts of the organisation have no subject: only what holds is shown of them.
     """
     group_of = list(range(len(memories)))
     for is_shared in (False, True):
@@ -67,6 +67,8 @@ def _pairs(question: str, memories: Mapping[int, ScoredMemory]) -> Iterator[tupl
             or (is_alike and sum(map(common.issubset, words.values())) <= most)
             or entries[0].superseded_by == entries[1].id
             or entries[1].superseded_by == entries[0].id
+            or memories[one].older_id == entries[1].id
+            or memories[other].older_id == entries[0].id
         ):
             yield one, other
 

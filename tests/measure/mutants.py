@@ -60,6 +60,7 @@ TESTS = {
     "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
+        "tests/unit/backends/test_answer.py", "tests/unit/embedding/test_spelling.py",
         "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
         "tests/integration/backends/test_rankings.py", "tests/unit/backends/test_when.py",
         "tests/integration/backends/test_evidence.py", "tests/unit/backends/test_indexed_text.py",
@@ -187,6 +188,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "weights.update({forms: 1.0 for forms in weights if not named.isdisjoint(forms)})",
         ),
         ("return evidence * math.sqrt(max(0.0, share))", "return math.sqrt(max(0.0, share))"),
+        ("if meant and not any(word in forms[other] for other in meant):", "if meant:"),
+        ("and each.last_stated_at > best.last_stated_at", "and each.last_stated_at != best.last_stated_at"),
         ("return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)", "return True"),
         (
             "return any(words and asked.issuperset(words) for words in (source, *speakers))",

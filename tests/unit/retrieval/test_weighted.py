@@ -16,6 +16,7 @@ from memcore.models.answers import Shown, Standing
 from memcore.models.memory import MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory, best_first
 from memcore.retrieval.ranking import earned, fuse_weighted
+from memcore.retrieval.subjects import by_subject
 
 _RELEVANCE_ALONE = MemoryRetrievalConfig(
     relevance_weight=1.0, recency_weight=0.0, personal_boost=0.0, min_relevance=0.0, standing=Shown.ANY
@@ -140,3 +141,21 @@ def test_a_prompt_needs_a_little_less_than_a_list_of_results() -> None:
     found = _fused(RankedLists(sparse=hits), _RELEVANCE_ALONE.model_copy(update={"standing": Shown.WEAK}))
     assert needed_share(scores) > scores["b"] / scores["a"] > needed_share(scores) - PROMPT_SLACK
     assert ids(earned(found, shown=Shown.WEAK)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("days", "cosine", "is_shown"),
+    [(1, 0.38, True), (-1, 0.38, False), (1, 0.2, False)],
+    ids=["newer", "older", "far"],
+)
+def test_a_newer_memory_that_is_nearly_meant_stands_beside_the_best(
+    days: int, cosine: float, *, is_shown: bool
+) -> None:
+    best = entry("best", content="the printer is on the second floor")
+    other = entry("other", content="we carried it down", created_at=best.created_at + timedelta(days=days))
+    near = (Hit(entry=best, score=0.9), Hit(entry=other, score=cosine))
+    rankings = RankedLists(dense=near, sparse=(Hit(entry=best, score=9.0),), noise=0.4)
+    found = _fused(rankings, _RELEVANCE_ALONE.model_copy(update={"standing": Shown.WEAK, "min_relevance": 0.9}))
+    assert [(each.entry.id, each.older_id) for each in found] == [("best", None), ("other", "best")][: 1 + is_shown]
+    assert {each.entry.standing for each in found} == {Standing.STRONG}
+    assert [each.place_in_subject for each in by_subject("printer", found)] == [1, 2][: 1 + is_shown]
