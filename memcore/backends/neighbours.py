@@ -3,11 +3,13 @@
 The weights are round, and measured over the candidates of a search (docs/benchmarks/2026-11.md).
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
+from memcore.backends.time_words import LANGUAGES
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_label
 from memcore.records import ATTRIBUTES_KEY, SEQUENCE_KEY, MemoryRecord
@@ -22,6 +24,9 @@ _ANSWER, _ANSWER_BYTES = 0.3, 400
 
 #: Factor of a memory whose speaker or source the question names.
 _NAMED = 1.2
+
+#: Factor of a memory that says a number, where the question asks how many or how much.
+_NUMBER = 1.2
 
 #: What a text gains by its length, at most, and the bytes from which on it has all of that: a word alone says little.
 #: Beyond the last number of bytes it gains nothing.
@@ -45,6 +50,25 @@ _HEAD_CHARS = 80
 
 #: What a question ends with, and what may stand behind it.
 _QUESTION_MARKS, _CLOSING = ("?", "\uff1f", "\u061f"), " \t\n\"'\u201d\u2019)]*_"
+
+
+#: What asks for a number, in the languages whose words of time are known, and in Japanese, Chinese and Korean.
+_ASKS_NUMBER = re.compile(
+    r"\bhow (?:many|much|long|old|far|often|big|large|tall|high|deep|heavy|wide|fast|late|early)\b"
+    r"|\bwie ?viele?\b|\bwie (?:lange|alt|oft|weit|gro[sß]s?|hoch|tief|schwer|teuer|breit|schnell|spät|früh)\b"
+    r"|\bhoeveel\b|\bhoe (?:lang|oud|vaak|ver|groot|hoog|diep|zwaar|duur|breed|snel|laat|vroeg)\b"
+    r"|\bcombien\b|\bcu[áa]nt[oa]s?\b|\bquant[oaie]s?\b"
+    r"|いくら|いくつ|何[人個円時日回年歳本枚台匹冊分杯頁ヶか月階度]|どのくらい|多少|[几幾][个個点點年月天次人只岁页頁]|多[久大高长長重远遠]|몇|얼마",
+    re.IGNORECASE,
+)
+
+#: A number in digits, or in words: one and its like are mostly articles.
+_NUMBER_WORD = re.compile(
+    r"\d|[二三四五六七八九十百千万億]|\b(?:"
+    + "|".join(word for each in LANGUAGES for numbers in each.numbers for word in numbers.split()[1:])
+    + r")\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +123,7 @@ def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mappin
         for key, remark in remarks.items()
         if key in scores and remark.session_id is not None and remark.sequence is not None
     }
-    asked = frozenset(Tokenizer.words(question))
+    asked, is_number = frozenset(Tokenizer.words(question)), asks_number(question)
     found: dict[str, float] = {}
     for key, score in scores.items():
         remark = remarks[key]
@@ -116,12 +140,24 @@ def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mappin
                 raised += (beside + _ANSWER * is_answer) * scores[before]
         if _is_named(remark, speakers, asked) or _is_meant(role, asked):
             raised *= _NAMED
+        if is_number and says_number(remark.text):
+            raised *= _NUMBER
         found[key] = raised * (1.0 + _LONG * min(1.0, size / _LONG_BYTES) * (size <= _MOST_BYTES))
     best = max(found.values(), default=0.0)
     if best <= 0.0:
         return dict(scores)
     scale = max(scores.values()) / best
     return {key: score * scale for key, score in found.items()}
+
+
+def asks_number(question: str) -> bool:
+    """Return whether a question asks for a number: how many, how much, how long, in the known languages."""
+    return _ASKS_NUMBER.search(question) is not None
+
+
+def says_number(text: str) -> bool:
+    """Return whether a text has a number, in digits or in words."""
+    return _NUMBER_WORD.search(text) is not None
 
 
 def _asks(text: str) -> bool:

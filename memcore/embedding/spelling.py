@@ -1,6 +1,6 @@
-"""Spelling: the words of a question that no memory has, and the words of memories that they are a slip of the pen from.
+"""Spelling: the words of a question that no memory has, and the words of memories that these may be meant to be.
 
-A slip is a letter in another place, or of a long word one letter left out, added or wrong; never the first, which
+A misspelling has a letter in another place, or of a long word one left out, added or wrong; never the first, which
 people seldom get wrong. Names are left as they are: another name is another person.
 """
 
@@ -37,8 +37,8 @@ def doubtful(question: str, texts: Iterable[str], *, tokenizer: Tokenizer) -> li
     return sorted(missing, key=len, reverse=True)[:_MOST_WORDS]
 
 
-def slips(word: str) -> frozenset[str]:
-    """Return every word that a slip of the pen away from this one is, and itself."""
+def spellings(word: str) -> frozenset[str]:
+    """Return every word that this one may be a misspelling of, and itself."""
     found, letters = {word}, sorted({*ascii_lowercase, *word}) if len(word) >= _LONG else []
     for at in range(1, len(word) + 1):
         head, tail = word[:at], word[at:]
@@ -58,7 +58,7 @@ def respelled(question: str, words: Iterable[str], texts: Iterable[str]) -> str:
     said = Counter(word for text in texts for word in dict.fromkeys(Tokenizer.words(text)))
     forms = {word: {word, f"{word}s", word.removesuffix("s")} for word in said}
     for word in words:
-        every = slips(word)
+        every = spellings(word)
         meant = [other for other in said if not every.isdisjoint(forms[other])]
         if meant and not any(word in forms[other] for other in meant):
             # Of words as frequent the first: the texts are the best first.

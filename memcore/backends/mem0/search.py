@@ -49,7 +49,7 @@ from memcore.backends.time_phrases import Hemisphere
 from memcore.backends.when import AskedRange, asked_range
 from memcore.embedding.bm25 import SparseVector, Tokenizer, relevance_of
 from memcore.embedding.calibration import noise_of
-from memcore.embedding.spelling import doubtful, respelled, slips
+from memcore.embedding.spelling import doubtful, respelled, spellings
 from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, Shown
 from memcore.models.memory import MemoryEntry, MemoryQuery, memory_ids, zone_of
@@ -498,7 +498,7 @@ class Reader:
         )
         if not words:
             return text
-        vector = self._encoder.encode_words(slip for word in words for slip in slips(word))
+        vector = self._encoder.encode_words(each for word in words for each in spellings(word))
         query = {"query": _as_query(vector), "using": SPARSE, "limit": _CANDIDATES, "with_payload": [Key.DATA.value]}
         queries = [{**query, "filter": as_json(scope.narrowed(now=now))} for scope in scopes]
         found = [to_remark(one).text for each in ask(self._client, self._collection, queries) for one in each]

@@ -3,7 +3,7 @@
 import pytest
 
 from memcore.embedding.bm25 import Tokenizer
-from memcore.embedding.spelling import doubtful, respelled, slips
+from memcore.embedding.spelling import doubtful, respelled, spellings
 
 TEXTS = [
     "Croissants: three single folds.",
@@ -23,7 +23,7 @@ TEXTS = [
         ("croiszants", "croissants"),
     ],
 )
-def test_a_slip_is_read_as_memories_spell_the_word(typed: str, meant: str) -> None:
+def test_a_misspelled_word_is_read_as_memories_spell_the_word(typed: str, meant: str) -> None:
     question = f"What about the {typed}?"
     assert doubtful(question, [], tokenizer=Tokenizer()) == [typed]
     assert respelled(question, [typed], TEXTS) == f"What about the {meant}?"
@@ -33,7 +33,7 @@ def test_a_slip_is_read_as_memories_spell_the_word(typed: str, meant: str) -> No
     ("typed", "other"),
     [("contact", "contract"), ("field", "fried"), ("least", "last"), ("weekend", "weeks"), ("state", "taste")],
 )
-def test_another_word_is_no_slip(typed: str, other: str) -> None:
+def test_another_word_is_no_misspelling(typed: str, other: str) -> None:
     assert respelled(f"the {typed}", [typed], [f"The {other} is there."]) == f"the {typed}"
 
 
@@ -70,8 +70,8 @@ def test_of_a_long_turn_the_longest_words_are_looked_up() -> None:
     assert doubtful(question, [], tokenizer=Tokenizer()) == ["continents", "mountains", "another"]
 
 
-def test_a_slip_keeps_the_first_letter_and_is_the_word_itself_too() -> None:
-    assert slips("abcde") >= {"abcde", "acbde", "abced", "aebcd"}
-    assert all(other[0] == "a" for other in slips("abcdefgh"))
-    assert slips("abcdefgh") >= {"abcdefg", "abcdefghi", "abcdxfgh", "abdcefgh"}
-    assert {len(other) for other in slips("abcde")} == {5}
+def test_a_misspelling_keeps_the_first_letter() -> None:
+    assert spellings("abcde") >= {"abcde", "acbde", "abced", "aebcd"}
+    assert all(other[0] == "a" for other in spellings("abcdefgh"))
+    assert spellings("abcdefgh") >= {"abcdefg", "abcdefghi", "abcdxfgh", "abdcefgh"}
+    assert {len(other) for other in spellings("abcde")} == {5}
