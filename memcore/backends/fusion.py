@@ -44,7 +44,7 @@ class RankedLists:
     The keywords' lists are empty without words to search, or with ``retrieval.sparse`` off. ``dense_weight`` and
     ``noise``, the cosine of unrelated texts, go with the embedder that these lists were made with; None leaves the
     weight to the backend's. ``asked`` is the range of time that the question names, of which the lists have the best,
-    and ``question`` the text that was asked, with spelling mistakes corrected; None where it is as it was.
+    and ``question`` the text that was asked, with spelling mistakes corrected; None where the backend corrects none.
     """
 
     dense: tuple[Hit, ...] = ()

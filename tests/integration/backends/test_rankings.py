@@ -150,10 +150,9 @@ async def test_a_question_without_text_or_meaning_has_no_lists(place: Mem0Config
     backend, agent = await filled(place, clock)
     assert not np.any(EMBEDDER.embed_query("?!"))
     for query in (MemoryQuery(), MemoryQuery(text="?!")):
-        assert (
-            replace(await backend.retrieve_rankings(agent, query), dense_weight=None, noise=DEFAULT_NOISE)
-            == RankedLists()
-        )
+        rankings = await backend.retrieve_rankings(agent, query)
+        assert rankings.question == query.text
+        assert replace(rankings, dense_weight=None, noise=DEFAULT_NOISE, question=None) == RankedLists()
     await backend.disconnect()
 
 
