@@ -47,9 +47,10 @@ def _compared(question: str, scores: Mapping[str, float], memories: Mapping[str,
         terms = terms_of(text)
         if said := terms & asked:
             named = frozenset(name for name, pattern in names.items() if pattern.search(fold(text)))
-            alike[said, named].append((key, bare(terms)))
+            alike[said, named].append((key, terms))
     found = dict(scores)
-    for group in alike.values():
+    for every in alike.values():
+        group = [(key, bare(terms)) for key, terms in every] if len(every) > 1 else []
         for place, (older, words) in enumerate(group):
             for newer, others in group[place + 1 :]:
                 is_newer = memories[newer].last_stated_at > memories[older].last_stated_at

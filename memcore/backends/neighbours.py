@@ -51,7 +51,6 @@ _HEAD_CHARS = 80
 #: What a question ends with, and what may stand behind it.
 _QUESTION_MARKS, _CLOSING = ("?", "\uff1f", "\u061f"), " \t\n\"'\u201d\u2019)]*_"
 
-
 #: What asks for a number, in the languages whose words of time are known, and in Japanese, Chinese and Korean.
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|old|far|often|big|large|tall|high|deep|heavy|wide|fast|late|early)\b"
@@ -62,13 +61,10 @@ _ASKS_NUMBER = re.compile(
     re.IGNORECASE,
 )
 
-#: A number in digits, or in words: one and its like are mostly articles.
-_NUMBER_WORD = re.compile(
-    r"\d|[二三四五六七八九十百千万億]|\b(?:"
-    + "|".join(word for each in LANGUAGES for numbers in each.numbers for word in numbers.split()[1:])
-    + r")\b",
-    re.IGNORECASE,
-)
+#: A number in digits, and the words of numbers: one and its like are mostly articles.
+_DIGIT = re.compile("[0-9二三四五六七八九十百千万億]")
+_NUMBER_WORDS = frozenset(word for each in LANGUAGES for numbers in each.numbers for word in numbers.split()[1:])
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +153,7 @@ def asks_number(question: str) -> bool:
 
 def says_number(text: str) -> bool:
     """Return whether a text has a number, in digits or in words."""
-    return _NUMBER_WORD.search(text) is not None
+    return _DIGIT.search(text) is not None or not _NUMBER_WORDS.isdisjoint(_LETTERS.findall(text.lower()))
 
 
 def _asks(text: str) -> bool:

@@ -5,6 +5,7 @@ Search finds such a word by its bare letters too, in any case; the exact form is
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from memcore.embedding.languages import INNER_MARKS, LONE_LETTERS
 
@@ -35,6 +36,9 @@ _UNIT = 2
 #: Most characters of a sign that stands alone, as "===".
 _SIGN = 3
 
+#: Chunks of texts of which is kept what they tell, 6 MB when full, and the length from which on none are.
+_CHUNKS_KEPT, _LONG = 32_768, 40
+
 #: Say something that stand alone, beside currencies and operators; drawn lines that say nothing.
 _PERCENT, _LINES = "%\u2030", "|~"
 
@@ -50,22 +54,36 @@ def exact_words(text: str) -> list[str]:
     found: list[str] = []
     for chunk in typed.split() if typed.isascii() else _CHUNK.findall(typed):
         # Most words are plain: this is all that they cost.
-        if chunk.isalpha() and chunk[1:].islower() and not is_behind_number:
+        if not is_behind_number and len(chunk) < _LONG and _is_plain(chunk):
             continue
-        word = _without_marks_around(chunk)
-        if word.isalpha() and word[1:].islower() and not is_behind_number:
-            continue
-        if not any(map(str.isalnum, word)):
-            found += [sign for sign in (chunk.rstrip(".,;:!?"),) if _is_sign(sign)]
-        elif not word.isalpha() and not _PLAIN.fullmatch(word):
-            found.append(word)
-            found += [part for part in _JOINED.findall(word) if _has_case(part) and not part.isupper()]
-            if (number := _NUMBER.match(word)) and number[1] != word:
-                found.append(number[1])
-        elif "_" in word.strip("_") or (not is_shouted and (_has_case(word) or (is_behind_number and _is_unit(word)))):
-            found.append(word)
-        is_behind_number = word[-1:].isdigit()
+        read = _read if len(chunk) < _LONG else _read.__wrapped__
+        words, is_behind_number = read(chunk, is_shouted=is_shouted, is_behind_number=is_behind_number)
+        found += words
     return found
+
+
+@lru_cache(maxsize=_CHUNKS_KEPT)
+def _is_plain(chunk: str) -> bool:
+    """Return whether it is a word in small letters, but for the first, with what may stand around a word."""
+    word = _without_marks_around(chunk)
+    return word.isalpha() and (word[1:] or word).islower()
+
+
+@lru_cache(maxsize=_CHUNKS_KEPT)
+def _read(chunk: str, *, is_shouted: bool, is_behind_number: bool) -> tuple[tuple[str, ...], bool]:
+    """Return the words of a chunk whose exact form tells, and whether it ends with a number."""
+    found: list[str] = []
+    word = _without_marks_around(chunk)
+    if not any(map(str.isalnum, word)):
+        found += [sign for sign in (chunk.rstrip(".,;:!?"),) if _is_sign(sign)]
+    elif not word.isalpha() and not _PLAIN.fullmatch(word):
+        found.append(word)
+        found += [part for part in _JOINED.findall(word) if _has_case(part) and not part.isupper()]
+        if (number := _NUMBER.match(word)) and number[1] != word:
+            found.append(number[1])
+    elif "_" in word.strip("_") or (not is_shouted and (_has_case(word) or (is_behind_number and _is_unit(word)))):
+        found.append(word)
+    return tuple(found), word[-1:].isdigit()
 
 
 def is_in_usual_case(word: str) -> bool:

@@ -19,21 +19,28 @@ _WORD = re.compile(r"(?<![\w/.@#&:-])[^\W\d_]{5,20}(?![\w/@#&-])")
 #: another word, as "contact" and "contract" are, and only the order of its letters is.
 _LONG = 8
 
+#: Texts of which one may have enough of a question's words.
+_FIRST = 3
+
 #: Words of a question that are looked up at most, the longest: in a long turn many are in no memory.
-_MOST_WORDS = 3
+_MOST_WORDS = 2
 
 
 def doubtful(question: str, texts: Iterable[str], *, tokenizer: Tokenizer) -> list[str]:
     """Return the words of a question, folded, that may be misspelled: none of the texts that its words found has them.
 
-    Stop words and words with capital letters are none.
+    Stop words and words with capital letters are none. Where one of the first texts has half of the telling words, the
+    question is understood as it is.
     """
-    telling = frozenset(tokenizer.query_terms(question))
     words = [*dict.fromkeys(map(fold, filter(str.islower, _WORD.findall(question))))]
+    if not words:
+        return []
+    telling, said = [forms[0] for forms in tokenizer.query_forms(question)], [*map(fold, texts)]
+    if any(2 * sum(stem in text for stem in telling) >= len(telling) for text in said[:_FIRST]):
+        return []
     stems = dict(zip(words, tokenizer.stems(words), strict=True))
-    words = [word for word in words if stems[word] in telling]
-    said = "\n".join(map(fold, texts)) if words else ""
-    missing = [word for word in words if stems[word] not in said]
+    every = "\n".join(said)
+    missing = [word for word in words if stems[word] in telling and stems[word] not in every]
     return sorted(missing, key=len, reverse=True)[:_MOST_WORDS]
 
 

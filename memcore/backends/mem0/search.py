@@ -153,6 +153,9 @@ _VALUES = 1_000
 #: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
 _CANDIDATES = 50
 
+#: Memories that are looked at for the spelling of a word.
+_SPELLED = 10
+
 #: Successors of successors that are looked for.
 _MOST_SUCCESSIONS = 4
 
@@ -499,7 +502,7 @@ class Reader:
         if not words:
             return text
         vector = self._encoder.encode_words(each for word in words for each in spellings(word))
-        query = {"query": _as_query(vector), "using": SPARSE, "limit": _CANDIDATES, "with_payload": [Key.DATA.value]}
+        query = {"query": _as_query(vector), "using": SPARSE, "limit": _SPELLED, "with_payload": [Key.DATA.value]}
         queries = [{**query, "filter": as_json(scope.narrowed(now=now))} for scope in scopes]
         found = [to_remark(one).text for each in ask(self._client, self._collection, queries) for one in each]
         return respelled(text, words, found)

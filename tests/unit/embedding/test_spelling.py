@@ -65,9 +65,15 @@ def test_names_paths_and_words_that_memories_have_are_left(question: str) -> Non
     assert doubtful(question, TEXTS, tokenizer=Tokenizer()) == []
 
 
+def test_a_question_of_which_a_text_has_half_the_words_is_understood() -> None:
+    texts = ["Other things.", "The dentist of the children is away."]
+    assert doubtful("When is the dentist of the chlidren away?", texts, tokenizer=Tokenizer()) == []
+    assert doubtful("Who is a good dentist for chlidren, and near?", texts, tokenizer=Tokenizer()) == ["chlidren"]
+
+
 def test_of_a_long_turn_the_longest_words_are_looked_up() -> None:
     question = "the planet around another galaxy carries continents without mountains"
-    assert doubtful(question, [], tokenizer=Tokenizer()) == ["continents", "mountains", "another"]
+    assert doubtful(question, [], tokenizer=Tokenizer()) == ["continents", "mountains"]
 
 
 def test_a_misspelling_keeps_the_first_letter() -> None:
