@@ -6,7 +6,7 @@ people seldom get wrong. Names are left as they are: another name is another per
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from string import ascii_lowercase
 
 from memcore.embedding.bm25 import Tokenizer, fold
@@ -26,22 +26,23 @@ _FIRST = 3
 _MOST_WORDS = 2
 
 
-def doubtful(question: str, texts: Iterable[str], *, tokenizer: Tokenizer) -> list[str]:
-    """Return the words of a question, folded, that may be misspelled: none of the texts that its words found has them.
+def doubtful(question: str, texts: Sequence[str], *, tokenizer: Tokenizer) -> tuple[list[str], float]:
+    """Return the words of a question that may be misspelled, folded, and the share of its words that one text has.
 
-    Stop words and words with capital letters are none. Where one of the first texts has half of the telling words, the
-    question is understood as it is.
+    None of the texts that its words found has such a word; stop words and words with capital letters are none. Where
+    one of the first texts has half of the telling words, the question is understood as it is.
     """
     words = [*dict.fromkeys(map(fold, filter(str.islower, _WORD.findall(question))))]
     if not words:
-        return []
+        return [], 1.0
     telling, said = [forms[0] for forms in tokenizer.query_forms(question)], [*map(fold, texts)]
-    if any(2 * sum(stem in text for stem in telling) >= len(telling) for text in said[:_FIRST]):
-        return []
+    most = max((sum(stem in text for stem in telling) for text in said[:_FIRST]), default=0)
+    if 2 * most >= len(telling):
+        return [], 1.0
     stems = dict(zip(words, tokenizer.stems(words), strict=True))
     every = "\n".join(said)
     missing = [word for word in words if stems[word] in telling and stems[word] not in every]
-    return sorted(missing, key=len, reverse=True)[:_MOST_WORDS]
+    return sorted(missing, key=len, reverse=True)[:_MOST_WORDS], most / len(telling)
 
 
 def spellings(word: str) -> frozenset[str]:

@@ -153,8 +153,8 @@ _VALUES = 1_000
 #: Fewest candidates of a list that is to be fused; 100 measured no better (docs/benchmarks/2026-11.md).
 _CANDIDATES = 50
 
-#: Memories that are looked at for the spelling of a word.
-_SPELLED = 10
+#: Memories that are looked at for the spelling of a word, and the share of a question's words below which they are.
+_SPELLED, _LOST = 10, 0.25
 
 #: Successors of successors that are looked for.
 _MOST_SUCCESSIONS = 4
@@ -496,11 +496,14 @@ class Reader:
         return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
 
     def _respelled(self, text: str, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime) -> str:
-        words = doubtful(
-            text, (to_remark(one).text for each in lists for one in each.sparse), tokenizer=self._tokenizer
-        )
+        said = [to_remark(one).text for each in lists for one in each.sparse]
+        words, share = doubtful(text, said, tokenizer=self._tokenizer)
         if not words:
             return text
+        near = [to_remark(one).text for each in lists for one in each.dense]
+        if (meant := respelled(text, words, [*said, *near])) != text or share >= _LOST:
+            return meant
+        # Nearly nothing of the question is found: only then its cost, another query, is worth while.
         vector = self._encoder.encode_words(each for word in words for each in spellings(word))
         query = {"query": _as_query(vector), "using": SPARSE, "limit": _SPELLED, "with_payload": [Key.DATA.value]}
         queries = [{**query, "filter": as_json(scope.narrowed(now=now))} for scope in scopes]

@@ -75,6 +75,7 @@ async def test_a_misspelled_word_is_read_as_memories_spell_it(backend: Mem0Backe
     await backend.store_many([record(agent, text) for text in texts])
     (found,) = await backend.retrieve(agent, MemoryQuery(text="How long do crossiants rest?"))
     assert (found.content, found.standing) == (texts[0], Standing.STRONG)
+    assert texts[0] in await search(backend, agent, "crossiants")
     assert await prompt(backend, agent, "crossiants?") == await prompt(backend, agent, "croissants?") != ""
 
 
