@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from memcore.backends.time_phrases import idle_words
+from memcore.backends.time_phrases import event_words, idle_words
 from memcore.backends.when import AskedRange
 from memcore.embedding.bm25 import EXACT, Tokenizer
 from memcore.embedding.languages import is_part
@@ -304,15 +304,19 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
 def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
     """Return the weights of a sentence with one for the range instead of its words, if the sentence has these.
 
-    Short words are left out beside it: in languages without a list of stop words here they are such, mostly.
+    Short words are left out beside it: in languages without a list of stop words here they are such, mostly. So is
+    "happened": it asks for whatever was then.
     """
     weights, (named, _) = _weights(sentence), _tokenizer.both_terms(" ".join(asked.words))
     if not named or not set(named).issubset(_tokenizer.terms(sentence)):
         return weights
+    idle = frozenset(_tokenizer.terms(" ".join(event_words(sentence))))
     telling = {
         forms: weight
         for forms, weight in weights.items()
-        if not is_part(forms[0], named) and (weight == _NAMED or not _SHORT.fullmatch(forms[0]))
+        if forms[0] not in idle
+        and not is_part(forms[0], named)
+        and (weight == _NAMED or not _SHORT.fullmatch(forms[0]))
     }
     return {**telling, _TIME: _NAMED}
 

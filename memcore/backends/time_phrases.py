@@ -7,8 +7,8 @@ last year is June of last year. So memcore.backends.when puts phrases together.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cache
+from datetime import date, datetime, timedelta
+from functools import cache, partial
 from typing import Literal
 
 from memcore.backends import time_words as words
@@ -130,6 +130,9 @@ _DAYS_BEFORE = {word: n for each in LANGUAGES for word, n in each.days_before.it
 _TODAY = {word for word, number in (_DAYS_BEFORE | words.CJK_DAYS).items() if not number}
 _THIS_PART = {word: n for each in LANGUAGES for word, n in each.this_part.items()}
 
+#: A number below 100 in Chinese signs.
+_CJK_NUMBER = "[二三]?十?[一二三四五六七八九]|[二三]?十"
+
 _SEASONS = _placed("seasons")
 _FEASTS = _placed("feasts")
 _PARTS = _placed("parts_of_day")
@@ -169,7 +172,7 @@ def _form(pattern: str, reading: Reading, *, weak: bool = False, within: timedel
         is_weak=weak,
         within=within,
         is_day=reading is _dated and "?P<d>" in pattern,
-        is_past=reading in {_days_before, _units_before, _hier, _ago, _rolling, _overnight, _recently, _other_day},
+        is_past=reading in _PAST,
     )
 
 
@@ -178,11 +181,13 @@ def _dates() -> Iterator[Form]:
     months, year = any_of(_MONTH_OF), r"(?P<y>(?:19|20)\d\d)"
     in_month = "|".join(rf"(?:{each.in_month})\s?(?:{any_of(each.months.split())})" for each in LANGUAGES)
     of, beside = r"(?:(?:of|de|del|di)\s)?", rf"(?:,?\s(?:(?:of|de|del|di)\s)?{year}\b)?"
-    days_after = r"(?:(?P<d>\d{1,2})\s?[日号號일])?"
+    days_after = rf"(?:(?P<d>\d{{1,2}}|{_CJK_NUMBER})\s?[日号號일])?"
     yield _form(rf"\b{year}[-/](?P<m>\d\d)[-/](?P<d>\d\d)\b", _dated)
     yield _form(rf"\b(?P<d>\d{{1,2}})\.\s?(?P<m>\d{{1,2}})\.\s?{year}\b", _dated)
+    german = r"(?:am|vom|bis|seit|zum|den)\s(?P<d>\d{1,2})\."
+    yield _form(rf"\b{german}\s?(?P<m>\d{{1,2}})\.(?!\d)", _dated, within=_IN_YEAR)
     yield _form(rf"(?:{year}\s?[年년]\s?)(?:(?P<m>\d{{1,2}})\s?[月월]\s?{days_after})?", _dated)
-    yield _form(rf"(?P<m>\d{{1,2}})\s?[月월]\s?{days_after}", _dated, within=_IN_YEAR)
+    yield _form(rf"(?P<m>\d{{1,2}}|{_CJK_NUMBER})\s?[月월]\s?{days_after}", _dated, within=_IN_YEAR)
     ordinal = r"(?:st|nd|rd|th|er|º|°|\.)?"
     yield _form(rf"\b(?P<d>\d{{1,2}}){ordinal}\s{of}(?P<month>{months})\b{beside}", _dated, within=_IN_YEAR)
     yield _form(
@@ -194,6 +199,9 @@ def _dates() -> Iterator[Form]:
     yield _form(rf"\b(?P<month>{months})\b", _dated, weak=True, within=_IN_YEAR)
     yield _form(rf"\b(?:in|im jahre?|en|em|nel) {year}\b(?![.,]?\d)", _dated)
     yield _form(rf"\b{year}\b(?![.,/-]?\d)", _dated, weak=True)
+    ends = r"(?=\s?(?:[?.,;!)]|$))"
+    for each in (r"on the (?P<d>\d{1,2})(?:st|nd|rd|th)", r"el día (?P<d>\d{1,2})", german):
+        yield _form(rf"\b{each}{ends}", _day_of_month, within=PART_OF_MONTH)
     the_day = rf"\b(?:{of_all('the_day')})\s(?P<d>\d{{1,2}}){ordinal}(?![\w:]|[.,]\d)"
     yield _form(the_day, _day_of_month, weak=True, within=PART_OF_MONTH)
     yield _form(r"(?<!\d)(?P<d>\d{1,2})[日号號일]", _day_of_month, weak=True, within=PART_OF_MONTH)
@@ -205,6 +213,9 @@ def _counted() -> Iterator[Form]:
     before_last, before_last_after = of_all("before_last"), of_all("before_last_after")
     number = rf"\d{{1,3}}|{of_all('couple')}|{of_all('few')}|{any_of(each for each in _NUMBERS if each.isalpha())}"
     some = rf"(?P<n>{number})\s(?P<unit>{units})"
+    # Before "a year ago", which is in one of them.
+    for months, said in words.MONTHS_AGO.items():
+        yield _form(rf"\b(?:{said})\b|{words.CJK_MONTHS_AGO[months]}", partial(_months_ago, months))
     yield _form(rf"{any_of(words.CJK_DAYS)}|\b(?:{any_of(_DAYS_BEFORE)})\b", _days_before)
     yield _form(r"\bhier\b", _hier)
     yield _form(any_of(words.CJK_UNITS_BEFORE), _units_before)
@@ -215,11 +226,24 @@ def _counted() -> Iterator[Form]:
     yield _form(rf"\b(?:{last}|{of_all('since_number')}|past)\s{some}\b", _rolling)
     yield _form(rf"\b(?P<n>{number})\s(?:{last})\s(?P<unit>{units})\b", _rolling)
     yield _form(rf"\b(?:past|recent)\s(?P<unit>{units})\b", _rolling)
+    yield _form(rf"(?:ここ|最近|この|这){cjk_number}(?P<unit>{any_of(words.CJK_UNITS)})", _rolling)
+    some = rf"(?P<n>{number})\s(?:{words.HOURS})"
+    ago = rf"\b{some}\s(?:{of_all('ago_after')})\b", rf"\b(?:{of_all('ago_before')})\s{some}\b"
+    for each in (*ago, rf"{cjk_number}\s?(?:{words.CJK_HOURS})\s?[前전]"):
+        yield _form(each, _hours_ago)
+    some = rf"(?:(?P<n>{number})\s)?(?:{words.HOURS})"
+    yield _form(rf"\b(?:{last}|{of_all('since_number')}|past)\s{some}\b", _last_hours)
+    some = rf"(?P<n>{number})\s(?:{of_all('weekend')})(?:s|en)?"
+    yield _form(rf"\b{some}\s(?:{of_all('ago_after')})\b|\bhace dos (?P<weeks>fines) de semana", _weekends_ago)
+    yield _form(rf"\b(?:{of_all('ago_before')})\s{some}\b", _weekends_ago)
+    yield _form(rf"\b(?:an?|one|the last|the past) {words.FORTNIGHT}(?: ago)?\b", _fortnight)
+    yield _form(rf"\b(?:{words.THE_WEEK})\s?(?P<n>\d{{1,2}})\b(?! (?:of|des|der|de|du)\b)", _week_of_year)
+    yield _form(r"第(?P<n>\d{1,2})[週周]", _week_of_year)
     for named, reading in ((rf"(?P<unit>{units})", _calendar), (rf"(?:{of_all('weekend')})", _weekend)):
         yield _form(rf"\b(?P<before>{before_last})\s{named}\b", reading)
         yield _form(rf"\b{named}\s(?:(?P<before>{before_last_after})|(?P<last>{last_after}))\b", reading)
         yield _form(rf"\b(?:(?P<last>{last})|{this})\s{named}\b", reading)
-    yield _form(rf"\b(?:{of_all('the_unit')})\s?(?P<unit>{units})\b", _calendar, weak=True)
+    yield _form(rf"\b(?:{of_all('the_unit')})\s?(?P<unit>{units})\b", _the_unit, weak=True)
     yield _form(rf"\b(?:{of_all('on_weekend')})\s(?:{of_all('weekend')})\b", _weekend)
     yield _form(rf"\b(?:{of_all('weekend')})\b", _weekend, weak=True, within=_IN_WEEK)
     yield _form(rf"(?P<last>{words.CJK_LAST}|先|上)?(?:{words.CJK_WEEKEND})", _weekend)
@@ -290,20 +314,30 @@ def _beginnings() -> frozenset[str]:
     """Return how the words begin one of which is in every phrase without a number: the longest of each."""
     phrases = [*_MONTH_OF, *_WEEKDAY_OF, *_UNIT_OF, *_DAYS_BEFORE, *_THIS_PART, "hier", *_SEASONS, *_FEASTS, *_PARTS]
     phrases += map(of_all, ("weekend", "recently", "other_day", "last_night"))
+    phrases += ["hour|hours|stunde|heure|hora|uur|uren", "ora|ore", words.FORTNIGHT, "kw|kalenderwoche"]
     parts = (part for phrase in phrases for part in phrase.split("|"))
     return frozenset(max(_WORD.findall(part), key=len)[:_LETTERS] for part in parts if _WORD.search(part))
 
 
 def idle_words(question: str) -> frozenset[str]:
     """Return the words of a question that speak of time only, whether or not it could be read: they are no subject."""
+    return _said_of(question, "no_subject", "units")
+
+
+def event_words(question: str) -> frozenset[str]:
+    """Return the words of a question that ask for whatever was at a time: "what happened", "what came up"."""
+    return _said_of(question, "no_event")
+
+
+def _said_of(question: str, *names: str) -> frozenset[str]:
     said = Tokenizer.words(question)
-    return _no_subject(language_of(said) or "english").intersection(said)
+    return _words_of(language_of(said) or "english", names).intersection(said)
 
 
 @cache
-def _no_subject(language: str) -> frozenset[str]:
-    table = words.BY_LANGUAGE[language]
-    return frozenset(Tokenizer.words(" ".join((table.no_subject, *table.units))))
+def _words_of(language: str, names: tuple[str, ...]) -> frozenset[str]:
+    rows = (getattr(words.BY_LANGUAGE[language], name) for name in names)
+    return frozenset(Tokenizer.words(" ".join(row if isinstance(row, str) else " ".join(row) for row in rows)))
 
 
 def is_verb(match: re.Match[str], text: str) -> bool:
@@ -342,12 +376,20 @@ def _latest(ranges: Iterable[Range], at: Moment, *, is_over: bool = False) -> Ra
     return next((each for each in ranges if (each[1] if is_over else each[0]) <= at.now), None)
 
 
+def _value(said: str) -> int:
+    """Return a number below 100 in digits or in Chinese signs, as "三十一"."""
+    if said.isdecimal():
+        return int(said)
+    tens, ten, ones = said.rpartition("十")
+    return (_NUMBERS.get(tens, 1) if ten else 0) * 10 + _NUMBERS.get(ones, 0)
+
+
 def _dated(match: re.Match[str], at: Moment) -> Range | None:
     groups, today = match.groupdict(), at.day
     name = (
         groups.get("month") or (groups.get("named") or "").rpartition(" ")[2].rpartition("'")[2].rpartition("\u2019")[2]
     )
-    month = _MONTH_OF[name] + 1 if name else int(groups["m"]) if groups.get("m") else None
+    month = _MONTH_OF[name] + 1 if name else _value(groups["m"]) if groups.get("m") else None
     day, year = groups.get("d"), groups.get("y")
     if month is None:
         return _months(today, int(year) * 12, 12) if year else None
@@ -358,7 +400,7 @@ def _dated(match: re.Match[str], at: Moment) -> Range | None:
         # 29 February is in every fourth year, or eighth.
         for each in [int(year)] if year else range(today.year, today.year - 9, -1):
             try:
-                start = today.replace(year=each, month=month, day=int(day or 1))
+                start = today.replace(year=each, month=month, day=_value(day or "1"))
             except ValueError:
                 continue
             yield (start, start + DAY) if day else _months(start, each * 12 + month - 1)
@@ -430,6 +472,41 @@ def _calendar(match: re.Match[str], at: Moment) -> Range | None:
         return _rolling(match, at)
     # "The last day" is seldom yesterday.
     return None if unit == "day" else _unit_before(unit, 2 if groups.get("before") else int(is_last), at)
+
+
+def _the_unit(match: re.Match[str], at: Moment) -> Range | None:
+    # "Fin de semana" is a weekend.
+    weekends = re.finditer(of_all("weekend"), match.string)
+    return None if match.end() in {each.end() for each in weekends} else _calendar(match, at)
+
+
+def _hours_ago(match: re.Match[str], at: Moment) -> Range:
+    least, most = _number(match)
+    return at.now - timedelta(hours=most + 1), at.now - timedelta(hours=least - 1)
+
+
+def _last_hours(match: re.Match[str], at: Moment) -> Range:
+    return at.now - timedelta(hours=_number(match)[1] if match["n"] else 1), at.day + DAY
+
+
+def _months_ago(months: int, _: re.Match[str], at: Moment) -> Range:
+    return _unit_before("month", months + 1, at)[0], _unit_before("month", months - 1, at)[1]
+
+
+def _fortnight(match: re.Match[str], at: Moment) -> Range:
+    return _unit_before("week", 2, at) if match[0].endswith("ago") else (at.day - 14 * DAY, at.day + DAY)
+
+
+def _week_of_year(match: re.Match[str], at: Moment) -> Range | None:
+    """Read a week by its number (ISO 8601), the latest that has begun."""
+    days = (date.fromisocalendar(year, int(match["n"]), 1) for year in range(at.now.year, at.now.year - 2, -1))
+    starts = (at.day.replace(year=day.year, month=day.month, day=day.day) for day in days)
+    return _latest(((start, start + 7 * DAY) for start in starts), at)
+
+
+def _weekends_ago(match: re.Match[str], at: Moment) -> Range:
+    saturday = _weekend(match, at)[0] - 7 * (_number(match)[0] - 1) * DAY
+    return saturday, saturday + 2 * DAY
 
 
 def _weekend(match: re.Match[str], at: Moment) -> Range:
@@ -516,3 +593,10 @@ def _recently(_: re.Match[str], at: Moment) -> Range:
 
 def _other_day(_: re.Match[str], at: Moment) -> Range:
     return at.day - _OTHER_DAYS * DAY, at.day
+
+
+#: Readings of what is over, or has begun.
+_PAST = {
+    _days_before, _units_before, _hier, _ago, _rolling, _overnight, _recently, _other_day,
+    _hours_ago, _last_hours, _fortnight, _weekends_ago,
+}  # fmt: skip

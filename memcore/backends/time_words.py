@@ -18,6 +18,7 @@ class TimeWords:
         ordinals: first to fourth; ``last_of`` is the last of several.
         parts_of_day: morning, afternoon, evening, night; ``this_part`` has phrases of today's by their place.
         no_subject: words of time that say nothing else, where they cannot be read.
+        no_event: words beside a time that ask for whatever was then.
         recently: within weeks; ``other_day`` within days.
         half, early, middle, late: parts of a longer time, before its name.
     """
@@ -67,6 +68,7 @@ class TimeWords:
     between: str
     joins: str
     no_subject: str
+    no_event: str
 
 
 ENGLISH = TimeWords(
@@ -106,12 +108,13 @@ ENGLISH = TimeWords(
     since="since|ever since",
     since_number="since|for",
     before="before|prior to|earlier than",
-    until="until|till|up to|up until",
+    until=r"until|till|up to|up until|by(?=\s(?:the|end)\b)",
     after="after|following",
     around="around|round about",
     between="between|from",
     joins="to|and|until|till|through|or",
     no_subject="ago while whiles once earlier previously formerly lately recently time times",
+    no_event="happen happens happened happening occur occurred come comes came",
 )
 
 GERMAN = TimeWords(
@@ -135,7 +138,7 @@ GERMAN = TimeWords(
     ),
     ordinals=(r"erste[nrs]?|1\.", r"zweite[nrs]?|2\.", r"dritte[nrs]?|3\.", r"vierte[nrs]?|4\."),
     last_of="letzte[nrs]?",
-    days_before={"heute": 0, "gestern": 1, "vorgestern": 2},
+    days_before={"heute": 0, "gestern": 1, "vorgestern": 2, "vorvorgestern": 3},
     parts_of_day=("morgen|früh|vormittag", "nachmittag", "abend", "nacht"),
     this_part={"heute früh": 0},
     last_night="letzte nacht|vergangene nacht",
@@ -153,7 +156,7 @@ GERMAN = TimeWords(
     ago_before="vor",
     few="ein paar|einigen?|mehreren?|wenigen",
     couple="ein paar",
-    recently="kürzlich|in letzter zeit|in der letzten zeit|letzthin|jüngst",
+    recently="kürzlich|vor kurzem|unlängst|in letzter zeit|in der letzten zeit|letzthin|jüngst",
     other_day="neulich|letztens",
     half="hälfte",
     early="(?:am |zu )?(?:anfang|beginn)",
@@ -169,6 +172,7 @@ GERMAN = TimeWords(
     between="zwischen|vom|von",
     joins="und|bis|bis zum|oder",
     no_subject="damals früher einst vorher zuvor längst letztens neulich kürzlich zeit zeiten her vor",
+    no_event="passiert geschah geschehen los",
 )
 
 DUTCH = TimeWords(
@@ -214,6 +218,7 @@ DUTCH = TimeWords(
     between="tussen|van",
     joins="en|tot|tot en met",
     no_subject="vroeger destijds toen eerder onlangs laatst tijd geleden",
+    no_event="gebeurt gebeurde gebeurd",
 )
 
 FRENCH = TimeWords(
@@ -248,7 +253,7 @@ FRENCH = TimeWords(
     couple="deux ou trois",
     recently="récemment|dernièrement|ces derniers temps|ces temps-ci",
     other_day="l'autre jour|l\u2019autre jour",
-    half="moitié",
+    half="moitié|quinzaine",
     early="(?:au |le |du )?(?:début|commencement)|dans les premiers jours",
     middle="(?:au |le |à la )?(?:milieu|mi)",
     late="(?:à |vers |la |à la |vers la )?fin",
@@ -256,12 +261,13 @@ FRENCH = TimeWords(
     since="depuis|dès|à partir de|à partir du|à partir d'",
     since_number="depuis",
     before="avant|avant l'|avant l\u2019",
-    until="jusqu'(?:en|à|au)|jusqu\u2019(?:en|à|au)|jusque",
+    until="jusqu'(?:en|à|au)?|jusqu\u2019(?:en|à|au)?|jusque",
     after="après",
     around="vers|autour de|autour du|aux alentours de|aux alentours du",
     between="entre|du|de",
     joins="et|à|au|jusqu'au|jusqu\u2019au|ou|et le",
     no_subject="autrefois jadis naguère auparavant avant longtemps récemment temps fois",
+    no_event="passe passé arrivé",
 )
 
 SPANISH = TimeWords(
@@ -309,6 +315,7 @@ SPANISH = TimeWords(
     between="entre|desde|del|de",
     joins="y|a|al|hasta|o|y el",
     no_subject="antes antaño entonces tiempo tiempos vez recientemente últimamente hace",
+    no_event="pasó pasado ocurrió sucedió",
 )
 
 ITALIAN = TimeWords(
@@ -355,6 +362,7 @@ ITALIAN = TimeWords(
     between="tra|fra|dal|da",
     joins="e|a|al|fino al|o",
     no_subject="allora prima tempo volta recentemente ultimamente fa",
+    no_event="successo accaduto",
 )
 
 PORTUGUESE = TimeWords(
@@ -407,6 +415,7 @@ PORTUGUESE = TimeWords(
     between="entre|de",
     joins="e|a|até|ou",
     no_subject="antes outrora então tempo vez recentemente ultimamente atrás",
+    no_event="aconteceu",
 )
 
 #: By the names of memcore.embedding.languages.
@@ -432,6 +441,23 @@ FRENCH_BESIDE = (
     r"\b(?:ai|avons|avez|ont|fait|quoi|quel|quelle|nous|vous|soir|matin|après-midi|est-ce|que|depuis)\b"
     r"|\b(?:qu|j|c)['\u2019]"
 )
+
+#: Hours, with which nothing but an earlier time is counted.
+HOURS, CJK_HOURS = "hours?|stunden?|heures?|horas?|or[ae]|uur|uren", "時間|个?小时|個?小時|시간"
+
+#: What is so many months ago, more or less.
+MONTHS_AGO = {
+    6: "half a year ago|vor einem halben jahr|(?:een )?half jaar geleden|hace medio año|há meio ano|mezzo anno fa",
+    18: "(?:a year and a half|one and a half years) ago|vor (?:anderthalb|eineinhalb) jahren|anderhalf jaar geleden"
+    "|il y a un an et demi|hace (?:un )?año y medio|há um ano e meio|un anno e mezzo fa",
+}
+CJK_MONTHS_AGO = {6: "半年前|반년 전", 18: "一年半前|1年半前"}
+
+#: A week of the calendar, before its number; of some programmes the weeks are counted as well, of which "of" is said.
+THE_WEEK = "calendar week|kw|kalenderwoche|semaine|semana|settimana|week"
+
+#: Two weeks.
+FORTNIGHT = "fortnight"
 
 #: Words of time in Japanese, Chinese and Korean, which stand without spaces: days before today.
 CJK_DAYS = {

@@ -220,6 +220,9 @@ def _parted(time: _Time, folded: str) -> _Time:
     for pattern, part in _rules().parts:
         if (match := pattern.beside(time, folded)) is not None:
             start, end = part(match, time.start, time.end)
+            if start < time.start:
+                # "Last week on Tuesday" is no week of a Tuesday.
+                continue
             begin, upto = min(time.begin, match.start()), max(time.upto, match.end())
             return replace(time, begin=begin, upto=upto, start=start, end=end, is_weak=False)
     return _with_first_day(time, folded) if time.form.is_day else time
