@@ -108,7 +108,7 @@ ENGLISH = TimeWords(
     since="since|ever since",
     since_number="since|for",
     before="before|prior to|earlier than",
-    until=r"until|till|up to|up until|by(?=\s(?:the|end)\b)",
+    until="until|till|up to|up until",
     after="after|following",
     around="around|round about",
     between="between|from",
