@@ -61,6 +61,7 @@ TESTS = {
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
         "tests/unit/backends/test_answer.py", "tests/unit/embedding/test_spelling.py",
+        "tests/unit/retrieval/test_weighted.py",
         "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
         "tests/integration/backends/test_rankings.py", "tests/unit/backends/test_when.py",
         "tests/integration/backends/test_evidence.py", "tests/unit/backends/test_indexed_text.py",
