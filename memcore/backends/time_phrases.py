@@ -227,17 +227,19 @@ def _counted() -> Iterator[Form]:
     yield _form(rf"\b(?P<n>{number})\s(?:{last})\s(?P<unit>{units})\b", _rolling)
     yield _form(rf"\b(?:past|recent)\s(?P<unit>{units})\b", _rolling)
     yield _form(rf"(?:ここ|最近|この|这){cjk_number}(?P<unit>{any_of(words.CJK_UNITS)})", _rolling)
-    some = rf"(?P<n>{number})\s(?:{words.HOURS})"
+    some = rf"(?P<n>{number})\s(?:{of_all('hours')})"
     ago = rf"\b{some}\s(?:{of_all('ago_after')})\b", rf"\b(?:{of_all('ago_before')})\s{some}\b"
     for each in (*ago, rf"{cjk_number}\s?(?:{words.CJK_HOURS})\s?[前전]"):
         yield _form(each, _hours_ago)
-    some = rf"(?:(?P<n>{number})\s)?(?:{words.HOURS})"
+    some = rf"(?:(?P<n>{number})\s)?(?:{of_all('hours')})"
     yield _form(rf"\b(?:{last}|{of_all('since_number')}|past)\s{some}\b", _last_hours)
-    some = rf"(?P<n>{number})\s(?:{of_all('weekend')})(?:s|en)?"
-    yield _form(rf"\b{some}\s(?:{of_all('ago_after')})\b|\bhace dos (?P<weeks>fines) de semana", _weekends_ago)
+    some = rf"(?P<n>{number})\s(?:{of_all('weekend')})"
+    yield _form(rf"\b{some}\s(?:{of_all('ago_after')})\b", _weekends_ago)
     yield _form(rf"\b(?:{of_all('ago_before')})\s{some}\b", _weekends_ago)
     yield _form(rf"\b(?:an?|one|the last|the past) {words.FORTNIGHT}(?: ago)?\b", _fortnight)
-    yield _form(rf"\b(?:{words.THE_WEEK})\s?(?P<n>\d{{1,2}})\b(?! (?:of|des|der|de|du)\b)", _week_of_year)
+    # Of some programmes the weeks are counted as well, of which "of" is said.
+    week = rf"(?:{words.CALENDAR_WEEK}|{any_of(word for word, unit in _UNIT_OF.items() if unit == 'week')})"
+    yield _form(rf"\b{week}\s?(?P<n>\d{{1,2}})\b(?! (?:of|des|der|de|du)\b)", _week_of_year)
     yield _form(r"第(?P<n>\d{1,2})[週周]", _week_of_year)
     for named, reading in ((rf"(?P<unit>{units})", _calendar), (rf"(?:{of_all('weekend')})", _weekend)):
         yield _form(rf"\b(?P<before>{before_last})\s{named}\b", reading)
@@ -313,8 +315,8 @@ def may_name_time(folded: str) -> bool:
 def _beginnings() -> frozenset[str]:
     """Return how the words begin one of which is in every phrase without a number: the longest of each."""
     phrases = [*_MONTH_OF, *_WEEKDAY_OF, *_UNIT_OF, *_DAYS_BEFORE, *_THIS_PART, "hier", *_SEASONS, *_FEASTS, *_PARTS]
-    phrases += map(of_all, ("weekend", "recently", "other_day", "last_night"))
-    phrases += ["hour|hours|stunde|heure|hora|uur|uren", "ora|ore", words.FORTNIGHT, "kw|kalenderwoche"]
+    phrases += map(of_all, ("weekend", "hours", "recently", "other_day", "last_night"))
+    phrases += [words.FORTNIGHT, words.CALENDAR_WEEK]
     parts = (part for phrase in phrases for part in phrase.split("|"))
     return frozenset(max(_WORD.findall(part), key=len)[:_LETTERS] for part in parts if _WORD.search(part))
 

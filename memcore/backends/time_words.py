@@ -20,6 +20,7 @@ class TimeWords:
         no_subject: words of time that say nothing else, where they cannot be read.
         no_event: words beside a time that ask for whatever was then.
         recently: within weeks; ``other_day`` within days.
+        hours: singular and plural; nothing but an earlier time is counted in them.
         half, early, middle, late: parts of a longer time, before its name.
     """
 
@@ -36,6 +37,7 @@ class TimeWords:
     this_part: dict[str, int] = field(default_factory=dict)
     last_night: str = ""
     weekend: str
+    hours: str
     in_month: str
     in_season: str
     at_feast: str
@@ -84,7 +86,8 @@ ENGLISH = TimeWords(
     parts_of_day=("morning", "afternoon", "evening", "night"),
     this_part={"tonight": 2},
     last_night="last night",
-    weekend="weekend",
+    weekend="weekends?",
+    hours="hours?",
     in_month="in|during|from",
     in_season="(?:in|during|over|throughout)(?: the)?|from the",
     at_feast="at|on|over|during|from",
@@ -142,7 +145,8 @@ GERMAN = TimeWords(
     parts_of_day=("morgen|früh|vormittag", "nachmittag", "abend", "nacht"),
     this_part={"heute früh": 0},
     last_night="letzte nacht|vergangene nacht",
-    weekend="wochenende",
+    weekend="wochenenden?",
+    hours="stunden?",
     in_month="im|vom",
     in_season="im|über den|während des",
     at_feast="an|zu|über",
@@ -188,7 +192,8 @@ DUTCH = TimeWords(
     parts_of_day=("ochtend|morgen", "middag", "avond", "nacht"),
     this_part={"vanmorgen": 0, "vanochtend": 0, "vanmiddag": 1, "vanavond": 2},
     last_night="vannacht|afgelopen nacht",
-    weekend="weekend|weekeinde",
+    weekend="weekends?|weekenden|weekeinden?",
+    hours="uur|uren",
     in_month="in",
     in_season="in de|tijdens de",
     at_feast="met|tijdens",
@@ -236,7 +241,8 @@ FRENCH = TimeWords(
     days_before={"aujourd'hui": 0, "aujourd\u2019hui": 0, "avant-hier": 2},
     parts_of_day=("matin|matinée", "après-midi", "soir|soirée", "nuit"),
     last_night="la nuit dernière|cette nuit",
-    weekend="week-end|weekend",
+    weekend="week-ends?|weekends?",
+    hours="heures?",
     in_month="en|au mois de|au mois d'|au mois d\u2019|courant",
     in_season="en|au|pendant l'|durant l'|pendant l\u2019|pendant le",
     at_feast="à|a|au|pendant",
@@ -282,7 +288,8 @@ SPANISH = TimeWords(
     days_before={"hoy": 0, "ayer": 1, "anteayer": 2, "antes de ayer": 2, "antier": 2},
     parts_of_day=("mañana", "tarde", "", "noche"),
     last_night="anoche",
-    weekend="fin de semana",
+    weekend="fin(?:es)? de semana",
+    hours="horas?",
     in_month="en|durante",
     in_season="en|durante (?:el|la)|en (?:el|la)",
     at_feast="en|por|durante",
@@ -332,6 +339,7 @@ ITALIAN = TimeWords(
     this_part={"stamattina": 0, "stasera": 2},
     last_night="stanotte|la notte scorsa",
     weekend="weekend|fine settimana",
+    hours="ora|ore",
     in_month="a|ad|in|nel mese di",
     in_season="in|d'|d\u2019|durante l'|durante la",
     at_feast="a|per|durante",
@@ -382,7 +390,8 @@ PORTUGUESE = TimeWords(
     last_of="últim[oa]",
     days_before={"hoje": 0, "ontem": 1, "anteontem": 2},
     parts_of_day=("manhã", "tarde", "", "noite"),
-    weekend="fim de semana",
+    weekend="fi(?:m|ns) de semana",
+    hours="horas?",
     in_month="em",
     in_season="no|na|durante o|durante a",
     at_feast="na|no|durante",
@@ -443,7 +452,7 @@ FRENCH_BESIDE = (
 )
 
 #: Hours, with which nothing but an earlier time is counted.
-HOURS, CJK_HOURS = "hours?|stunden?|heures?|horas?|or[ae]|uur|uren", "時間|个?小时|個?小時|시간"
+CJK_HOURS = "時間|个?小时|個?小時|시간"
 
 #: What is so many months ago, more or less.
 MONTHS_AGO = {
@@ -453,8 +462,8 @@ MONTHS_AGO = {
 }
 CJK_MONTHS_AGO = {6: "半年前|반년 전", 18: "一年半前|1年半前"}
 
-#: A week of the calendar, before its number; of some programmes the weeks are counted as well, of which "of" is said.
-THE_WEEK = "calendar week|kw|kalenderwoche|semaine|semana|settimana|week"
+#: A week of the calendar, before its number, where it has a name of its own.
+CALENDAR_WEEK = "calendar week|kw|kalenderwoche"
 
 #: Two weeks.
 FORTNIGHT = "fortnight"

@@ -131,6 +131,7 @@ class Tokenizer:
         """
         folded = fold(text)
         words = _words(folded)
+        first = next(iter(words), "")
         is_frame = [word in QUESTION_FRAMES and after == "of" for word, after in pairwise([*words, ""])]
         words = [word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle]
         language = language_of(words)
@@ -140,6 +141,8 @@ class Tokenizer:
         words = _without_stop_words(words)
         exact, asked = defaultdict[str | None, list[str]](list), frozenset(words)
         for each in exact_words(text):
+            if len(each) == 1 and fold(each) == first and language and is_function_word(first, language):
+                continue  # "O que", as "A" and "I" in English: a capital letter that begins the question
             exact[next(filter(asked.__contains__, _words(fold(each))), None)].append(EXACT + each)
         forms = self._forms(words, language, is_known=is_known)
         forms = [(*each, *exact[word]) for word, each in zip(words, forms, strict=True)]

@@ -64,6 +64,7 @@ class MemoryWhy(Frozen):
         needed: the share that a strong memory needs.
         evidence: that of the question's best memory.
         needed_evidence: what that must be, so that any is strong.
+        read_as: the question as memories spell it; None where it was read as it is.
     """
 
     words: tuple[str, ...]
@@ -76,3 +77,4 @@ class MemoryWhy(Frozen):
     needed: float
     evidence: float
     needed_evidence: float
+    read_as: str | None = None

@@ -72,7 +72,9 @@ class Answer:
         found = evidence_of(question, [*judged.values()], noise=noise, asked=self._asked)
         return dict(zip(judged, found, strict=True))
 
-    def why(self, question: str, evidence: Mapping[str, Evidence], *, least: float) -> Callable[[str], MemoryWhy]:
+    def why(
+        self, question: str, evidence: Mapping[str, Evidence], *, least: float, read_as: str | None
+    ) -> Callable[[str], MemoryWhy]:
         """Return what says why a memory stands as it does."""
         best, needed, best_evidence = self.final[self._keys[0]], needed_share(self.final), best_of([*evidence.values()])
         place_of = {key: place for place, key in enumerate(self._keys, start=1)}
@@ -90,6 +92,7 @@ class Answer:
                 needed=needed,
                 evidence=best_evidence,
                 needed_evidence=least,
+                read_as=read_as,
             )
 
         return why_of

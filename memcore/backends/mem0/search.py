@@ -368,7 +368,8 @@ class Reader:
         )
         if not query.explain:
             return found_entries
-        why_of = answer.why(question.text, evidence, least=least)
+        read_as = None if question.text == query.text else question.text
+        why_of = answer.why(question.text, evidence, least=least, read_as=read_as)
         return tuple(each.model_copy(update={"why": why_of(each.id)}) for each in found_entries)
 
     def by_words(self, scope: SearchScope, query: MemoryQuery, *, now: datetime) -> tuple[MemoryEntry, ...]:

@@ -139,6 +139,8 @@ def search(
         if not found:
             warn("memtend: neither words nor meaning put it among the candidates, or the filters leave it out")
     if explain:
+        for read_as in {entry.why.read_as for entry in found if entry.why is not None and entry.why.read_as}:
+            warn(f"memtend: the question was read as: {read_as}")
         command.show_rows((_why_row(command, entry) for entry in found), *_WHY_COLUMNS)
         return
     command.show_rows((_row(command, entry) for entry in found), "score", "created_at", "category", "text", "id")

@@ -73,8 +73,13 @@ async def test_a_misspelled_word_is_read_as_memories_spell_it(backend: Mem0Backe
     agent = new_agent()
     texts = ["The croissants rest an hour.", *(f"The oven has {number} trays." for number in range(60))]
     await backend.store_many([record(agent, text) for text in texts])
-    (found,) = await backend.retrieve(agent, MemoryQuery(text="How long do crossiants rest?"))
+    (found,) = await backend.retrieve(agent, MemoryQuery(text="How long do crossiants rest?", explain=True))
     assert (found.content, found.standing) == (texts[0], Standing.STRONG)
+    assert found.why is not None
+    assert found.why.read_as == "How long do croissants rest?"
+    (plain,) = await backend.retrieve(agent, MemoryQuery(text="How long do croissants rest?", explain=True))
+    assert plain.why is not None
+    assert plain.why.read_as is None
     assert texts[0] in await search(backend, agent, "crossiants")
     assert await prompt(backend, agent, "crossiants?") == await prompt(backend, agent, "croissants?") != ""
 
@@ -177,6 +182,27 @@ async def test_a_question_of_a_time_finds_what_is_of_it(backend: Mem0Backend) ->
     assert first == found
     assert set(more) < set(others)
     assert found in (await prompt(backend, agent, question)).split("</memory-entry>")[0]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What happened three days ago?",
+        "What came up three days ago?",
+        "Was ist vor drei Tagen passiert?",
+        "Wat gebeurde er drie dagen geleden?",
+        "Que s'est-il passé il y a trois jours ?",
+        "¿Qué pasó hace tres días?",
+        "Cosa è successo tre giorni fa?",
+        "O que aconteceu há três dias?",
+    ],
+)
+async def test_what_happened_asks_for_whatever_was_then(backend: Mem0Backend, question: str) -> None:
+    agent = new_agent()
+    await backend.store_many([record(agent, "The kettle was mended.", created_at=NOW - 3 * DAY)])
+    (found,) = await backend.retrieve(agent, MemoryQuery(text=question, explain=True))
+    assert found.why is not None
+    assert (found.standing, found.why.evidence) == (Standing.STRONG, 1.0)
 
 
 async def test_of_two_that_answer_alike_the_one_of_the_asked_time_comes_first(backend: Mem0Backend) -> None:

@@ -15,7 +15,7 @@ from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.answers import Shown, Standing
 from memcore.models.memory import MemoryEntry
 from memcore.retrieval.protocol import ScoredMemory, best_first
-from memcore.retrieval.ranking import earned, fuse_weighted
+from memcore.retrieval.ranking import earned, fuse_ranked_lists, fuse_weighted, judged
 from memcore.retrieval.subjects import by_subject
 
 _RELEVANCE_ALONE = MemoryRetrievalConfig(
@@ -155,7 +155,13 @@ def test_a_newer_memory_that_is_nearly_meant_stands_beside_the_best(
     other = entry("other", content="we carried it down", created_at=best.created_at + timedelta(days=days))
     near = (Hit(entry=best, score=0.9), Hit(entry=other, score=cosine))
     rankings = RankedLists(dense=near, sparse=(Hit(entry=best, score=9.0),), noise=0.4)
-    found = _fused(rankings, _RELEVANCE_ALONE.model_copy(update={"standing": Shown.WEAK, "min_relevance": 0.9}))
+    config = _RELEVANCE_ALONE.model_copy(update={"standing": Shown.WEAK, "min_relevance": 0.9})
+    found = _fused(rankings, config)
     assert [(each.entry.id, each.older_id) for each in found] == [("best", None), ("other", "best")][: 1 + is_shown]
     assert {each.entry.standing for each in found} == {Standing.STRONG}
     assert [each.place_in_subject for each in by_subject("printer", found)] == [1, 2][: 1 + is_shown]
+    # A fusion by ranks judges by places.
+    by_rank = config.model_copy(update={"fusion_strategy": FusionStrategy.RRF, "rrf_k": 1, "standing": Shown.ANY})
+    ranked = fuse_ranked_lists([[best, entry("between", created_at=best.created_at - timedelta(days=9)), other]], k=1)
+    apart = judged("printer", ranked, rankings, config=by_rank)
+    assert [each.older_id for each in apart] == [None, None, "best" if is_shown else None]
