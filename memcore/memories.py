@@ -50,7 +50,7 @@ from memcore.models.memory_changes import (
     MemoryVersion,
     UpdateFields,
 )
-from memcore.records import ATTRIBUTES_KEY, MemoryRecord, Where
+from memcore.records import ATTRIBUTES_KEY, SEARCH_NOTES_KEY, MemoryRecord, Where
 
 #: Changes of one memory at the same moment before the caller gets an error.
 _ATTEMPTS = 20
@@ -503,7 +503,8 @@ class Memories:
                 "attributes": wanted.attributes,
             }
         )
-        extra = {name: value for name, value in record.extra.items() if name != ATTRIBUTES_KEY}
+        left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY,) if is_new_text else ())}
+        extra = {name: value for name, value in record.extra.items() if name not in left_out}
         if wanted.attributes:
             extra[ATTRIBUTES_KEY] = dict(wanted.attributes)
         return replace(record, entry=entry, vectors=None, extra=extra)

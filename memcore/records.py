@@ -51,6 +51,9 @@ STATED_KEY = "stated_at"
 #: The key that a caller gave a memory, and its free fields.
 CALLER_KEY, ATTRIBUTES_KEY = "key", "attributes"
 
+#: The search notes of a memory: ``by`` which model and prompt, and the ``texts``.
+SEARCH_NOTES_KEY = "search_notes"
+
 #: Of a memory of a session, its place among those of the session: 0, 1 and so on, as they were stored.
 SEQUENCE_KEY = "sequence"
 
@@ -66,6 +69,19 @@ class Vectors:
     dense: NDArray[np.float32]
     sparse: SparseVector | None = None
     space: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchNotes:
+    """Other words by which a memory is found too; they are indexed beside it, and shown to nobody.
+
+    Attributes:
+        by: what wrote them: model and prompt. Notes of another one are made anew.
+        texts: each is embedded by itself.
+    """
+
+    by: str
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +127,8 @@ class MemoryRecord:
             known["key"] = key
         if isinstance(attributes := self.extra.get(ATTRIBUTES_KEY), Mapping):
             known["attributes"] = AttributeMap(attributes)
+        if isinstance(notes := self.extra.get(SEARCH_NOTES_KEY), Mapping) and isinstance(notes.get("texts"), list):
+            known["search_notes"] = tuple(each for each in notes["texts"] if isinstance(each, str))
         if self.lineage.session_id is not None:
             known["session_id"] = self.lineage.session_id
         if known:
@@ -166,6 +184,18 @@ class MemoryRecord:
             entry = entry.model_copy(update={"superseded_by": None, "superseded_at": None})
         metadata = entry.metadata.model_copy(update={"tags": tags[:MAX_TAGS]})
         return replace(self, entry=entry.model_copy(update={"metadata": metadata}), extra=extra)
+
+    @property
+    def noted_by(self) -> str | None:
+        """What wrote its search notes; None where it has none."""
+        notes = self.extra.get(SEARCH_NOTES_KEY)
+        return notes.get("by") if isinstance(notes, Mapping) else None
+
+    def with_search_notes(self, notes: SearchNotes) -> "MemoryRecord":
+        """Return the memory with search notes in place of those that it has, without vectors."""
+        extra = {**self.extra, SEARCH_NOTES_KEY: {"by": notes.by, "texts": list(notes.texts)}}
+        entry = self.entry.model_copy(update={"search_notes": ()})
+        return replace(self, entry=entry, vectors=None, extra=extra)
 
     @property
     def is_lesson(self) -> bool:
@@ -250,6 +280,7 @@ class Where(Frozen):
         created_since, created_before: the first time included, the second not.
         expires_by: has an expiry, and it is at or before this time.
         session_id, project_id, task_id: stored in this one.
+        unnoted_by: has no search notes by this.
         lessons: only lessons that memtend drew (memcore.procedural), or none of them; None for all.
         outside: stored in no session, in no project or in no task, whichever is named.
         token: carries exactly this claim mark.
@@ -271,6 +302,7 @@ class Where(Frozen):
     session_id: NotBlankStr | None = None
     project_id: NotBlankStr | None = None
     task_id: NotBlankStr | None = None
+    unnoted_by: NotBlankStr | None = None
     lessons: bool | None = None
     outside: Scope | None = None
     token: NotBlankStr | None = None

@@ -35,7 +35,7 @@ from memcore.models.memory import (
     require_ids,
     require_owner_id,
 )
-from memcore.records import Facet, MemoryRecord, Page, Where
+from memcore.records import Facet, MemoryRecord, Page, SearchNotes, Where
 from memcore.telemetry.events import Event
 
 
@@ -285,6 +285,12 @@ class CompositeBackend(RecordBackend):
             self._all_of(agent_id), lambda child: child.set_metadata_many(agent_id, ids, metadata, extra=extra)
         )
         return sum(changed)
+
+    async def set_search_notes(self, agent_id: str, notes: Mapping[str, SearchNotes]) -> int:
+        there = await all_answers(
+            self._all_of(agent_id), lambda child: child.set_search_notes(agent_id, notes)
+        )
+        return sum(there)
 
     async def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token; return how many carry it now, in all children together."""

@@ -29,7 +29,7 @@ from memcore.models.memory import (
     require_ids,
     require_owner_id,
 )
-from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, Where
+from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, SearchNotes, Where
 
 
 def is_expired(entry: MemoryEntry, now: datetime) -> bool:
@@ -55,6 +55,7 @@ def is_match(where: Where, record: MemoryRecord, mark: str | None) -> bool:
         and where.task_id in {None, lineage.task_id}
         and (where.outside is None or getattr(lineage, where.outside) is None)
         and where.lessons in {None, record.is_lesson}
+        and (where.unnoted_by is None or record.noted_by != where.unnoted_by)
         and where.token in {None, mark}
         and (where.keys is None or entry.key in where.keys)
         and (where.supersedes is None or not where.supersedes.isdisjoint(record.supersedes))
@@ -315,6 +316,13 @@ class InMemoryBackend(RecordBackend):
                     entry = entry.model_copy(update={"superseded_by": None, "superseded_at": None})
                 self._agents[agent_id][entry.id] = dataclasses.replace(record, entry=entry, extra=merged)
         return len(found)
+
+    async def set_search_notes(self, agent_id: str, notes: Mapping[str, SearchNotes]) -> int:
+        with self._lock:
+            found = self._matches(Where(agent_id=agent_id, ids=frozenset(memory_ids(notes))))
+            for record in found:
+                self._agents[agent_id][record.entry.id] = record.with_search_notes(notes[record.entry.id])
+            return len(found)
 
     async def claim(self, where: Where, token: str) -> int:
         with self._lock:

@@ -18,7 +18,7 @@ from memcore.models.memory import (
     MemoryStoreRequest,
 )
 from memcore.models.organization import OrgFact
-from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
+from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, SearchNotes, Vectors, Where
 
 if TYPE_CHECKING:
     import numpy as np
@@ -176,6 +176,14 @@ class BatchBackend(Protocol):
         """Replace source, confidence and tags of these memories without embedding again; return how many.
 
         Keys of ``extra`` are set in the records' extra at once with these; one whose value is None is taken off.
+        """
+        ...
+
+    async def set_search_notes(self, agent_id: str, notes: Mapping[str, SearchNotes]) -> int:
+        """Index memories under their search notes too, in place of earlier ones; return how many are there still.
+
+        Nothing else of them changes, and none comes back that was removed meanwhile. A backend without an index keeps
+        the notes alone. Raises MemoryStoreError, MemoryConnectionError, MemoryEmbeddingError.
         """
         ...
 

@@ -395,6 +395,7 @@ class MemoryEntry(Frozen):
         stated_at: when it was stored last, word for word, where that was not only once.
         key, attributes: what its caller gave.
         session_id: the session that it was stored in.
+        search_notes: other words by which it is found too; they are no part of what it says.
     """
 
     id: NotBlankStr
@@ -419,6 +420,7 @@ class MemoryEntry(Frozen):
     key: str | None = Field(default=None, exclude=True)
     attributes: Mapping[str, Any] = Field(default_factory=no_attributes, exclude=True)
     session_id: str | None = Field(default=None, exclude=True)
+    search_notes: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""

@@ -31,7 +31,7 @@ from memcore.ledger.erasure.hidden import HiddenOwners
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_owner_id
-from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Vectors, Where
+from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, SearchNotes, Vectors, Where
 from memcore.telemetry.events import Event
 
 
@@ -249,6 +249,10 @@ class Mem0Backend(RecordBackend):
             Writer.set_metadata, agent_id=agent_id, ids=ids, metadata=metadata, extra=extra or {}, now=self._clock()
         )
         return await self._serving(agent_id).write("set_metadata_many", [agent_id], write)
+
+    async def set_search_notes(self, agent_id: str, notes: Mapping[str, SearchNotes]) -> int:
+        write = partial(Writer.set_search_notes, agent_id=agent_id, notes=notes)
+        return await self._serving(agent_id).write("set_search_notes", [agent_id], write)
 
     async def claim(self, where: Where, token: str) -> int:
         write = partial(Writer.claim, where=where, token=token)

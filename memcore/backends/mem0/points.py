@@ -52,6 +52,7 @@ from memcore.models.memory import (
 from memcore.records import (
     ATTRIBUTES_KEY,
     CALLER_KEY,
+    SEARCH_NOTES_KEY,
     COVERS_UNTIL_KEY,
     LESSON_FIELD,
     LESSON_KEY,
@@ -114,6 +115,9 @@ _KNOWN = frozenset(Key)
 #: Where the store finds what every lesson has, and nothing else.
 LESSON = f"{LESSON_KEY}.{LESSON_FIELD}"
 
+#: Where the store finds what wrote a memory's search notes.
+NOTED_BY = f"{SEARCH_NOTES_KEY}.by"
+
 #: Times, in epoch seconds, from when on a memory holds, and from when on it holds no more or has been replaced.
 HOLDS_FROM, HOLDS_UNTIL, REPLACED_AT = f"{VALIDITY_KEY}.from", f"{VALIDITY_KEY}.until", f"{SUCCESSION_KEY}.at"
 
@@ -126,7 +130,7 @@ ENTRY_KEYS = tuple(
         *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
         *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER, COVERS_UNTIL_KEY),
         *(Key.SESSION_ID, SEQUENCE_KEY, VALIDITY_KEY, SUCCESSION_KEY),
-        *(CALLER_KEY, ATTRIBUTES_KEY, STATED_KEY),
+        *(CALLER_KEY, ATTRIBUTES_KEY, STATED_KEY, SEARCH_NOTES_KEY),
     )
 )
 

@@ -15,10 +15,11 @@ from memcore.backends.mem0.collection import StoreExecutor, open_client
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
 from memcore.backends.mem0.filters import of_owners
 from memcore.backends.mem0.points import Key, as_vector, decode, ensure_collection
-from memcore.backends.mem0.writer import Indexing, label_of
+from memcore.backends.mem0.writer import Indexing
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.collections import ServedCollection
 from memcore.models.memory import MemoryEntry
+from memcore.records import SEARCH_NOTES_KEY
 
 #: Points compared at once.
 PAGE = 256
@@ -134,10 +135,8 @@ class CollectionSync:
             return np.zeros((1, embedder.dims), dtype=np.float32)
 
     def _embedded(self, entries: dict[str, MemoryEntry]) -> dict[str, dict[str, Any]]:
-        texts = list(map(self._indexing.text.of, entries.values()))
-        dense = self._dense(texts)
-        sparse = self._indexing.encoder.encode_documents(texts, list(map(label_of, entries.values())))
-        return {key: as_vector(dense[row], sparse[row]) for row, key in enumerate(entries)}
+        rows = self._indexing.rows([*entries.values()], embed=self._dense)
+        return {key: as_vector(dense, sparse) for key, (dense, sparse) in zip(entries, rows, strict=True)}
 
 
 def _entry(memory_id: str, payload: dict[str, Any]) -> MemoryEntry | None:
@@ -148,7 +147,8 @@ def _entry(memory_id: str, payload: dict[str, Any]) -> MemoryEntry | None:
 
 
 def _text(payload: dict[str, Any] | None) -> object:
-    return None if payload is None else payload.get(Key.DATA, "")
+    """Return what vectors are made of."""
+    return None if payload is None else (payload.get(Key.DATA, ""), payload.get(SEARCH_NOTES_KEY))
 
 
 class ReindexTarget:

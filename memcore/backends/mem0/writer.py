@@ -5,12 +5,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from http import HTTPStatus
 from itertools import groupby
 from operator import attrgetter
 from string import Formatter
 from typing import Any, Self
 
+import numpy as np
+import orjson
+from numpy.typing import NDArray
 from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import UnexpectedResponse
 from qdrant_client.models import Filter, FilterSelector, UpdateMode
 from sqlalchemy import Connection, delete, select, update
 
@@ -27,6 +32,8 @@ from memcore.backends.mem0.filters import (
 )
 from memcore.backends.mem0.points import (
     Key,
+    as_json,
+    as_vector,
     encode,
     encode_archived,
     encode_shared,
@@ -39,14 +46,23 @@ from memcore.backends.mem0.points import (
 from memcore.backends.neighbours import speaker_of
 from memcore.backends.protocol import MAX_PAGE
 from memcore.clock import Clock, utc_now
-from memcore.embedding.bm25 import Bm25Encoder, TermWeighting
+from memcore.embedding.bm25 import Bm25Encoder, SparseVector, TermWeighting
 from memcore.embedding.protocol import Embedder
 from memcore.ledger.collections import EmbedderIdentity, ServedCollection
 from memcore.ledger.database import Database, add_new, id_chunks
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.ledger.tables import history
 from memcore.models.memory import CANARY_OWNER, MemoryEntry, MemoryMetadata, memory_ids, require_ids
-from memcore.records import STATED_KEY, SUCCESSION_KEY, ArchivedCopy, MemoryRecord, Vectors, Where
+from memcore.records import (
+    SEARCH_NOTES_KEY,
+    STATED_KEY,
+    SUCCESSION_KEY,
+    ArchivedCopy,
+    MemoryRecord,
+    SearchNotes,
+    Vectors,
+    Where,
+)
 from memcore.telemetry import tracing
 from memcore.telemetry.tracing import Attribute, Attributes
 
@@ -291,9 +307,13 @@ def _begins_with(content: str, text: str) -> bool:
     return wanted != [] and _WORD.findall(content[: 2 * len(text)])[: len(wanted)] == wanted
 
 
+#: Makes one vector of each text.
+Embed = Callable[[list[str]], NDArray[np.float32]]
+
+
 def label_of(entry: MemoryEntry) -> str:
-    """Return the day and the speaker of a memory, by whose words it is found whatever its text says."""
-    return f"{_day(entry.created_at)} {speaker_of(entry.metadata.tags)}"
+    """Return the day, the speaker and the search notes of a memory, by whose words it is found whatever it says."""
+    return " ".join([_day(entry.created_at), speaker_of(entry.metadata.tags), *entry.search_notes])
 
 
 def _day(at: datetime) -> str:
@@ -323,12 +343,31 @@ class Indexing:
 
     def vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         """Return the vectors of each memory, dense and sparse."""
-        texts, space = [self.text.of(entry) for entry in entries], self.identity.label
-        sparse = self.encoder.encode_documents(texts, list(map(label_of, entries)))
-        with tracing.span(f"embeddings {self.embedder.name}", embedding(self.embedder, texts=len(texts))):
-            dense_rows = self.embedder.embed_documents(texts)
-        both = zip(dense_rows, sparse, strict=True)
+        space = self.identity.label
+        with tracing.span(f"embeddings {self.embedder.name}", embedding(self.embedder, texts=len(entries))):
+            both = self.rows(entries, embed=self.embedder.embed_documents)
         return [Vectors(dense=dense, sparse=sparse or None, space=space) for dense, sparse in both]
+
+    def rows(self, entries: Sequence[MemoryEntry], *, embed: Embed) -> list[tuple[NDArray[np.float32], SparseVector]]:
+        """Return the dense and the sparse vector of each memory.
+
+        A memory with search notes lies halfway between its text and the mean of these: so questions in the words of
+        either are near it.
+        """
+        texts = [self.text.of(entry) for entry in entries]
+        dense = embed(texts)
+        noted = [(row, note) for row, entry in enumerate(entries) for note in entry.search_notes]
+        if noted:
+            means, rows = np.zeros_like(dense), [row for row, _ in noted]
+            np.add.at(means, rows, embed([note for _, note in noted]))
+            dense = np.where(means.any(axis=1, keepdims=True), _unit(dense + _unit(means)), dense)
+        return list(zip(dense, self.encoder.encode_documents(texts, list(map(label_of, entries))), strict=True))
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: NDArray[np.float32] = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0.0)
+    return unit
 
 
 _under = attrgetter("summary_id")
@@ -471,6 +510,35 @@ class Writer:
             FilterSelector(filter=narrowed),
         )
         return changed
+
+    def set_search_notes(self, agent_id: str, notes: Mapping[str, SearchNotes]) -> int:
+        """Index memories under their search notes too, in place of earlier ones; return how many are there still.
+
+        The vectors first: after a crash between the two the memory counts as one without notes, and gets them again.
+        Both change what is there, and nothing else of it: no memory comes back that was removed meanwhile, and no mark
+        of a run is lost.
+        """
+        narrowed = owned(agent_id, with_ids(memory_ids(notes)))
+        rows, _ = self._client.scroll(self._collection, scroll_filter=narrowed, limit=len(notes), with_payload=True)
+        noted = [record.with_search_notes(notes[record.entry.id]) for record in to_records(rows)]
+        there = 0
+        for record, vectors in zip(noted, self._indexing.vectors([each.entry for each in noted]), strict=True):
+            memory_id = record.entry.id
+            payload = {SEARCH_NOTES_KEY: record.extra[SEARCH_NOTES_KEY]}
+            point = {"id": memory_id, "vector": as_vector(vectors.dense, vectors.sparse)}
+            operations = [
+                {"update_vectors": {"points": [point]}},
+                {"set_payload": {"payload": payload, "filter": as_json(owned(agent_id, with_ids([memory_id])))}},
+            ]
+            body: Any = orjson.dumps({"operations": operations}, option=orjson.OPT_SERIALIZE_NUMPY)
+            try:
+                self._client.http.points_api.batch_update(self._collection, wait=True, update_operations=body)
+            except UnexpectedResponse as error:
+                if error.status_code != HTTPStatus.NOT_FOUND:
+                    raise
+            else:
+                there += 1
+        return there
 
     def claim(self, where: Where, token: str) -> int:
         """Mark what matches with the token and return how many of the agent's memories carry it now."""

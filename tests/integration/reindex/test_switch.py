@@ -16,7 +16,7 @@ from memcore.jobs import Deferred, Done, ReindexPayload, Skipped
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import Phase, ReindexStage
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from memcore.records import MemoryRecord, Where
+from memcore.records import MemoryRecord, SearchNotes, Where
 
 from .conftest import MakeMaintenanceFixture
 
@@ -153,6 +153,9 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     removed = sorted(one.entry.id for one in records)[::7]
     assert await backend.delete_many(agent, removed) == 100
     added = await _stored(backend, 20, agent)
+    kept = sorted({one.entry.id for one in records} - set(removed))[1::250]
+    noted = dict.fromkeys(kept, SearchNotes(by="m", texts=("zeppelin",)))
+    assert await backend.set_search_notes(agent, noted) == 3
     await backend.claim(Where(agent_id=agent, ids=frozenset({added[0].entry.id})), "token")
     assert world.ledger.reindex_marks.count(world.company) == 1
     await world.finish()
@@ -162,6 +165,7 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     world.clock.now += timedelta(seconds=3)
     assert await backend.count(agent) == 620
     assert await backend.count_where(Where(agent_id=agent, token="token")) == 1
+    assert {each.id for each in await backend.retrieve(agent, MemoryQuery(text="zeppelin"))} == noted.keys()
     assert world.ledger.reindex_marks.count(world.company) == 0
     await backend.disconnect()
     await world.close()

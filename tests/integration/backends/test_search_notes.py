@@ -1,0 +1,60 @@
+"""What search notes do to a search and a prompt: a memory is found in other words, and its notes are never shown."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from support.memories import StoppedClock, new_agent, record
+
+from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.config import Mem0Config
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.embedding.bm25 import Bm25Encoder
+from memcore.embedding.factory import create_embedder
+from memcore.models.answers import Standing
+from memcore.models.memory import MemoryQuery
+from memcore.records import SearchNotes
+from memcore.retrieval.context import ContextInjectionStrategy
+
+TEXT, QUESTION = "Pettigrew came on 3 March, 96 pounds.", "Who repaired our furnace?"
+
+
+@pytest.fixture
+async def backend(place: Mem0Config, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
+    backend = Mem0Backend(place, company="acme", embedder=create_embedder(), encoder=Bm25Encoder(), clock=clock)
+    await backend.connect()
+    yield backend
+    await backend.disconnect()
+
+
+async def test_a_memory_is_found_by_its_notes_and_they_are_never_shown(
+    backend: Mem0Backend, clock: StoppedClock
+) -> None:
+    agent = new_agent()
+    one = record(agent, TEXT)
+    await backend.store_many([one, *(record(agent, f"Tray {at} is in the oven.") for at in range(9))])
+    before = await backend.retrieve(agent, MemoryQuery(text=QUESTION))
+    assert [each.content for each in before if each.standing is Standing.STRONG] == []
+
+    await backend.set_search_notes(agent, {one.entry.id: SearchNotes(by="m", texts=("furnace, heating, repaired",))})
+
+    (found,) = await backend.retrieve(agent, MemoryQuery(text=QUESTION))
+    assert (found.content, found.standing) == (TEXT, Standing.STRONG)
+    prompts = ContextInjectionStrategy(backend=backend, config=MemoryRetrievalConfig(), clock=clock)
+    shown = "\n".join(each.content for each in await prompts.prepare_messages(agent, QUESTION, 600))
+    assert TEXT in shown
+    assert "heating" not in shown
+    assert [each.content for each in await backend.retrieve(agent, MemoryQuery(text="Pettigrew"))] == [TEXT]
+
+
+async def test_other_memories_are_indexed_as_before(backend: Mem0Backend) -> None:
+    agent = new_agent()
+    noted, plain = record(agent, TEXT), record(agent, "Tray 7 is in the oven.")
+    await backend.store_many([noted, plain])
+    before = await backend.get_many(agent, [plain.entry.id], with_vectors=True)
+    await backend.set_search_notes(agent, {noted.entry.id: SearchNotes(by="m", texts=("furnace",))})
+    assert str(await backend.get_many(agent, [plain.entry.id], with_vectors=True)) == str(before)
+    (kept,) = await backend.document_vectors([plain.entry])
+    (both, _) = await backend.document_vectors(
+        [plain.entry, (await backend.get_many(agent, [noted.entry.id]))[0].entry]
+    )
+    assert both.dense.tobytes() == kept.dense.tobytes()
