@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Protocol, Self
 
 from pydantic import Field, ValidationError
@@ -26,9 +27,9 @@ from memcore.errors import (
     MalformedAnswerError,
     ProviderError,
 )
-from memcore.jobs import Done, Skipped, Step
+from memcore.jobs import Skipped, Step
 from memcore.ledger.agents import check_kill_switch
-from memcore.ledger.attempt import Attempt, Lease
+from memcore.ledger.attempt import Lease, worked_slice
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.answer_cache import CachingModel
@@ -310,22 +311,14 @@ class CompressionService:
             company=self.company,
             clock=self.clock,
         )
-        compressions, goes_on = self.ledger.compressions, False
-        key = ids.compression_id(company=self.company, agent_id=agent_id)
-        with Attempt(compressions, self.company, key, switch=self._check_switch) as attempt:
-            attempt.claim()
-            refusal = self._refusal(agent_id)
-            if refusal is not None:
-                compressions.skip(self.company, key, attempt.token, refusal)
-                attempt.outcome = Skipped(reason=refusal)
-            else:
-                counts, goes_on = await self._walk(agent_id, compressor, attempt.lease)
-                if goes_on:
-                    compressions.release(self.company, key, attempt.token, is_unused=True)
-                else:
-                    compressions.finish(self.company, key, attempt.token)
-                attempt.outcome = Done(facts=dict(counts))
-        return Step(outcome=attempt.outcome, goes_on=goes_on)
+        return await worked_slice(
+            self.ledger.compressions,
+            self.company,
+            ids.compression_id(company=self.company, agent_id=agent_id),
+            switch=self._check_switch,
+            refusal=partial(self._refusal, agent_id),
+            walk=partial(self._walk, agent_id, compressor),
+        )
 
     def _check_switch(self, item: WorkItem) -> None:
         check_kill_switch(self.ledger.agents, self.company, item.agent_id, is_enabled=self.policy.enabled)

@@ -112,6 +112,11 @@ def compression_id(*, company: str, agent_id: str) -> str:
     return _derive("compression", company, agent_id)
 
 
+def search_notes_id(*, company: str, agent_id: str) -> str:
+    """Return the id of the work that writes search notes for an agent's memories."""
+    return _derive("search notes", company, agent_id)
+
+
 def approval_id(*, company: str, action: str, cause: str) -> str:
     """Return the id of the approval that one cause asks for; the same cause asks once."""
     return _derive("approval", company, action, cause)

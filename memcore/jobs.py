@@ -425,11 +425,13 @@ class ExperiencePayload(_FirstVersion, task="memory.experience.record", queue=Qu
 
 
 class CompressPayload(_FirstVersion, task="memory.experience.compress", queue=Queue.SYNTHESIS):
-    """One agent whose raw experience waits for a language model.
+    """One agent whose raw experience waits for a language model."""
 
-    Attributes:
-        agent_id: the agent.
-    """
+    agent_id: StoredKey
+
+
+class SearchNotesPayload(_FirstVersion, task="memory.notes.write", queue=Queue.SYNTHESIS):
+    """One agent whose memories wait for search notes."""
 
     agent_id: StoredKey
 

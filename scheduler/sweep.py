@@ -13,6 +13,7 @@ from memcore.jobs import (
     ExtractPayload,
     LessonPayload,
     Outcome,
+    SearchNotesPayload,
     SweepPayload,
     SynthesisPayload,
 )
@@ -47,6 +48,7 @@ def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Poli
 ASK_A_MODEL = (
     CompressPayload.task,
     LessonPayload.task,
+    SearchNotesPayload.task,
     SynthesisPayload.task,
     ExtractPayload.task,
     EndSessionPayload.task,

@@ -18,8 +18,10 @@ from memcore.jobs import (
     LessonPayload,
     Outcome,
     ReindexPayload,
+    SearchNotesPayload,
     Skipped,
 )
+from memcore.maintenance.search_notes import SearchNotesService
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import MemoryLevel, experience_refusal
 from memcore.procedural.service import LearningService
@@ -61,6 +63,16 @@ def compress(payload: CompressPayload, service: CompressionService, job_context:
         job_context.dispatcher.dispatch([ledger.compressions.item(payload.company, key)])
     if isinstance(step.outcome, Done) and step.outcome.facts.get("compressed"):
         export_wiki(agent_id, job_context)
+    return step.outcome
+
+
+@job(SearchNotesPayload, LONG_LIMITS, needs=SearchNotesService, is_repeated=True)
+def write_notes(payload: SearchNotesPayload, service: SearchNotesService, job_context: JobContext) -> Outcome:
+    """Write search notes for one slice of time, and dispatch the next slice behind whatever else waits."""
+    step = job_context.run(service.run(payload.agent_id))
+    if step.goes_on:
+        key = ids.search_notes_id(company=payload.company, agent_id=payload.agent_id)
+        job_context.dispatcher.dispatch([job_context.ledger.note_writing.item(payload.company, key)])
     return step.outcome
 
 

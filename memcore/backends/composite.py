@@ -287,9 +287,7 @@ class CompositeBackend(RecordBackend):
         return sum(changed)
 
     async def set_search_notes(self, agent_id: str, notes: Mapping[str, SearchNotes]) -> int:
-        there = await all_answers(
-            self._all_of(agent_id), lambda child: child.set_search_notes(agent_id, notes)
-        )
+        there = await all_answers(self._all_of(agent_id), lambda child: child.set_search_notes(agent_id, notes))
         return sum(there)
 
     async def claim(self, where: Where, token: str) -> int:

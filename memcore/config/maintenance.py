@@ -172,6 +172,22 @@ class ExperienceCompressorConfig(Frozen):
     min_compression_ratio: float = Field(default=0.0, ge=0.0, lt=1.0)
 
 
+class SearchNotesConfig(Frozen):
+    """Let a language model write words by which memories are found when they are asked for in other words.
+
+    Attributes:
+        enabled: whether memories without search notes get some after each maintenance run.
+        model: the model that writes them; None takes ``memory.llm.model``. Another model writes all anew.
+        temperature: the sampling temperature.
+        max_tokens: the most tokens of an answer.
+    """
+
+    enabled: bool = False
+    model: NotBlankStr | None = None
+    temperature: float = Field(default=0.3, ge=0.0, le=1.0)
+    max_tokens: int = Field(default=200, ge=100, le=1000)
+
+
 class WikiExportConfig(Frozen):
     """Export experience as Markdown files.
 
@@ -238,6 +254,7 @@ class ConsolidationConfig(Frozen):
         retention: how long memories are kept.
         archival: how long the archive keeps memories, and how dense and sparse texts are treated.
         experience_compressor: how raw experience becomes compressed experience.
+        search_notes: how memories get words by which they are found too.
         wiki_export: how experience is exported as files.
         strategy: how a group of memories becomes one; also the name of a strategy that an installed package
             registers. Left out, it is ``dual_mode`` where ``archival.dual_mode.enabled`` is true.
@@ -273,6 +290,7 @@ class ConsolidationConfig(Frozen):
     retention: RetentionConfig = RetentionConfig()
     archival: ArchivalConfig = ArchivalConfig()
     experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
+    search_notes: SearchNotesConfig = SearchNotesConfig()
     wiki_export: WikiExportConfig = WikiExportConfig()
     strategy: ConsolidationStrategyType | NotBlankStr = Field(
         default=ConsolidationStrategyType.DEDUPE, union_mode="left_to_right"

@@ -169,4 +169,6 @@ def llm_consumers(memory: CompanyMemoryConfig) -> Mapping[str, str | None]:
         steps["memory.consolidation.experience_compressor"] = (
             consolidation.experience_compressor.model or memory.llm.model
         )
+    if consolidation.search_notes.enabled:
+        steps["memory.consolidation.search_notes"] = consolidation.search_notes.model or memory.llm.model
     return steps

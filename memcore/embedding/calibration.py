@@ -11,6 +11,8 @@ import numpy as np
 from memcore.embedding.batching import questions
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memcore.embedding.protocol import Embedder
 
 #: Standard deviations above the mean similarity of unrelated texts from which on a similarity says something. Of
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _DEVIATIONS = 4.5
 
 #: Texts on 32 subjects, questions among them.
-_UNRELATED = (
+UNRELATED = (
     "The invoice service keeps its tables in Postgres.",
     "Maria gets a rash from peanuts.",
     "The train to the coast leaves at seven in the morning.",
@@ -60,6 +62,10 @@ def noise_of(embedder: "Embedder") -> float:
     It embeds 32 short texts as questions and as memories: with prefixes, two memories come nearer than either comes to
     a question. Raises MemoryEmbeddingError.
     """
-    cosines = questions(embedder, _UNRELATED) @ embedder.embed_documents(_UNRELATED).T
-    cosines = cosines[~np.eye(len(_UNRELATED), dtype=np.bool_)]
+    return noise_among(questions(embedder, UNRELATED), embedder.embed_documents(UNRELATED))
+
+
+def noise_among(asked: "NDArray[np.float32]", stored: "NDArray[np.float32]") -> float:
+    """Return that cosine for the vectors of UNRELATED, as questions and as memories."""
+    cosines = (asked @ stored.T)[~np.eye(len(UNRELATED), dtype=np.bool_)]
     return float(np.clip(cosines.mean() + _DEVIATIONS * cosines.std(), 0.0, 1.0))

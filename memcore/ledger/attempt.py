@@ -6,7 +6,7 @@ The lease is renewed in the background, and checked before every write together 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,8 +23,8 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryNotFoundError,
 )
-from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped
-from memcore.ledger.work_items import Work, WorkRecord
+from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Step
+from memcore.ledger.work_items import PlainWork, Work, WorkItem, WorkRecord
 from memcore.telemetry.events import Event
 
 #: How long a worker owns an item after its last renewal: the work of a dead one is free within a minute.
@@ -173,6 +173,42 @@ class _NotFreeError(Exception):
 
 class _WornOutError(MemoryError):
     """The item was attempted as often as its kind allows."""
+
+
+async def worked_slice(
+    work: PlainWork,
+    company: str,
+    key: str,
+    *,
+    switch: Callable[[WorkItem], None],
+    refusal: Callable[[], str | None],
+    walk: Callable[[Lease], Awaitable[tuple[Mapping[str, int], bool]]],
+) -> Step:
+    """Do one slice of an item's work, and return whether another one is to be dispatched at once.
+
+    Args:
+        work: the repository of its kind.
+        company: whose item.
+        key: the item's.
+        switch: checks the kill switch for it.
+        refusal: says why there is nothing to do, if so.
+        walk: works; returns counts, and whether more is left.
+    """
+    goes_on = False
+    with Attempt(work, company, key, switch=switch) as attempt:
+        attempt.claim()
+        reason = refusal()
+        if reason is not None:
+            work.skip(company, key, attempt.token, reason)
+            attempt.outcome = Skipped(reason=reason)
+        else:
+            counts, goes_on = await walk(attempt.lease)
+            if goes_on:
+                work.release(company, key, attempt.token, is_unused=True)
+            else:
+                work.finish(company, key, attempt.token)
+            attempt.outcome = Done(facts=dict(counts))
+    return Step(outcome=attempt.outcome, goes_on=goes_on)
 
 
 class Attempt(Generic[_Record]):

@@ -24,7 +24,7 @@ from memcore.ledger.erasure.shared_rows import rewrite_file
 from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, MemoryKeys, Uses
 from memcore.ledger.learning.core_slots import CoreSlots
-from memcore.ledger.learning.experiences import Compressions, Experiences
+from memcore.ledger.learning.experiences import Compressions, Experiences, NoteWriting
 from memcore.ledger.learning.lessons import Lessons
 from memcore.ledger.learning.patterns import Patterns
 from memcore.ledger.learning.skill_cycles import SkillCycles
@@ -69,7 +69,7 @@ class Ledger:
         self.answers = Answers(ledger, clock=clock)
         self.approvals = Approvals(ledger, clock=clock)
         self.experiences = Experiences(ledger, clock=clock)
-        self.compressions = Compressions(ledger, clock=clock)
+        self.compressions, self.note_writing = Compressions(ledger, clock=clock), NoteWriting(ledger, clock=clock)
         self.trajectories = Trajectories(ledger)
         self.patterns = Patterns(ledger)
         self.lessons = Lessons(ledger, clock=clock)

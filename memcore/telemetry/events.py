@@ -157,6 +157,12 @@ class Event(StrEnum):
     EXPERIENCE_NIGHT_COMPLETE = "experience.night.complete", INFO, "agent_id *"
     #: The compression of experience could not be dispatched; the next run dispatches it.
     NIGHT_EXPERIENCE_WAITS = "night.experience_waits", WARNING, "agent_id error"
+    #: Memories of an agent have search notes now; counts by outcome.
+    SEARCH_NOTES_COMPLETE = "search_notes.complete", INFO, "agent_id *"
+    #: The model did not answer; the memory gets its search notes after a later run.
+    SEARCH_NOTES_FAILED = "search_notes.failed", WARNING, "agent_id memory_id error"
+    #: The writing of search notes could not be dispatched; the next run dispatches it.
+    SEARCH_NOTES_WAIT = "search_notes.wait", WARNING, "agent_id error"
     #: The propagation of lessons could not be dispatched; the next run dispatches it.
     NIGHT_LESSONS_WAIT = "night.lessons_wait", WARNING, "agent_id error"
     #: A lesson could not be dispatched; the sweep dispatches it.

@@ -57,6 +57,11 @@ TESTS = {
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
     ),
+    "search notes": (
+        "tests/unit/maintenance/test_written_notes.py", "tests/contract/backends/test_search_notes.py",
+        f"{MAINTENANCE}/test_search_notes.py", "tests/integration/backends/test_search_notes.py",
+        "tests/integration/reindex/test_switch.py",
+    ),
     "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
@@ -135,11 +140,26 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
+        "search notes",
+        (
+            'return None if payload is None else (payload.get(Key.DATA, ""), payload.get(SEARCH_NOTES_KEY))',
+            'return None if payload is None else payload.get(Key.DATA, "")',
+        ),
+        ("if error.status_code != HTTPStatus.NOT_FOUND:", "if True:"),
+        ("dense = np.where(means.any(axis=1, keepdims=True), _unit(dense + _unit(means)), dense)", "pass"),
+        ("is_other = (notes * texts).sum(axis=1) <= (notes @ others.T).mean(axis=1)", "is_other = is_foreign"),
+        (
+            'return None if self.policy.search_notes.enabled else "memory.consolidation.search_notes.enabled is false"',
+            "return None",
+        ),
+        ("(any(map(str.isdigit, word)) or (has_names and written[:1].isupper())) and word not in said", "False"),
+    ),
+    *_of(
         "languages",
         ("further += [term for term in self._label_terms(label) if term not in said]", "pass"),
         (
-            "sparse = self._indexing.encoder.encode_documents(texts, list(map(label_of, entries.values())))",
-            "sparse = self._indexing.encoder.encode_documents(texts)",
+            "return list(zip(dense, self.encoder.encode_documents(texts, list(map(label_of, entries))), strict=True))",
+            "return list(zip(dense, self.encoder.encode_documents(texts), strict=True))",
         ),
         (
             "names = [_words(name) for name in (remark.role, remark.speaker) if name]",

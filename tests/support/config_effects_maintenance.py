@@ -1,6 +1,7 @@
 """The effects of the maintenance keys on a run, its hooks and later sweeps."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -16,6 +17,7 @@ from memcore.ledger.conversation.tables import turns
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun, RunKind, RunOrigin
 from memcore.maintenance.consolidation.answers import SynthesisService
+from memcore.maintenance.search_notes import SearchNotesService
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.records import Lineage, MemoryRecord, Where
@@ -30,7 +32,7 @@ from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
 from support.old_rows import call, count, entry, insert, line, session, trace
 from support.vector_backend import VectorInMemory
-from tasks.maintain import export_wiki
+from tasks.maintain import export_wiki, request_search_notes
 from workers.celery_task import perform
 
 #: More than any run needs.
@@ -252,6 +254,17 @@ def compression(place: Place, policy: Policy) -> object:
         return _left(made, outcome), asked
 
 
+def search_notes(place: Place, policy: Policy) -> object:
+    """What a model is asked after a run, so that a memory is found in other words."""
+    model = Teacher(always=json.dumps({"kind": "heating", "words": ["furnace", "repair", "plumber"]}))
+    with context_fixture(place, policy, model=model) as made:
+        asyncio.run(made.keep(memory(1, content="The boiler was serviced.", days_old=1)))
+        request_search_notes(AGENT, made.job_context)
+        outcome = made.job_context.run(made.job_context.service(SearchNotesService).run(AGENT)).outcome
+        asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
+        return _left(made, outcome), asked
+
+
 def wiki(place: Place, policy: Policy) -> object:
     """Which files the end of a run leaves, by their place in the data folder."""
     with context_fixture(place, policy, model=Teacher()) as made:
@@ -294,6 +307,7 @@ _WIKI = {
     "memory.consolidation.wiki_export.export_root": "wiki",
 }
 _COMPRESSOR = {"memory.consolidation.experience_compressor.enabled": True}
+_NOTES = {"memory.consolidation.search_notes.enabled": True}
 _RULES = "memory.consolidation.retention.rules"
 _RULE = {_RULES: [{"category": "episodic", "retention_days": 30}]}
 
@@ -407,6 +421,13 @@ EFFECTS = {
         temperature=Effect(compression, 0.9, _COMPRESSOR),
         max_tokens=Effect(compression, 100, _COMPRESSOR),
         min_compression_ratio=Effect(compression, 0.99, _COMPRESSOR),
+    ),
+    **_under(
+        "memory.consolidation.search_notes",
+        enabled=Effect(search_notes, value=True),
+        model=Effect(search_notes, "other", _NOTES),
+        temperature=Effect(search_notes, 0.9, _NOTES),
+        max_tokens=Effect(search_notes, 100, _NOTES),
     ),
     **_under(
         "memory.consolidation.wiki_export",

@@ -174,6 +174,7 @@ class _WatchedLedger:
         self.answers = _Watched(inner.answers, "answers", faults)
         self.experiences = _Watched(inner.experiences, "experiences", faults)
         self.compressions = _Watched(inner.compressions, "compressions", faults)
+        self.note_writing = _Watched(inner.note_writing, "note_writing", faults)
         self.trajectories = _Watched(inner.trajectories, "trajectories", faults)
         self.lessons = _Watched(inner.lessons, "lessons", faults)
         self.work = _Watched(inner.work, "work", faults)

@@ -52,10 +52,10 @@ from memcore.models.memory import (
 from memcore.records import (
     ATTRIBUTES_KEY,
     CALLER_KEY,
-    SEARCH_NOTES_KEY,
     COVERS_UNTIL_KEY,
     LESSON_FIELD,
     LESSON_KEY,
+    SEARCH_NOTES_KEY,
     SEQUENCE_KEY,
     STATED_KEY,
     SUCCESSION_KEY,

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, func, select
 
 from memcore import ids
 from memcore.errors import MemoryInputError
-from memcore.jobs import MAX_PAYLOAD_BYTES, CompressPayload
+from memcore.jobs import MAX_PAYLOAD_BYTES, CompressPayload, SearchNotesPayload
 from memcore.ledger.database import Records, checked_key, equals, insert_one, record_of
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import RAW, experiences
@@ -118,6 +118,17 @@ class Compressions(PlainWork):
         """Make the agent's compression ready, and return it to be dispatched; None while it is open."""
         key = ids.compression_id(company=company, agent_id=agent_id)
         return self.request(key, CompressPayload(company=company, agent_id=agent_id), agent_id=agent_id)
+
+
+class NoteWriting(PlainWork):
+    """The writing of search notes, an item for each agent."""
+
+    _kind = SearchNotesPayload.task
+
+    def request_for(self, company: str, agent_id: str) -> WorkItem | None:
+        """Make the agent's work ready, and return it to be dispatched; None while it is open."""
+        key = ids.search_notes_id(company=company, agent_id=agent_id)
+        return self.request(key, SearchNotesPayload(company=company, agent_id=agent_id), agent_id=agent_id)
 
 
 def _of(company: str, agent_id: str) -> ColumnElement[bool]:

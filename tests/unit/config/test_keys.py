@@ -93,6 +93,10 @@ memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated
 memory.retrieval.shared_fraction 0.3
 memory.retrieval.max_per_publisher 3
+memory.consolidation.search_notes.enabled False
+memory.consolidation.search_notes.model None
+memory.consolidation.search_notes.temperature 0.3
+memory.consolidation.search_notes.max_tokens 200
 memory.retrieval.standing weak
 memory.retrieval.zoom True
 memory.retrieval.passages True
