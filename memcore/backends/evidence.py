@@ -105,9 +105,9 @@ class Candidate:
 
     @classmethod
     def of(cls, entry: MemoryEntry, cosine: float | None, asked: AskedRange | None = None) -> "Candidate":
-        """Return an entry as a candidate, labelled with its day, its tags and its search notes."""
+        """Return an entry as a candidate, labelled with its day and its tags; its search notes are no evidence."""
         day, is_in_time = entry.created_at, asked is not None and asked.has(entry)
-        labels = " ".join([f"{day.day} {day:%B %Y}", *sorted(entry.metadata.tags), *entry.search_notes])
+        labels = " ".join([f"{day.day} {day:%B %Y}", *sorted(entry.metadata.tags)])
         return cls(text=entry.content, labels=labels, cosine=cosine, is_in_time=is_in_time)
 
     @property

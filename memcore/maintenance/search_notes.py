@@ -22,6 +22,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import vector_backend_of
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig
+from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.calibration import UNRELATED, noise_among
 from memcore.errors import BudgetExceededError, MalformedAnswerError, ProviderError
 from memcore.jobs import Skipped, Step
@@ -76,6 +77,8 @@ The staging server is rebuilt every Sunday at four in the morning.
 #: A phrase: words and what joins them. Anything else is markup, or a sentence.
 _PHRASE = re.compile(r"[^\W_][\w '\u2019/+#&-]*")
 
+_tokenizer = Tokenizer()
+
 _log = logging.getLogger(__name__)
 
 
@@ -96,12 +99,13 @@ class WrittenNotes(Frozen):
     def note_for(self, memory: str) -> str:
         """Return the phrases that may stand beside a memory, in small letters, each once; blank for too few.
 
-        Left out are sentences and markup, and what names a number or a person that the memory does not name.
+        Left out are sentences and markup, what names a number or a person that the memory does not name, and what
+        brings no word that it lacks: repetitions would keep its vector where it is.
         """
         given = [each for part in (self.kind, self.who, *self.words) for each in re.split(r"[,;\n]", part)]
         phrases = [" ".join(UNSEEN.sub(" ", each).split()).strip(" .") for each in given]
         has_names = sum(each[:1].isupper() for each in phrases) * 2 < len(phrases)
-        said = memory.casefold()
+        said, known = memory.casefold(), frozenset(_tokenizer.terms(memory))
         kept: dict[str, None] = {}
         for phrase in phrases:
             words = phrase.casefold().split()
@@ -109,7 +113,9 @@ class WrittenNotes(Frozen):
                 (any(map(str.isdigit, word)) or (has_names and written[:1].isupper())) and word not in said
                 for word, written in zip(words, phrase.split(), strict=True)
             )
-            if _PHRASE.fullmatch(phrase) and len(phrase) <= _LONGEST and len(words) <= _MOST_WORDS and not invents:
+            is_short = len(phrase) <= _LONGEST and len(words) <= _MOST_WORDS
+            is_new = not known.issuperset(_tokenizer.terms(phrase))
+            if _PHRASE.fullmatch(phrase) and is_short and is_new and not invents:
                 kept.setdefault(" ".join(words))
         return ", ".join([*kept][:_MOST]) if len(kept) >= _FEWEST else ""
 

@@ -42,14 +42,15 @@ async def test_a_memory_is_found_by_its_notes_and_they_are_never_shown(
 ) -> None:
     agent = new_agent()
     one = record(agent, TEXT)
-    await backend.store_many([one, *(record(agent, f"Tray {at} is in the oven.") for at in range(9))])
+    await backend.store_many([one, *(record(agent, f"Tray {at} was repaired.") for at in range(9))])
     before = await backend.retrieve(agent, MemoryQuery(text=QUESTION))
-    assert [each.content for each in before if each.standing is Standing.STRONG] == []
+    assert before[0].content != TEXT
 
     await backend.set_search_notes(agent, {one.entry.id: SearchNotes(by="m", texts=("furnace, heating, repaired",))})
 
-    (found,) = await backend.retrieve(agent, MemoryQuery(text=QUESTION))
-    assert (found.content, found.standing) == (TEXT, Standing.STRONG)
+    found, *_ = await backend.retrieve(agent, MemoryQuery(text=QUESTION))
+    # What a model wrote is no evidence that the memory answers.
+    assert (found.content, found.standing) == (TEXT, Standing.WEAK)
     prompts = ContextInjectionStrategy(backend=backend, config=MemoryRetrievalConfig(), clock=clock)
     shown = "\n".join(each.content for each in await prompts.prepare_messages(agent, QUESTION, 600))
     assert TEXT in shown
