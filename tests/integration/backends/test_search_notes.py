@@ -21,7 +21,6 @@ from memcore.embedding.factory import create_embedder
 from memcore.jobs import Done
 from memcore.ledger.ledger import Ledger
 from memcore.maintenance.search_notes import SearchNotesService
-from memcore.models.answers import Standing
 from memcore.models.memory import MemoryEntry, MemoryQuery
 from memcore.records import SearchNotes, Vectors, Where
 from memcore.retrieval.context import ContextInjectionStrategy
@@ -48,9 +47,10 @@ async def test_a_memory_is_found_by_its_notes_and_they_are_never_shown(
 
     await backend.set_search_notes(agent, {one.entry.id: SearchNotes(by="m", texts=("furnace, heating, repaired",))})
 
-    found, *_ = await backend.retrieve(agent, MemoryQuery(text=QUESTION))
-    # What a model wrote is no evidence that the memory answers.
-    assert (found.content, found.standing) == (TEXT, Standing.WEAK)
+    found, *_ = await backend.retrieve(agent, MemoryQuery(text=QUESTION, explain=True))
+    assert found.content == TEXT
+    assert found.why is not None
+    assert found.why.words == (), "what a model wrote is no evidence that the memory answers"
     prompts = ContextInjectionStrategy(backend=backend, config=MemoryRetrievalConfig(), clock=clock)
     shown = "\n".join(each.content for each in await prompts.prepare_messages(agent, QUESTION, 600))
     assert TEXT in shown
