@@ -87,9 +87,11 @@ class WrittenNotes(Frozen):
 
     model_config = ConfigDict(extra="ignore")
 
-    kind: str = Field(max_length=400)
-    who: str = Field(default="", max_length=400)
-    words: tuple[str, ...] = Field(max_length=60)
+    # Small limits, for servers that keep to the schema: they end lists that would repeat themselves, and a grammar of
+    # large ones takes llama.cpp seconds a token. An answer beyond them is read all the same.
+    kind: str = Field(json_schema_extra={"maxLength": 60})
+    who: str = Field(json_schema_extra={"maxLength": 60})
+    words: tuple[str, ...] = Field(json_schema_extra={"maxItems": 12})
 
     @field_validator("who", mode="before")
     @classmethod
