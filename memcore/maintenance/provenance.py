@@ -62,6 +62,7 @@ class MemoryTrace(Frozen):
     Attributes:
         text_until: when its full text expires; None while nothing removes it.
         text: the full text, where it was asked for.
+        search_notes: by which words a memory in the store is found too, where its text was asked for.
         covers_since: of a summary in the store, the time of the oldest memory that it stands for.
         covers_until: the same of the newest.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
@@ -74,6 +75,7 @@ class MemoryTrace(Frozen):
     text_in: TextLocation
     text_until: BoundedTime | None = None
     text: str | None = Field(default=None, repr=False)
+    search_notes: tuple[str, ...] = Field(default=(), repr=False)
     covers_since: BoundedTime | None = None
     covers_until: BoundedTime | None = None
     made_of: tuple[str, ...] = ()
@@ -217,6 +219,7 @@ class _Lineage:
             text_in=place,
             text_until=until,
             text=self._text(memory_id) if with_text else None,
+            search_notes=live.entry.search_notes if with_text and live is not None else (),
             covers_since=summary.entry.created_at if summary else None,
             covers_until=summary.covers_until if summary else None,
             made_of=self.made_of(memory_id),

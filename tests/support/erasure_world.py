@@ -37,7 +37,7 @@ from memcore.models.conversation import Owner
 from memcore.models.execution import TerminationReason
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryStoreRequest, propagated_tag
 from memcore.procedural.skill_files import SkillFolders
-from memcore.records import Where
+from memcore.records import SearchNotes, Where
 from memcore.wiki.exporter import WikiExporter
 from support.conversations import record_turn
 from support.execution_traces import trajectory
@@ -93,6 +93,8 @@ class ErasureWorld:
             for n in range(60)
         ]
         await ingestor.write(items)
+        notes = [SearchNotes(by="m", texts=(self.secret(agent_id),)) for _ in range(10)]
+        await self.backend.set_search_notes(agent_id, dict(zip([each.id for each in items[50:]], notes, strict=True)))
         # A new version under a key, removals in the journal, archived memories with copies in the store.
         await ingestor.write([item(self.secret(agent_id), agent_id=agent_id, sent_at=clock(), key="k1")])
         changes = Deletion.over(ledger, company=COMPANY, clock=clock)

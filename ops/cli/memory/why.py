@@ -101,7 +101,8 @@ def _label(memory: MemoryTrace) -> Text:
     lines = [f"{memory.memory_id}  {_now(memory)}", _place(memory)]
     if memory.covers_since is not None:
         lines.append(f"about {memory.covers_since:%Y-%m-%d} to {memory.covers_until:%Y-%m-%d}")
-    return plain("\n".join(lines if memory.text is None else [*lines, memory.text]))
+    lines += [] if memory.text is None else [memory.text]
+    return plain("\n".join([*lines, *(f"found too by: {note}" for note in memory.search_notes)]))
 
 
 def _now(memory: MemoryTrace) -> str:
