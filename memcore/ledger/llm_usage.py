@@ -120,10 +120,20 @@ class ModelSpending(Repository):
         before = DaySpent(tokens=today.tokens - call.most.tokens, cost=today.cost - call.most.cost)
         return Reservation(call_id=call_id, before=before, until=until)
 
-    def settle(self, call_id: str, state: CallState, *, spent: Spent | None, attempts: int) -> bool:
+    def settle(
+        self,
+        call_id: str,
+        state: CallState,
+        *,
+        spent: Spent | None,
+        attempts: int,
+        status: int | None = None,
+        error_kind: str | None = None,
+    ) -> bool:
         """Put what a call used in the place of what was set aside for it; True the first time, and False after that.
 
-        None as ``spent`` leaves all that was set aside as spent, since nobody knows; attempts are requests.
+        None as ``spent`` leaves all that was set aside as spent, since nobody knows; attempts are requests. A call that
+        failed has the status that refused it, and the error's type.
         """
         open_call = and_(model_calls.c.call_id == call_id, model_calls.c.state == CallState.ASKING)
         with self._database.write() as connection:
@@ -131,7 +141,8 @@ class ModelSpending(Repository):
             if row is None:
                 return False
             used = spent or Spent(**{name: row[name] for name in asdict(Spent())})
-            ended = {"state": state, "attempts": attempts, "settled_at": self._clock()}
+            ended = {"state": state, "attempts": attempts, "status": status, "error_kind": error_kind}
+            ended["settled_at"] = self._clock()
             connection.execute(update(model_calls).where(open_call).values(**ended, **asdict(used)))
             day = row["called_at"].astimezone(UTC).date()
             reserved = row["prompt_tokens"] + row["completion_tokens"]

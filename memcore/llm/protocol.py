@@ -12,7 +12,8 @@ from memcore.models.execution import ChatMessage
 class CompletionRequest(Frozen):
     """A question to a model, or to the provider's default: system text and fenced data.
 
-    The answer has at most ``max_tokens``, and must be JSON of the schema, if there is one.
+    The answer has at most ``max_tokens``, and must be JSON of the schema, if there is one. A question that is ``whole``
+    is refused where the model's context is too small for it; of another one, the longest fenced texts are cut.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1)
@@ -20,6 +21,7 @@ class CompletionRequest(Frozen):
     temperature: float = Field(default=0.3, ge=0.0, le=2.0)
     max_tokens: int = Field(ge=1)
     json_schema: dict[str, object] | None = None
+    whole: bool = False
 
 
 class Completion(Frozen):

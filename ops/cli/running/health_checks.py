@@ -30,7 +30,7 @@ from memcore.ledger.database import Database, parse_url
 from memcore.ledger.webhooks.endpoints import EndpointState
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.accounting import create_provider
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
@@ -144,7 +144,7 @@ def model_budget(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
-async def _offered(provider: OpenAICompatibleProvider) -> tuple[str, ...]:
+async def _offered(provider: ServerProvider) -> tuple[str, ...]:
     try:
         return await provider.models()
     finally:
