@@ -191,11 +191,17 @@ def create_model(
 
 
 def create_provider(
-    settings: "Settings", policy: "Policy", ledger: "Ledger | None" = None, *, clock: Clock = utc_now
+    settings: "Settings",
+    policy: "Policy",
+    ledger: "Ledger | None" = None,
+    *,
+    within: timedelta | None = None,
+    clock: Clock = utc_now,
 ) -> ServerProvider | None:
     """Build the provider alone, without retries and account, or return None without an address.
 
-    What it learns of the server is kept in the ledger, or without one as long as it lives.
+    What it learns of the server is kept in the ledger, or without one as long as it lives. ``within`` is the time limit
+    of a request; None is the policy's.
     """
     if settings.llm_url is None:
         return None
@@ -204,7 +210,7 @@ def create_provider(
         settings.llm_url,
         key=settings.llm_api_key,
         model=config.model,
-        timeout=timedelta(seconds=config.timeout_seconds),
+        timeout=timedelta(seconds=config.timeout_seconds) if within is None else within,
         api=config.api,
         context_tokens=config.context_tokens,
         extra_body=config.extra_body,

@@ -275,7 +275,7 @@ class ServerProvider:
         if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             wait = answer.asked_pause(now=self._clock())
             return ProviderUnavailableError(said, retry_after=wait, **about)
-        return ProviderError(f"{said}: {_next_step(status, refusal)}", **about)
+        return ProviderError(said, next_step=_next_step(status, refusal), **about)
 
     def _opened(self) -> AsyncClient:
         if self._client is None:
