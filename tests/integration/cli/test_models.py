@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,11 +16,18 @@ from support.recording_server import Answer
 from support.repository import ROOT
 from typer.testing import CliRunner, Result
 
+from memcore.client.results import JobState, JobStatus
 from memcore.config.llm import Api
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_answers import Synthesis
+from memcore.ledger.runs import NewRun
 from memcore.llm.dialects import api_of
+from memcore.models.memory import MemoryCategory
 from ops.cli.main import build
+from ops.cli.maintenance.runs import show_ended
+from ops.cli.session import JsonCommand
 
 
 @pytest.fixture
@@ -177,3 +186,47 @@ def test_a_block_of_the_page_connects_its_server(environ: dict[str, str], name: 
     asked = questions(server)[-1].body
     assert asked["model"] == model
     assert wanted["memory"]["llm"].get("extra_body", {}).items() <= asked.items()
+
+
+class Waiting:
+    """A client whose job ends after some looks."""
+
+    def __init__(self, *looks: Callable[[], object]) -> None:
+        self.looks = list(looks)
+
+    def wait(self, job_ids: Iterable[str], *, timeout_seconds: float) -> Iterator[JobStatus]:
+        del timeout_seconds
+        if self.looks:
+            self.looks.pop(0)()
+            raise TimeoutError("not yet")
+        return iter([JobStatus(job_id=each, state=JobState.DONE) for each in job_ids])
+
+
+def test_a_command_that_waits_for_a_model_says_so_and_since_when(
+    environ: dict[str, str],
+    sqlite_ledger: LedgerUrls,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with closing(Ledger.open(sqlite_ledger)) as ledger:
+        run = ledger.runs.create(NewRun(company="default", agent_id="ada", planned_at=datetime.now(UTC)))
+        assert run is not None
+        about = {"run_id": run.run_id, "company": "default", "agent_id": "ada", "category": MemoryCategory.EPISODIC}
+        parts = [Synthesis.model_validate({**about, "place": place, "source_ids": ("x", "y")}) for place in (0, 1)]
+        away = datetime(2026, 3, 1, 4, 30, tzinfo=UTC)
+
+        def fail() -> None:
+            held = ledger.syntheses.claim("default", parts[0].key, lease=timedelta(minutes=1))
+            assert held is not None
+            ledger.syntheses.wait_together(held, until=away, reason="503", away_since=away)
+
+        looks = (lambda: None, lambda: ledger.syntheses.plan(parts), lambda: None, fail)
+        shown = show_ended(JsonCommand(), cast("Any", Waiting(*looks)), run.run_id, wait=True)
+    assert shown is not None
+    first, second = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        rf"2 of 2 questions wait for the language model since {datetime.now(UTC):%Y-%m-%d} \d\d:\d\d:\d\d UTC", first
+    )
+    assert second == "2 of 2 questions wait for the language model since 2026-03-01 04:30:00 UTC: 503"
