@@ -83,7 +83,7 @@ class Ledger:
         self.crises = CrisisLog(ledger, clock=clock)
         self.feedback = SessionFeedback(ledger, clock=clock)
         self.spending = ModelSpending(ledger, clock=clock)
-        self.usage, self.model_servers = ModelUsage(ledger), ModelServers(ledger, clock=clock)
+        self.usage, self.model_servers = ModelUsage(ledger, clock=clock), ModelServers(ledger, clock=clock)
         self.org = OrgLog(ledger, clock=clock)
         self.audit = Audit(ledger, clock=clock)
         self.collection_pointers = CollectionPointers(ledger, clock=clock)

@@ -1,6 +1,6 @@
 """Calls of language models: reservations against the budget, spending, and reports on usage."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Any
@@ -246,8 +246,56 @@ class UsageRow:
     cost: float
 
 
+#: How far back a failure is looked for.
+_FAILING_WITHIN = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingModel:
+    """A model that has answered nothing since a question failed.
+
+    Attributes:
+        since: when the first of these questions was asked.
+        status: the HTTP status of the last one; None where none came.
+        error_kind: its type.
+    """
+
+    model: str
+    since: datetime
+    status: int | None
+    error_kind: str | None
+
+
 class ModelUsage(Repository):
     """Reports over the table model_calls."""
+
+    def failing(self, company: str, *, without: str) -> tuple[FailingModel, ...]:
+        """Return the models whose last questions of a week all failed, by name; those of one purpose do not count."""
+        calls = model_calls.c
+        query = (
+            select(calls.model, calls.state, calls.called_at, calls.status, calls.error_kind)
+            .where(
+                calls.company == company,
+                calls.called_at >= self._clock() - _FAILING_WITHIN,
+                calls.state.in_((CallState.ANSWERED, CallState.FAILED)),
+                calls.purpose != without,
+            )
+            .order_by(calls.called_at.desc(), calls.call_id)
+            .limit(MAX_ROWS)
+        )
+        found, working = dict[str, FailingModel](), set[str]()
+        for row in self._database.rows(query):
+            model, last = row["model"], found.get(row["model"])
+            if model in working:
+                continue
+            if row["state"] == CallState.ANSWERED:
+                working.add(model)
+            elif last is None:
+                failure = {"status": row["status"], "error_kind": row["error_kind"]}
+                found[model] = FailingModel(model=model, since=row["called_at"], **failure)
+            else:
+                found[model] = replace(last, since=row["called_at"])
+        return tuple(found[model] for model in sorted(found))
 
     def report(
         self,

@@ -13,7 +13,7 @@ from memcore.config.llm import Api, BudgetsConfig
 from memcore.errors import MalformedAnswerError, ProviderError
 from memcore.llm.accounting import AccountedModel, create_provider
 from memcore.llm.fitting import CONTEXT_TOO_SMALL
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest
+from memcore.llm.protocol import CHECK_PURPOSE, Attribution, Completion, CompletionRequest
 from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.llm.structured import ask_structured
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.ledger.ledger import Ledger
-
-#: To what account the question's tokens go: no agent's, and no budget refuses it.
-PURPOSE = "system:models:check"
 
 #: The longest answer, in tokens: a model that reasons needs most of it before it answers.
 _MAX_TOKENS = 1_000
@@ -151,7 +148,7 @@ async def check_model(
             model=name,
         )
     )
-    by = Attribution(company=settings.company, agent_id=PURPOSE, run_id=None, purpose=PURPOSE)
+    by = Attribution(company=settings.company, agent_id=CHECK_PURPOSE, run_id=None, purpose=CHECK_PURPOSE)
     started, error = time.monotonic(), None
     try:
         # A key of its own: a server that knows the question would answer from before.

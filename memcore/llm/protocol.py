@@ -8,6 +8,9 @@ from pydantic import Field
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ChatMessage
 
+#: The purpose, and the account, of questions that only check a model: they are no agent's, and no budget refuses them.
+CHECK_PURPOSE = "system:models:check"
+
 
 class CompletionRequest(Frozen):
     """A question to a model, or to the provider's default: system text and fenced data.

@@ -35,6 +35,7 @@ from memcore.llm.protocol import Attribution, CompletionRequest
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
+from memcore.telemetry.events import Event
 from memcore.untrusted_text import wrap_untrusted
 
 BY = Attribution(company=COMPANY, agent_id="ada", run_id=None, purpose="test")
@@ -259,6 +260,31 @@ async def test_another_refusal_is_not_asked_again_and_teaches_nothing(
         assert provider.knowledge.of(MODEL) == Learnt()
     # One, and one for each parameter that a refusal names.
     assert len(questions(server)) <= (4 if "temperature" in str(error) else 1)
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "kind"),
+    [
+        (Script(status=400, error={"error": {"type": "bad_day", "message": "no"}}), 400, "bad_day"),
+        (Script(status=503, error={"error": {"code": "overloaded"}}), 503, "overloaded"),
+        (Script(status=200, error={"choices": []}), 200, "unreadable"),
+        (None, None, "connection"),
+    ],
+)
+async def test_a_failure_has_its_status_and_type_in_log_and_account(
+    ledger: Ledger, open_model: OpenModel, caplog: pytest.LogCaptureFixture, script: Script | None,
+    status: int | None, kind: str,
+) -> None:  # fmt: skip
+    with model_server(chat, script) as server:
+        url = f"{server.url}/v1" if script is not None else "http://127.0.0.1:1/v1"
+        async with open_model(url) as model:
+            with pytest.raises(ProviderError) as caught:
+                await model.ask(asking(), by=BY, key="k")
+    assert (caught.value.status, caught.value.kind) == (status, kind)
+    (logged,) = (vars(each) for each in caplog.records if each.getMessage() == Event.LLM_CALL_FAILED)
+    assert (logged["status"], logged["kind"]) == (status, kind)
+    (failing,) = ledger.usage.failing(COMPANY, without="another")
+    assert (failing.model, failing.status, failing.error_kind) == (MODEL, status, kind)
 
 
 async def test_extra_fields_and_headers_are_sent_and_no_header_is_shown(
