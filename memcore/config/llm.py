@@ -47,6 +47,7 @@ OWN_HEADERS = frozenset(
 #: Says in the context of a serialization that secrets are written in clear: the policy is read again, and not shown.
 WITH_SECRETS = "with_secrets"
 
+_STARS = "**********"
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,8190}[\x21-\x7e])?")
 
@@ -90,6 +91,17 @@ def _secrets(headers: Mapping[str, SecretStr], info: SerializationInfo) -> dict[
 SecretHeaders = Annotated[
     Mapping[str, SecretStr], AfterValidator(_headers), PlainSerializer(_secrets, return_type=dict[str, str])
 ]
+
+
+def without_header_values(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy as a file has it, with stars for the values of ``memory.llm.extra_headers``, to be shown."""
+    memory = document.get("memory")
+    llm = memory.get("llm") if isinstance(memory, Mapping) else None
+    headers = llm.get("extra_headers") if isinstance(llm, Mapping) else None
+    if not isinstance(memory, Mapping) or not isinstance(llm, Mapping) or headers is None:
+        return dict(document)
+    stars = dict.fromkeys(headers, _STARS) if isinstance(headers, Mapping) else _STARS
+    return {**document, "memory": {**memory, "llm": {**llm, "extra_headers": stars}}}
 
 
 class ModelPrice(Frozen):

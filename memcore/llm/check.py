@@ -13,6 +13,7 @@ from memcore.config.llm import Api, BudgetsConfig
 from memcore.errors import MalformedAnswerError, ProviderError
 from memcore.llm.accounting import AccountedModel, create_provider
 from memcore.llm.fitting import CONTEXT_TOO_SMALL
+from memcore.llm.learnt import Learnt
 from memcore.llm.protocol import CHECK_PURPOSE, Attribution, Completion, CompletionRequest
 from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
@@ -137,8 +138,10 @@ async def check_model(
     if provider is None:
         return None
     name = model or policy.memory.llm.model
+    knowledge = provider.knowledge
+    before = knowledge.of(name or "")
     if anew and name is not None:
-        provider.knowledge.forget(name)
+        knowledge.forget(name)
     asked = _Counting(
         AccountedModel(
             Retrying(provider, attempts=1),
@@ -160,7 +163,10 @@ async def check_model(
         offered = await _offered(provider) if error is not None and error.status == HTTPStatus.NOT_FOUND else ()
     finally:
         await provider.close()
-    known = provider.knowledge.of(name or "")
+    if error is not None and before != Learnt():
+        # A server that is away has taught nothing.
+        knowledge.keep(name or "", before)
+    known = knowledge.of(name or "")
     step = None if error is None else _next_step(error)
     return ModelCheck(
         server=provider.server,

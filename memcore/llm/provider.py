@@ -41,6 +41,10 @@ MOST_REQUESTS = 10
 #: The factor by which an estimate grows when a text that was cut is still too long.
 _DENSER = 1.25
 
+#: The least number of tokens for one that is estimated, where a server cuts a longer prompt without a word: most
+#: languages and figures have no more.
+_SILENT_DENSITY = 4 / 3
+
 #: Least context that is tried where the server does not say its size, in tokens.
 _LEAST_GUESS = 1_024
 
@@ -187,7 +191,9 @@ class ServerProvider:
             request = request.model_copy(update={"max_tokens": learnt.answer_tokens})
         if learnt.no_schema:
             request = with_schema_in_prompt(request)
-        return fitted(request, self._context(trial), scale=trial.learnt.density)
+        is_silent = self._dialect(learnt).context_tokens is not None
+        density = max(learnt.density, _SILENT_DENSITY) if is_silent else learnt.density
+        return fitted(request, self._context(trial), scale=density)
 
     def _body(self, request: CompletionRequest, trial: _Try) -> dict[str, Any]:
         learnt = trial.learnt

@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, timedelta
 
-from memcore.errors import MemoryConfigError, MemoryInputError
+from memcore.errors import MemoryCapabilityError, MemoryInputError
 from memcore.ledger.llm_usage import UsageBy, UsageRow
 from memcore.ledger.organization.audit import MAX_PAGE as MOST_LINES
 from memcore.ledger.organization.audit import AuditLine
@@ -25,16 +25,16 @@ class ModelOperations:
         ``model`` is another than that of ``memory.llm.model``. The question costs some hundred tokens, on the account
         of ``system:models:check``, and no budget refuses it. A failure is a part of what is returned.
 
-        Raises MemoryConfigError where no server or model is named, MemoryConnectionError.
+        Raises MemoryCapabilityError without a server, MemoryInputError without a model, MemoryConnectionError.
         """
         resources = self._resources
         if model is None and resources.policy.memory.llm.model is None:
-            raise MemoryConfigError("memory.llm.model: names no language model")
+            raise MemoryInputError("model", "must be named: memory.llm.model names none")
         found = await check_model(
             resources.settings, resources.policy, resources.ledger, model=model, anew=True, clock=resources.clock
         )
         if found is None:
-            raise MemoryConfigError("MEMTEND_LLM_URL: names no server of language models")
+            raise MemoryCapabilityError("no server of language models is named: set MEMTEND_LLM_URL")
         return found
 
 

@@ -105,7 +105,7 @@ class Responses(_OpenAI):
         answer = parsed(_Response, content)
         if answer is None:
             return None
-        parts = [part for item in answer.output if item.type == "message" for part in item.content or ()]
+        parts = [part for item in answer.output for part in item.content or ()]
         reason = None if answer.incomplete_details is None else answer.incomplete_details.reason
         return Answer(
             text="".join(part.text or "" for part in parts if part.type == "output_text"),
@@ -137,7 +137,6 @@ class _ChatUsages(Read):
 
 
 class _Item(Read):
-    type: str = ""
     content: list[Part] | None = None
 
 

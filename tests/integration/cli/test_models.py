@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 from memcore.client.results import JobState, JobStatus
 from memcore.config.llm import Api
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryInputError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import NewRun
@@ -139,7 +139,7 @@ def test_a_budget_of_nothing_keeps_nobody_from_checking(environ: dict[str, str])
 
 def test_without_a_model_or_a_server_the_setting_is_named(environ: dict[str, str]) -> None:
     done = checked(environ, "http://127.0.0.1:1/v1", policy="attempts: 1")
-    assert isinstance(done.exception, MemoryConfigError)
+    assert isinstance(done.exception, MemoryInputError)
     assert "memory.llm.model" in str(done.exception)
     done = checked(environ, "")
     assert "MEMTEND_LLM_URL" in str(done.exception)

@@ -221,6 +221,17 @@ async def test_a_context_that_is_set_is_sent_and_not_learnt_over(open_model: Ope
     assert len(json.dumps(body["messages"])) < 2_048 * 4
 
 
+async def test_a_context_that_is_set_too_large_is_cut_to_the_servers_and_not_learnt(
+    tmp_path: Path, ledger: Ledger, open_model: OpenModel
+) -> None:
+    with model_server(chat, Script(context=4_096)) as server:
+        async with open_model(f"{server.url}/v1", policy=", context_tokens: 8192") as model:
+            assert (await model.ask(asking(LONG), by=BY, key="k")).text == "because"
+        provider = create_provider(installed(tmp_path, f"{server.url}/v1"), load_policy(""), ledger)
+    assert provider is not None
+    assert provider.knowledge.of(MODEL).context_tokens is None
+
+
 async def test_what_was_learnt_is_another_servers_or_models_no_more(
     tmp_path: Path, ledger: Ledger, open_model: OpenModel
 ) -> None:
