@@ -245,11 +245,26 @@ class ProviderError(MemoryError):
     Args:
         reason: one sentence, without the text of a prompt or an answer.
         tokens: read and written for nothing, by the server's count; None when nobody can know whether there were any.
+        status: the HTTP status that refused; None where none came.
+        next_step: what a person may do about it, where a status says so.
+        kind: the server's type of the error, or ours: ``timeout``, ``connection``, ``unreadable``, ``filtered``,
+            ``context_too_small``, ``no_model``; None where it names none.
     """
 
-    def __init__(self, reason: str, *, tokens: tuple[int, int] | None = (0, 0)) -> None:
-        super().__init__(reason)
+    def __init__(
+        self,
+        reason: str,
+        *,
+        tokens: tuple[int, int] | None = (0, 0),
+        status: int | None = None,
+        kind: str | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(reason if next_step is None else f"{reason}: {next_step}")
         self.tokens = tokens
+        self.status = status
+        self.kind = kind
+        self.next_step = next_step
 
 
 class ProviderUnavailableError(ProviderError):
@@ -261,9 +276,15 @@ class ProviderUnavailableError(ProviderError):
     is_retryable = True
 
     def __init__(
-        self, reason: str, *, retry_after: float | None = None, tokens: tuple[int, int] | None = (0, 0)
+        self,
+        reason: str,
+        *,
+        retry_after: float | None = None,
+        tokens: tuple[int, int] | None = (0, 0),
+        status: int | None = None,
+        kind: str | None = None,
     ) -> None:
-        super().__init__(reason, tokens=tokens)
+        super().__init__(reason, tokens=tokens, status=status, kind=kind)
         self.retry_after = retry_after
 
 

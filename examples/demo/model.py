@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from examples.stub_llm.server import MODEL
 from memcore.errors import MemoryConfigError, MemoryConnectionError
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.programs import program_argv
 
@@ -76,7 +76,7 @@ def _first(address: str, key: str | None) -> str:
 
 async def _offered(address: str, key: str | None) -> tuple[str, ...]:
     secret = SecretStr(key) if key else None
-    provider = OpenAICompatibleProvider(address, key=secret, model=None, timeout=_PATIENCE)
+    provider = ServerProvider(address, key=secret, model=None, timeout=_PATIENCE)
     try:
         return await provider.models()
     finally:

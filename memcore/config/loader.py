@@ -10,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from memcore.config.errors import key_names, validation_message
+from memcore.config.llm import WITH_SECRETS
 from memcore.config.policy import Policy, log_once
 from memcore.config.settings import opened_regular
 from memcore.errors import MemoryConfigError
@@ -103,7 +104,8 @@ def read_document(source: Path | str) -> dict[str, Any]:
 def build_policy(document: Mapping[str, Any], *, base: Policy | None = None) -> Policy:
     """Return the policy that a document says; what it leaves out is as in ``base``. Raises as :func:`load_policy`."""
     # Only what somebody has set: a default that depends on another key must follow that key.
-    tree = _overlaid({} if base is None else base.model_dump(mode="json", exclude_unset=True), document)
+    below = {} if base is None else base.model_dump(mode="json", exclude_unset=True, context={WITH_SECRETS: True})
+    tree = _overlaid(below, document)
     try:
         # Strict JSON takes "20" for no number and yes for no count, and still takes a list for a tuple.
         policy = Policy.model_validate_json(json.dumps(tree), strict=True)

@@ -7,9 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 from sqlalchemy import case, select, update
 
+from memcore.config.llm import without_header_values
 from memcore.config.loader import build_policy, read_document
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings, checked_company
@@ -48,6 +49,15 @@ class Company(Frozen):
     interval: ConsolidationInterval | None = None
     created_at: BoundedTime
     changed_at: BoundedTime
+
+    @property
+    def shown_policy(self) -> dict[str, Any] | None:
+        """Its policy without the values of headers, which may be secrets."""
+        return None if self.policy is None else without_header_values(self.policy)
+
+    @field_serializer("policy")
+    def _without_secrets(self, _policy: dict[str, Any] | None) -> dict[str, Any] | None:
+        return self.shown_policy
 
 
 class Companies(Records[Company]):

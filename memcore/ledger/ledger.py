@@ -35,6 +35,7 @@ from memcore.ledger.llm_answers import Answers, Syntheses
 from memcore.ledger.llm_usage import ModelSpending, ModelUsage
 from memcore.ledger.monitoring.figures import Figures
 from memcore.ledger.monitoring.measures import Measures
+from memcore.ledger.monitoring.model_servers import ModelServers
 from memcore.ledger.organization.approvals import Approvals
 from memcore.ledger.organization.audit import Audit
 from memcore.ledger.organization.facts import OrgLog
@@ -82,7 +83,7 @@ class Ledger:
         self.crises = CrisisLog(ledger, clock=clock)
         self.feedback = SessionFeedback(ledger, clock=clock)
         self.spending = ModelSpending(ledger, clock=clock)
-        self.usage = ModelUsage(ledger)
+        self.usage, self.model_servers = ModelUsage(ledger, clock=clock), ModelServers(ledger, clock=clock)
         self.org = OrgLog(ledger, clock=clock)
         self.audit = Audit(ledger, clock=clock)
         self.collection_pointers = CollectionPointers(ledger, clock=clock)

@@ -1,6 +1,6 @@
 """Calls of language models: reservations against the budget, spending, and reports on usage."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Any
@@ -120,10 +120,20 @@ class ModelSpending(Repository):
         before = DaySpent(tokens=today.tokens - call.most.tokens, cost=today.cost - call.most.cost)
         return Reservation(call_id=call_id, before=before, until=until)
 
-    def settle(self, call_id: str, state: CallState, *, spent: Spent | None, attempts: int) -> bool:
+    def settle(
+        self,
+        call_id: str,
+        state: CallState,
+        *,
+        spent: Spent | None,
+        attempts: int,
+        status: int | None = None,
+        error_kind: str | None = None,
+    ) -> bool:
         """Put what a call used in the place of what was set aside for it; True the first time, and False after that.
 
-        None as ``spent`` leaves all that was set aside as spent, since nobody knows; attempts are requests.
+        None as ``spent`` leaves all that was set aside as spent, since nobody knows; attempts are requests. A call that
+        failed has the status that refused it, and the error's type.
         """
         open_call = and_(model_calls.c.call_id == call_id, model_calls.c.state == CallState.ASKING)
         with self._database.write() as connection:
@@ -131,7 +141,8 @@ class ModelSpending(Repository):
             if row is None:
                 return False
             used = spent or Spent(**{name: row[name] for name in asdict(Spent())})
-            ended = {"state": state, "attempts": attempts, "settled_at": self._clock()}
+            ended = {"state": state, "attempts": attempts, "status": status, "error_kind": error_kind}
+            ended["settled_at"] = self._clock()
             connection.execute(update(model_calls).where(open_call).values(**ended, **asdict(used)))
             day = row["called_at"].astimezone(UTC).date()
             reserved = row["prompt_tokens"] + row["completion_tokens"]
@@ -235,8 +246,56 @@ class UsageRow:
     cost: float
 
 
+#: How far back a failure is looked for.
+_FAILING_WITHIN = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingModel:
+    """A model that has answered nothing since a question failed.
+
+    Attributes:
+        since: when the first of these questions was asked.
+        status: the HTTP status of the last one; None where none came.
+        error_kind: its type.
+    """
+
+    model: str
+    since: datetime
+    status: int | None
+    error_kind: str | None
+
+
 class ModelUsage(Repository):
     """Reports over the table model_calls."""
+
+    def failing(self, company: str, *, without: str) -> tuple[FailingModel, ...]:
+        """Return the models whose last questions of a week all failed, by name; those of one purpose do not count."""
+        calls = model_calls.c
+        query = (
+            select(calls.model, calls.state, calls.called_at, calls.status, calls.error_kind)
+            .where(
+                calls.company == company,
+                calls.called_at >= self._clock() - _FAILING_WITHIN,
+                calls.state.in_((CallState.ANSWERED, CallState.FAILED)),
+                calls.purpose != without,
+            )
+            .order_by(calls.called_at.desc(), calls.call_id)
+            .limit(MAX_ROWS)
+        )
+        found, working = dict[str, FailingModel](), set[str]()
+        for row in self._database.rows(query):
+            model, last = row["model"], found.get(row["model"])
+            if model in working:
+                continue
+            if row["state"] == CallState.ANSWERED:
+                working.add(model)
+            elif last is None:
+                failure = {"status": row["status"], "error_kind": row["error_kind"]}
+                found[model] = FailingModel(model=model, since=row["called_at"], **failure)
+            else:
+                found[model] = replace(last, since=row["called_at"])
+        return tuple(found[model] for model in sorted(found))
 
     def report(
         self,

@@ -15,7 +15,7 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.ledger.llm_usage import CallState, Caps, ModelSpending, NewCall, Reservation, Spent
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.learnt import ServerKnowledge
 from memcore.llm.protocol import (
     Attribution,
     Completion,
@@ -23,6 +23,7 @@ from memcore.llm.protocol import (
     CompletionRequest,
     estimated_prompt,
 )
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying, Tries
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
@@ -67,7 +68,7 @@ class AccountedModel:
         """
         model = request.model or self._model
         if model is None:
-            raise ProviderError("no language model is named: set memory.llm.model")
+            raise ProviderError("no language model is named: set memory.llm.model", kind="no_model")
         price = self._prices.get(model, FREE)
         call_id = self._reserved(request, price, model=model, by=by, key=key)
         tries = Tries()
@@ -81,8 +82,9 @@ class AccountedModel:
         except ProviderError as error:
             spent = _spent(price, tries.prompt_tokens, tries.completion_tokens)
             # An attempt without an answer may have been billed: the whole reservation stays spent.
-            self._settle(call_id, CallState.FAILED, None if tries.is_unclear else spent, tries, by=by)
-            facts = {"error": type(error).__name__, "attempts": tries.count, **by.logged}
+            self._settle(call_id, CallState.FAILED, None if tries.is_unclear else spent, tries, by=by, failure=error)
+            about = {"status": error.status, "kind": error.kind}
+            facts = {"error": type(error).__name__, "attempts": tries.count, **about, **by.logged}
             _log.warning(Event.LLM_CALL_FAILED, extra=facts)
             raise
         spent = _spent(
@@ -119,9 +121,19 @@ class AccountedModel:
             f"and this call may cost {most.cost:.4f}"
         )
 
-    def _settle(self, call_id: str, state: CallState, spent: Spent | None, tries: Tries, *, by: Attribution) -> None:
+    def _settle(
+        self,
+        call_id: str,
+        state: CallState,
+        spent: Spent | None,
+        tries: Tries,
+        *,
+        by: Attribution,
+        failure: ProviderError | None = None,
+    ) -> None:
+        status, kind = (None, None) if failure is None else (failure.status, failure.kind)
         try:
-            self._spending.settle(call_id, state, spent=spent, attempts=tries.count)
+            self._spending.settle(call_id, state, spent=spent, attempts=tries.count, status=status, error_kind=kind)
         except MemoryError as error:
             # The answer is paid for and must not be lost over its accounting; the reservation stands for it.
             _log.warning(
@@ -165,7 +177,7 @@ def create_model(
 
     A ``provider`` is asked in place of the server at the address, within the same budgets.
     """
-    provider = provider or create_provider(settings, policy, clock=clock)
+    provider = provider or create_provider(settings, policy, ledger, clock=clock)
     if provider is None:
         return None
     config = policy.memory.llm
@@ -179,16 +191,32 @@ def create_model(
 
 
 def create_provider(
-    settings: "Settings", policy: "Policy", *, clock: Clock = utc_now
-) -> OpenAICompatibleProvider | None:
-    """Build the provider alone, without retries and account, or return None without an address."""
+    settings: "Settings",
+    policy: "Policy",
+    ledger: "Ledger | None" = None,
+    *,
+    within: timedelta | None = None,
+    clock: Clock = utc_now,
+) -> ServerProvider | None:
+    """Build the provider alone, without retries and account, or return None without an address.
+
+    What it learns of the server is kept in the ledger, or without one as long as it lives. ``within`` is the time limit
+    of a request; None is the policy's.
+    """
     if settings.llm_url is None:
         return None
     config = policy.memory.llm
-    return OpenAICompatibleProvider(
+    return ServerProvider(
         settings.llm_url,
         key=settings.llm_api_key,
         model=config.model,
-        timeout=timedelta(seconds=config.timeout_seconds),
+        timeout=timedelta(seconds=config.timeout_seconds) if within is None else within,
+        api=config.api,
+        context_tokens=config.context_tokens,
+        extra_body=config.extra_body,
+        extra_headers=config.extra_headers,
+        knowledge=ServerKnowledge(
+            settings.llm_url, company=settings.company, servers=None if ledger is None else ledger.model_servers
+        ),
         clock=clock,
     )

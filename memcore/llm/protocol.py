@@ -8,11 +8,15 @@ from pydantic import Field
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ChatMessage
 
+#: The purpose, and the account, of questions that only check a model: they are no agent's, and no budget refuses them.
+CHECK_PURPOSE = "system:models:check"
+
 
 class CompletionRequest(Frozen):
     """A question to a model, or to the provider's default: system text and fenced data.
 
-    The answer has at most ``max_tokens``, and must be JSON of the schema, if there is one.
+    The answer has at most ``max_tokens``, and must be JSON of the schema, if there is one. A question that is ``whole``
+    is refused where the model's context is too small for it; of another one, the longest fenced texts are cut.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1)
@@ -20,6 +24,7 @@ class CompletionRequest(Frozen):
     temperature: float = Field(default=0.3, ge=0.0, le=2.0)
     max_tokens: int = Field(ge=1)
     json_schema: dict[str, object] | None = None
+    whole: bool = False
 
 
 class Completion(Frozen):

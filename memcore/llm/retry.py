@@ -78,7 +78,9 @@ class Retrying:
                 tries.failed(error)
                 pause = self._pause(tries.count, error.retry_after)
                 if tries.count >= self._attempts or pause is None:
-                    raise RetryExhaustedError(f"{error} ({tries.count} attempts)", tokens=error.tokens) from error
+                    raise RetryExhaustedError(
+                        f"{error} ({tries.count} attempts)", tokens=error.tokens, status=error.status, kind=error.kind
+                    ) from error
                 _log.info(Event.LLM_CALL_RETRIED, extra={"attempt": tries.count, "pause_seconds": round(pause, 3)})
             except ProviderError as error:
                 tries.failed(error)

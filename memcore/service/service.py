@@ -19,7 +19,7 @@ from memcore.service.reindex import ReindexOperations
 from memcore.service.resources import ServiceResources
 from memcore.service.runs import RunOperations
 from memcore.service.skills import SkillOperations
-from memcore.service.usage import UsageOperations
+from memcore.service.usage import ModelOperations, UsageOperations
 from memcore.service.webhooks import WebhookOperations
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class MemoryService:
         self.org = OrgOperations(resources)
         self.archive = ArchiveOperations(resources)
         self.usage = UsageOperations(resources)
+        self.models = ModelOperations(resources)
         self.dead_letters = DeadLetterOperations(resources)
         self.erasures = ErasureOperations(resources)
         self.reindex = ReindexOperations(resources)

@@ -1,15 +1,41 @@
-"""Usage and audit: what language models cost, and what people decided and changed."""
+"""Language models and audit: whether models answer and what they cost, and what people decided and changed."""
 
 from datetime import UTC, date, timedelta
 
-from memcore.errors import MemoryInputError
+from memcore.errors import MemoryCapabilityError, MemoryInputError
 from memcore.ledger.llm_usage import UsageBy, UsageRow
 from memcore.ledger.organization.audit import MAX_PAGE as MOST_LINES
 from memcore.ledger.organization.audit import AuditLine
+from memcore.llm.check import ModelCheck, check_model
 from memcore.service.resources import ServiceResources
 
 #: Most days of one report.
 MAX_DAYS = 3_660
+
+
+class ModelOperations:
+    """Asks the company's language model."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+
+    async def check(self, model: str | None = None) -> ModelCheck:
+        """Ask the server one real question, and return how it answers and what was learnt of it, anew.
+
+        ``model`` is another than that of ``memory.llm.model``. The question costs some hundred tokens, on the account
+        of ``system:models:check``, and no budget refuses it. A failure is a part of what is returned.
+
+        Raises MemoryCapabilityError without a server, MemoryInputError without a model, MemoryConnectionError.
+        """
+        resources = self._resources
+        if model is None and resources.policy.memory.llm.model is None:
+            raise MemoryInputError("model", "must be named: memory.llm.model names none")
+        found = await check_model(
+            resources.settings, resources.policy, resources.ledger, model=model, anew=True, clock=resources.clock
+        )
+        if found is None:
+            raise MemoryCapabilityError("no server of language models is named: set MEMTEND_LLM_URL")
+        return found
 
 
 class UsageOperations:

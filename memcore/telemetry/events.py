@@ -278,7 +278,11 @@ class Event(StrEnum):
     #: A call failed for now; the same question is asked again after a pause.
     LLM_CALL_RETRIED = "llm.call.retried", INFO, "attempt pause_seconds"
     #: A model gave no answer.
-    LLM_CALL_FAILED = "llm.call.failed", WARNING, f"{_MODEL} error attempts"
+    LLM_CALL_FAILED = "llm.call.failed", WARNING, f"{_MODEL} error attempts status kind"
+    #: A server refused a request and answered it in another form, which is kept.
+    LLM_SERVER_LEARNT = "llm.server.learnt", INFO, "model learnt"
+    #: The ledger could not store what was learnt of a server; it is learnt again.
+    LLM_SERVER_UNKEPT = "llm.server.unkept", INFO, "model error"
     #: The budget is spent; nothing was asked.
     LLM_BUDGET_EXCEEDED = "llm.budget.exceeded", INFO, f"{_MODEL} tokens"
     #: The ledger could not store what a call used; its reservation stays spent.

@@ -32,6 +32,7 @@ MODULES = {
     "memory.skills": ("skills",),
     "memory.org": ("org",),
     "running.usage": ("audit", "usage"),
+    "running.models": ("models",),
     "memory.archive": ("archive",),
     "memory.erase": ("erase",),
     "maintenance.reindex": ("reindex",),

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
@@ -211,31 +212,51 @@ def ledger_of(settings: Settings) -> "AbstractContextManager[Ledger]":
 STORE_SECONDS = 60.0
 RUN_SECONDS = 3_600.0
 
+#: Seconds between two looks at what a run waits for.
+LOOK_SECONDS = 2.0
+
 
 def await_stored(client: "MemoryClient", receipt: "StoreReceipt") -> Counter[str]:
     """Wait until every job of the receipt has written its memories, and return what the jobs counted, together.
 
     Raises MemoryStoreError when one did not in time.
     """
-    return _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
+    try:
+        return _await(client, receipt.job_ids, STORE_SECONDS, skips=False)
+    except TimeoutError as error:
+        raise _late(error) from None
 
 
-def await_run(client: "MemoryClient", run_id: str) -> None:
-    """Wait until the run's job has ended; raises MemoryStoreError when it was given up or takes too long."""
-    _await(client, (run_id,), RUN_SECONDS, skips=True)
+def await_run(client: "MemoryClient", run_id: str, *, look: Callable[[], None] | None = None) -> None:
+    """Wait until the run's job has ended; raises MemoryStoreError when it was given up or takes too long.
+
+    ``look`` is called every two seconds until then.
+    """
+    until = monotonic() + RUN_SECONDS
+    while True:
+        left = until - monotonic()
+        try:
+            _await(client, (run_id,), left if look is None else min(left, LOOK_SECONDS), skips=True)
+        except TimeoutError as error:
+            if look is None or monotonic() >= until:
+                raise _late(error) from None
+            look()
+        else:
+            return
 
 
 def _await(client: "MemoryClient", job_ids: tuple[str, ...], timeout_seconds: float, *, skips: bool) -> Counter[str]:
     from memcore.client.results import JobState  # noqa: PLC0415  # see above
 
     facts = Counter[str]()
-    try:
-        for status in client.wait(job_ids, timeout_seconds=timeout_seconds):
-            if status.state is JobState.DEAD:
-                raise MemoryStoreError(f"job {status.job_id} was given up: {status.reason}")
-            if status.state is JobState.SKIPPED and not skips:
-                raise MemoryStoreError(f"nothing was stored: {status.reason}")
-            facts.update(status.facts)
-    except TimeoutError as error:
-        raise MemoryStoreError(f"{error}; they are still in the queue: see `memtend status`") from None
+    for status in client.wait(job_ids, timeout_seconds=timeout_seconds):
+        if status.state is JobState.DEAD:
+            raise MemoryStoreError(f"job {status.job_id} was given up: {status.reason}")
+        if status.state is JobState.SKIPPED and not skips:
+            raise MemoryStoreError(f"nothing was stored: {status.reason}")
+        facts.update(status.facts)
     return facts
+
+
+def _late(error: TimeoutError) -> MemoryStoreError:
+    return MemoryStoreError(f"{error}; they are still in the queue: see `memtend status`")

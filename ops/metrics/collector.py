@@ -25,6 +25,7 @@ from memcore.ledger.companies import CompanyPolicies, CompanyState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import UsageBy
 from memcore.ledger.monitoring.measures import MeasureName
+from memcore.llm.protocol import CHECK_PURPOSE
 from ops.metrics import families
 from ops.metrics.exposition import Samples
 from ops.metrics.latency import ServeTimes
@@ -192,6 +193,11 @@ class Collector:
             samples.set(families.COST, row.cost, **about)
             for outcome in _OUTCOMES:
                 samples.set(families.CALLS, getattr(row, outcome), **about, outcome=outcome)
+        failing = ledger.usage.failing(company, without=CHECK_PURPOSE)
+        # Of two models that fail alike, the one that has failed for longer.
+        for model in sorted(failing, key=lambda each: each.since, reverse=True):
+            about = {"company": company, "status": str(model.status or ""), "reason": model.error_kind or ""}
+            samples.set(families.FAILING, (now - model.since).total_seconds(), **about)
         samples.set(families.BUDGET, len(ledger.spending.waiting(company, today)), company=company)
         reindex = ledger.reindexes.last(company)
         if reindex is not None and reindex.finished_at is None:

@@ -50,6 +50,11 @@ FINDABLE = _gauge(
 TOKENS = _gauge("model_tokens_today", "Tokens of language models this day (UTC).", "company", "purpose", "direction")
 COST = _gauge("model_cost_today", "Cost of language models this day (UTC).", "company", "purpose")
 CALLS = _gauge("model_calls_today", "Questions to language models this day (UTC).", "company", "purpose", "outcome")
+FAILING = _gauge(
+    "model_failing_seconds",
+    "Time since a language model failed that has answered nothing since; status and type of its last failure.",
+    *("company", "status", "reason"),
+)
 BUDGET = _gauge("budget_spent_agents", "Agents whose budget refused a question this day (UTC).", *_OF_COMPANY)
 
 REINDEX = _gauge("reindex_progress_ratio", "How much of the open reindex is done.", *_OF_COMPANY)
@@ -72,5 +77,5 @@ REQUESTS = Family(
 FAMILIES = (
     *(PART_UP, QUEUE_JOBS, QUEUE_OLDEST, UNREADABLE, WORKERS, HEARTBEAT, TICK),
     *(AGENTS, LATE, DEAD, HELD, RUNS, STORED, REMOVED, SUMMARIES, RUNNING, RUNNING_FOR, LAPSED),
-    *(CANARY_AGE, FINDABLE, TOKENS, COST, CALLS, BUDGET, REINDEX, FINETUNE, EMBED, SEARCH, REQUESTS),
+    *(CANARY_AGE, FINDABLE, TOKENS, COST, CALLS, FAILING, BUDGET, REINDEX, FINETUNE, EMBED, SEARCH, REQUESTS),
 )

@@ -88,6 +88,9 @@ TESTS = {
         "tests/unit/maintenance/test_probes.py",
     ),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
+    "model servers": (
+        "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
+    ),
     "third review": (
         "tests/unit/skills/test_evidence.py", "tests/unit/adapters/test_at_once.py", f"{MAINTENANCE}/test_versions.py",
         f"{MAINTENANCE}/test_held_plan.py", "tests/integration/client/test_unsafe_brokers.py",
@@ -110,6 +113,25 @@ def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    *_of(
+        "model servers",
+        ("if body == plain:", "if True:"),
+        ("if trial.learnt != known:", "if False:"),
+        ("if trial.is_sure:", "if False:"),
+        ("if request.whole:", "if False:"),
+        ("if text.size > longest:", "if False:"),
+        ("is_kept = self._context_tokens is None", "is_kept = True"),
+        (
+            "mine = equals(model_servers, company=company, model=model, server=server)",
+            "mine = equals(model_servers, company=company, model=model)",
+        ),
+        (
+            'text="".join(part.text or "" for part in parts if part.type == "output_text"),',
+            'text="".join(part.text or "" for part in parts),',
+        ),
+        ("budgets=BudgetsConfig(tokens_per_agent_per_day=None),", "budgets=policy.memory.budgets,"),
+        ("return cls(status=answer.status, kind=kind, code=code)", "pass"),
+    ),
     *_of(
         "questions",
         ("if self._retrieval.record_queries:", "if True:"),

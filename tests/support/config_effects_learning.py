@@ -151,6 +151,16 @@ def questions(place: Place, policy: Policy) -> object:
         return _questions(place, policy, server)
 
 
+def requests_sent(place: Place, policy: Policy) -> object:
+    """Where a question is sent, and the fields and headers that policies add to it."""
+    with recorder(chat(seconds=0.0)) as server:
+        _questions(place, policy, server, keys=("first",))
+    return [
+        (each.path, each.body.get("top_p"), each.body.get("options"), each.headers.get("x-team"))
+        for each in server.requests
+    ]
+
+
 def slow_questions(place: Place, policy: Policy) -> object:
     """The same where the server takes over a second."""
     with recorder(chat(seconds=1.2)) as server:
@@ -270,6 +280,10 @@ EFFECTS = {
     **_under(
         "memory.llm",
         model=Effect(questions, "other", LLM),
+        api=Effect(requests_sent, "responses", {**LLM, "memory.llm.attempts": 1}),
+        context_tokens=Effect(requests_sent, 2_048, {**LLM, "memory.llm.attempts": 1, "memory.llm.api": "ollama"}),
+        extra_body=Effect(requests_sent, {"top_p": 0.5}, LLM),
+        extra_headers=Effect(requests_sent, {"X-Team": "red"}, LLM),
         timeout_seconds=Effect(slow_questions, 1.0, {**LLM, "memory.llm.attempts": 1}),
         attempts=Effect(failing_questions, 2, {**LLM, "memory.llm.attempts": 1}),
         prices=Effect(questions, PRICES, LLM),

@@ -215,6 +215,7 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     "core_slots": _rows(of.core_slots),
     "model_spending": _COUNTS,
     "model_calls": _COUNTS,
+    "model_servers": Kept("how a server wants to be asked: names of parameters and sizes"),
     "experiences": _rows(of.experiences),
     "approvals": Elsewhere("ProposalPlace, since what an agent proposed stands in the body"),
     "org_log": _ORGANISATION,

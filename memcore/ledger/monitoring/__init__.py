@@ -1,1 +1,1 @@
-"""What monitoring reads: figures that workers keep, and counts of runs and work."""
+"""What monitoring reads: figures that workers keep, counts of runs and work, and what servers of models are like."""

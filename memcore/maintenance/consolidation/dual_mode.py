@@ -159,6 +159,7 @@ class AbstractiveSummarizer:
                 model=self._model,
                 temperature=self._temperature,
                 max_tokens=self._max_tokens,
+                whole=True,
             )
 
         question = Question(

@@ -189,6 +189,7 @@ class LLMSynthesisOp:
                 model=self._model,
                 temperature=config.temperature,
                 max_tokens=config.max_summary_tokens,
+                whole=True,
             )
 
         return Question(

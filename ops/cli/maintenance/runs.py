@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +18,7 @@ from ops.cli.console import cell, say, show_json, warn
 from ops.cli.session import Command, Commands, JsonCommand, await_run
 
 if TYPE_CHECKING:
+    from memcore.ledger.ledger import Ledger
     from memcore.maintenance.plan import HeldPlan
 
 app = Commands("runs", "Runs: list, show, undo, release, diff, adopt, dismiss.")
@@ -231,13 +232,38 @@ def is_paused(command: Command, agent_id: str) -> bool:
     return True
 
 
+class _ModelWait:
+    """Says once for each change that a run waits for a language model."""
+
+    def __init__(self, ledger: "Ledger", company: str, run_id: str) -> None:
+        self._ledger, self._company, self._run_id = ledger, company, run_id
+        self._said, self._since = "", datetime.now(UTC)
+
+    def look(self) -> None:
+        """Say what is new."""
+        parts = self._ledger.syntheses.of_run(self._company, self._run_id)
+        if not parts:
+            self._since = datetime.now(UTC)
+        if waiting := [part for part in parts if part.is_open]:
+            since = min(part.away_since or self._since for part in waiting)
+            reason = next((f": {part.reason}" for part in waiting if part.reason), "")
+            sentence = f"{len(waiting)} of {len(parts)} questions wait for the language model since "
+            sentence += f"{since:%Y-%m-%d %H:%M:%S} UTC{reason}"
+            if sentence != self._said:
+                self._said = sentence
+                warn(sentence)
+
+
 def show_ended(command: JsonCommand, client: MemoryClient, run_id: str, *, wait: bool) -> Run | None:
-    """Wait until a run has ended, show it, and return it; without waiting only its id is shown."""
+    """Wait until a run has ended, show it, and return it; without waiting only its id is shown.
+
+    While it waits for a language model, standard error says so, and since when.
+    """
     if not wait:
         command.show_facts({"run_id": run_id})
         return None
-    await_run(client, run_id)
     with command.ledger() as ledger:
+        await_run(client, run_id, look=_ModelWait(ledger, command.company, run_id).look)
         run = found_run(ledger.runs.get(command.company, run_id))
     command.show_facts(dict(run))
     return run

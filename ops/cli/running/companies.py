@@ -37,7 +37,7 @@ def add(
     with command.ledger() as ledger:
         company = ledger.companies.add(checked_company(name), policy=document)
         _note(ledger, name, by, "companies.add")
-    command.show_facts(company)
+    command.show_facts({**dict(company), "policy": company.shown_policy})
 
 
 @app.command("list")

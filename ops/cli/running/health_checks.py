@@ -4,7 +4,7 @@ import asyncio
 import http.client
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,12 +16,11 @@ from memcore.backends.factory import create_configured_embedder, embedder_choice
 from memcore.canary import LATE_AFTER, canary_state
 from memcore.client.publisher import REFUSES
 from memcore.config.maintenance import ASKING_STRATEGIES
-from memcore.config.policy import llm_consumers
+from memcore.config.policy import Policy, llm_consumers
 from memcore.config.settings import Settings
 from memcore.errors import (
     MemoryConnectionError,
     MemoryError,  # noqa: A004  # the reference fixes the name
-    ProviderError,
 )
 from memcore.finetune.execution.docker_engine import docker_engine
 from memcore.finetune.execution.factory import execution_of, require_executor
@@ -29,8 +28,7 @@ from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.database import Database, parse_url
 from memcore.ledger.webhooks.endpoints import EndpointState
 from memcore.ledger.work_items import WorkItem
-from memcore.llm.accounting import create_provider
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.check import ModelCheck, check_model
 from memcore.maintenance.consolidation.llm import MERGE_PURPOSE, SHORTEN_PURPOSE
 from ops.cli.console import ANSWER_SECONDS, CheckResult, require_answer, require_listener
 from ops.cli.session import ledger_of, policy_of
@@ -44,20 +42,22 @@ _NAMED = 5
 #: How long a run may wait for a language model before somebody should know; a busy model takes minutes.
 MODEL_SILENCE = timedelta(minutes=15)
 
+#: How long a model may take to answer the doctor; the check as a whole has ten seconds.
+MODEL_ANSWERS = timedelta(seconds=7)
+
 #: How long an erasure may take: that of an agent with a million memories takes minutes.
 ERASURE_LASTS = timedelta(hours=1)
 
 
 def language_model(settings: Settings) -> Iterator[CheckResult]:
-    """Check that every step that asks a model names one, and that its server answers; the request is free."""
+    """Check that every step that asks a model names one, and that each answers a real question."""
     policy = policy_of(settings)
     steps = dict(llm_consumers(policy.memory))
     with ledger_of(settings) as ledger:
         turns = ledger.turns.unanswered(settings.company)
     if turns is not None:
         steps["memory.conversation"] = policy.memory.conversation.model or policy.memory.llm.model
-    provider = create_provider(settings, policy)
-    if provider is None:
+    if settings.llm_url is None:
         waiting = "" if turns is None else f"; {turns[0]} turns wait since {turns[1]:%Y-%m-%d %H:%M} UTC"
         yield CheckResult(
             check="language model",
@@ -74,15 +74,36 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
             mend="name one: memory.llm.model",
         )
     try:
-        require_answer(settings.llm_url or "")
-        offered = asyncio.run(_offered(provider))
-    except (ProviderError, MemoryConnectionError) as error:
+        require_answer(settings.llm_url)
+    except MemoryConnectionError as error:
         yield CheckResult(check="language model", ok=False, seen=str(error), mend="until it answers, its steps wait")
         return
-    # Gateways answer under names that they do not list, so a missing name is reported, but is no defect.
-    missing = sorted({model for model in steps.values() if model is not None} - set(offered))
-    seen = f"answers, {len(offered)} models" + (f"; not on its list: {', '.join(missing)}" if missing else "")
-    yield CheckResult(check="language model", ok=True, seen=seen)
+    named = sorted({model for model in (*steps.values(), policy.memory.llm.model) if model is not None})
+    if not named:
+        yield CheckResult(check="language model", ok=True, seen="its server is there; no model is named")
+    yield from asyncio.run(_answers_of(settings, policy, named[:_NAMED]))
+
+
+async def _answers_of(settings: Settings, policy: Policy, models: Sequence[str]) -> list[CheckResult]:
+    """Ask each model a real question: a server that lists its models may refuse every one."""
+    with ledger_of(settings) as ledger:
+        checks = (check_model(settings, policy, ledger, model=each, within=MODEL_ANSWERS) for each in models)
+        return [_answer_of(found) for found in await asyncio.gather(*checks) if found is not None]
+
+
+def _answer_of(found: ModelCheck) -> CheckResult:
+    learnt = "".join(f"; {sentence}" for sentence in found.learnt)
+    if found.has_form:
+        seen = f"{found.model} answers a question in {found.seconds:.1f} s{learnt}"
+        return CheckResult(check="language model", ok=True, seen=seen)
+    offered = f" (it offers {', '.join(found.offered)})" if found.offered else ""
+    about = f" ({found.kind})" if found.kind is not None and found.kind not in (found.problem or "") else ""
+    return CheckResult(
+        check="language model",
+        ok=False,
+        seen=f"{found.model}: {found.problem}{about}",
+        mend=f"{found.next_step}{offered}; `memtend models check` asks again, without the doctor's time limit",
+    )
 
 
 def _and_a_model(steps: Mapping[str, str | None]) -> str:
@@ -142,13 +163,6 @@ def model_budget(settings: Settings) -> Iterator[CheckResult]:
         seen=seen,
         mend="raise memory.budgets, or let them wait; `memtend usage` says what it went for",
     )
-
-
-async def _offered(provider: OpenAICompatibleProvider) -> tuple[str, ...]:
-    try:
-        return await provider.models()
-    finally:
-        await provider.close()
 
 
 def finetune(settings: Settings) -> Iterator[CheckResult]:

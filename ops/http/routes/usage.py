@@ -1,4 +1,4 @@
-"""Usage and audit: what language models cost a company, and what people decided and changed."""
+"""Language models and audit: what models cost and whether they answer; what people decided and changed."""
 
 from typing import Annotated, Literal
 
@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.llm_usage import UsageRow
 from memcore.ledger.organization.audit import MAX_PAGE, AuditLine
+from memcore.llm.check import ModelCheck
 from memcore.models.base import Frozen
 from memcore.service.usage import MAX_DAYS
 from ops.http.context import Service
@@ -36,6 +37,12 @@ async def usage(
 ) -> Usage:
     """Return what language models cost in the last days of UTC, today included; a key for some agents names one."""
     return Usage(rows=await service.usage.usage(by, days=days, agent_id=agent_id))
+
+
+@router.post("/models/check", dependencies=[company_wide(Verb.ADMIN)])
+async def check_model(service: Service, model: Named | None = None) -> ModelCheck:
+    """Ask the language model one real question; a failure is a part of the answer, with status, type and next step."""
+    return await service.models.check(model)
 
 
 @router.get("/audit", dependencies=[company_wide(Verb.ADMIN)])

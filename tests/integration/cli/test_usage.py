@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.kept_conversations import begin, owner
+from support.model_servers import Script, chat, model_server
 from support.stub_llm_process import StubLLM, stub_llm
 from typer.testing import CliRunner, Result
 
@@ -16,8 +17,9 @@ from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryInputError
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
+from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent, UsageBy
 from ops.cli.main import build
+from ops.cli.running import health_checks
 from ops.cli.running.health_checks import language_model, model_budget
 
 Configure = Callable[..., Settings]
@@ -162,12 +164,36 @@ def test_a_step_without_a_model_is_a_finding(configure: Configure, stub: StubLLM
     unnamed, named, server = language_model(configure(policy, MEMTEND_LLM_URL=stub.url))
     assert (unnamed.check, unnamed.ok) == ("model of consolidation.strategy", False)
     assert (named.check, named.ok, named.seen) == ("model of consolidation.experience_compressor", True, "large")
-    assert (server.ok, server.seen) == (True, "answers, 1 models; not on its list: large")
+    assert server.ok
+    assert server.seen.startswith("large answers a question in ")
 
 
-def test_a_server_that_answers_is_well_and_the_question_is_free(configure: Configure, stub: StubLLM) -> None:
+def test_the_doctor_asks_a_real_question_and_says_whose_account_pays(
+    configure: Configure, stub: StubLLM, ledger: Ledger
+) -> None:
     assert all(found.ok for found in language_model(configure(LLM, MEMTEND_LLM_URL=stub.url)))
-    assert stub.billed() == 0
+    today = datetime.now(UTC).date()
+    (used,) = ledger.usage.report("default", UsageBy.PURPOSE, since=today - timedelta(days=1), until=today)
+    assert (used.key, used.calls) == ("system:models:check", 1)
+    assert stub.billed() == used.prompt_tokens + used.completion_tokens
+
+
+def test_a_server_that_lists_its_models_and_refuses_every_question_is_a_finding(configure: Configure) -> None:
+    with model_server(chat, Script(status=400, error={"error": {"type": "bad_day", "message": "no"}})) as server:
+        *_, found = language_model(configure(LLM, MEMTEND_LLM_URL=f"{server.url}/v1"))
+    assert not found.ok
+    assert "400 (bad_day)" in found.seen
+    assert "memtend models check" in found.mend
+
+
+def test_a_model_that_takes_too_long_for_the_doctor_is_a_finding(
+    configure: Configure, stub: StubLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_checks, "MODEL_ANSWERS", timedelta(seconds=0.3))
+    stub.order(seconds=2.0)
+    *_, found = language_model(configure(LLM, MEMTEND_LLM_URL=stub.url))
+    assert not found.ok
+    assert "no whole answer within 0.3 s" in found.seen
 
 
 @pytest.mark.parametrize(

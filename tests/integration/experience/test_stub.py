@@ -14,7 +14,7 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.experience import CompressionService, experience_of
 from memcore.jobs import Deferred, Done, Outcome
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.models.memory import MemoryLevel
 from memcore.records import Where
@@ -42,9 +42,7 @@ class CompressionFixture:
     def __init__(self, library: WikiFixture, stub: StubLLM) -> None:
         self.library = library
         self.stub = stub
-        self.provider = OpenAICompatibleProvider(
-            stub.url, model="stub-small", timeout=timedelta(seconds=30), clock=library.clock
-        )
+        self.provider = ServerProvider(stub.url, model="stub-small", timeout=timedelta(seconds=30), clock=library.clock)
 
     async def compress(self, *, budgets: BudgetsConfig | None = None) -> Outcome:
         model = AccountedModel(

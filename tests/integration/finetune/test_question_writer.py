@@ -22,7 +22,7 @@ from memcore.finetune.questions import FAILED_ATTEMPT, LONGEST, PURPOSE, Questio
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.llm_usage import UsageBy
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.models.memory import ConsolidationInterval
 
@@ -62,7 +62,7 @@ class Asker:
         async def at_once(_seconds: float) -> None:
             pass
 
-        provider = OpenAICompatibleProvider(
+        provider = ServerProvider(
             self.stub.url, key=None, model="stub-small", timeout=timedelta(seconds=self.seconds), clock=clock
         )
         model = AccountedModel(

@@ -342,6 +342,9 @@ def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
         async with opened.client(opened.key(agents=[agent])) as narrow:
             assert ok(await narrow.get("/v1/usage", params={"agent_id": agent})) == {"rows": []}
             assert (await narrow.get("/v1/usage")).status_code == 403
+            assert (await narrow.post("/v1/models/check")).status_code == 403
             assert (await narrow.get("/v1/audit")).status_code == 403
+        unset = await client.post("/v1/models/check")
+        assert (unset.status_code, "memory.llm.model" in unset.text) == (422, True)
 
     with_client(stack, act)

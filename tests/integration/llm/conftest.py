@@ -9,7 +9,7 @@ from support.stub_llm_process import StubLLM, stub_llm
 
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.ledger import Ledger
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 
 
 @pytest.fixture(scope="session")
@@ -38,13 +38,13 @@ def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-async def provider_at(clock: StoppedClock) -> AsyncIterator[Callable[..., OpenAICompatibleProvider]]:
+async def provider_at(clock: StoppedClock) -> AsyncIterator[Callable[..., ServerProvider]]:
     """Build providers that are closed at the end."""
-    opened: list[OpenAICompatibleProvider] = []
+    opened: list[ServerProvider] = []
 
-    def build(url: str, *, seconds: float = 60.0, **given: object) -> OpenAICompatibleProvider:
+    def build(url: str, *, seconds: float = 60.0, **given: object) -> ServerProvider:
         options = {"model": "stub-small", **given}
-        made = OpenAICompatibleProvider(url, timeout=timedelta(seconds=seconds), clock=clock, **options)  # type: ignore[arg-type]  # the tests give key and model
+        made = ServerProvider(url, timeout=timedelta(seconds=seconds), clock=clock, **options)  # type: ignore[arg-type]  # the tests give key and model
         opened.append(made)
         return made
 

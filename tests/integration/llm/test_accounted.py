@@ -22,8 +22,8 @@ from memcore.errors import (
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.tables import model_calls
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.protocol import Attribution, CompletionRequest
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.models.execution import ChatMessage, MessageRole
 
@@ -42,7 +42,7 @@ OpenContext = Callable[..., AccountedModel]
 
 
 @pytest.fixture
-def open_context(ledger: Ledger, provider_at: Callable[..., OpenAICompatibleProvider]) -> OpenContext:
+def open_context(ledger: Ledger, provider_at: Callable[..., ServerProvider]) -> OpenContext:
     """Build models that wait for nothing between two attempts."""
 
     async def at_once(_seconds: float) -> None:

@@ -30,8 +30,8 @@ from memcore.errors import (
     MemoryError,  # noqa: A004
     ProviderError,
 )
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.protocol import CompletionRequest
+from memcore.llm.provider import ServerProvider
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
 from memcore.models.execution import ChatMessage, MessageRole
 
@@ -50,7 +50,7 @@ REQUEST = CompletionRequest(messages=(ChatMessage(role=MessageRole.USER, content
 
 def ask_model(url: str, limit: timedelta) -> str:
     async def ask() -> None:
-        provider = OpenAICompatibleProvider(f"{url}/v1", model="m", timeout=limit)
+        provider = ServerProvider(f"{url}/v1", model="m", timeout=limit)
         try:
             await provider.complete(REQUEST, idempotency_key="k")
         finally:
@@ -63,7 +63,7 @@ def ask_model(url: str, limit: timedelta) -> str:
 
 def list_models(url: str, limit: timedelta) -> str:
     async def ask() -> None:
-        provider = OpenAICompatibleProvider(f"{url}/v1", model="m", timeout=limit)
+        provider = ServerProvider(f"{url}/v1", model="m", timeout=limit)
         try:
             await provider.models()
         finally:

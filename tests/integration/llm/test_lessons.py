@@ -15,7 +15,7 @@ from memcore.config.llm import BudgetsConfig
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import AccountedModel
 from memcore.llm.answer_cache import CachingModel
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.procedural.capture import CaptureOutcome, ProceduralCapture
 from memcore.procedural.proposer import FailureAnalysisPayload
@@ -37,7 +37,7 @@ def capture(
     stub: StubLLM,
     ledger: Ledger,
     backend: InMemoryBackend,
-    provider_at: Callable[..., OpenAICompatibleProvider],
+    provider_at: Callable[..., ServerProvider],
 ) -> ProceduralCapture:
     async def at_once(_seconds: float) -> None:
         pass

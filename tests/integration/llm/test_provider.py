@@ -15,8 +15,8 @@ from support.stub_llm_process import StubLLM
 
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.errors import ProviderError, ProviderUnavailableError
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
 from memcore.llm.protocol import CompletionRequest
+from memcore.llm.provider import ServerProvider
 from memcore.models.execution import ChatMessage, MessageRole
 
 #: In every prompt, and so in what the stub quotes; only the server may see it.
@@ -31,10 +31,10 @@ REQUEST = CompletionRequest(
 )
 SCHEMA = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
 
-Build = Callable[..., OpenAICompatibleProvider]
+Build = Callable[..., ServerProvider]
 
 
-async def trouble(provider: OpenAICompatibleProvider) -> ProviderError:
+async def trouble(provider: ServerProvider) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         await provider.complete(REQUEST, idempotency_key="k")
     error = caught.value

@@ -14,7 +14,7 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.jobs import Dead, Deferred, Done, Outcome
 from memcore.ledger.work_items import WorkState
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.models.memory import MemoryMetadata
 from memcore.telemetry.events import Event
@@ -58,9 +58,7 @@ async def connect(stub: StubLLM) -> AsyncIterator[Connect]:
         seconds: float = 60.0,
         budgets: BudgetsConfig | None = None,
     ) -> None:
-        provider = OpenAICompatibleProvider(
-            url or stub.url, model="stub", timeout=timedelta(seconds=seconds), clock=world.clock
-        )
+        provider = ServerProvider(url or stub.url, model="stub", timeout=timedelta(seconds=seconds), clock=world.clock)
         model = AccountedModel(
             Retrying(provider, attempts=ATTEMPTS, sleep=_at_once),
             world.ledger.spending,

@@ -13,7 +13,7 @@ from memcore.config.llm import BudgetsConfig
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.jobs import Done
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.telemetry import tracing
 
@@ -36,7 +36,7 @@ async def test_a_run_leads_to_its_questions_with_their_tokens(
         content = f"the harbour crane number {number} was painted, {CANARY}. " + "La la la. " * 27
         await world.store([memory(number, days_old=40 - number, content=content)])
     await world.store([memory(9, days_old=10, content="the newest stays")])
-    provider = OpenAICompatibleProvider(stub.url, model="stub", timeout=timedelta(seconds=60), clock=utc_now)
+    provider = ServerProvider(stub.url, model="stub", timeout=timedelta(seconds=60), clock=utc_now)
     model = AccountedModel(
         Retrying(provider, attempts=2), world.ledger.spending, budgets=BudgetsConfig(), prices={}, model="stub"
     )

@@ -19,7 +19,7 @@ from memcore.config.llm import BudgetsConfig
 from memcore.event_loop import LoopThread
 from memcore.jobs import Deferred, Done, LessonPayload, Outcome
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.openai_compatible import OpenAICompatibleProvider
+from memcore.llm.provider import ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.procedural.records import ProceduralMemoryProposal, proposal_of
 from memcore.records import MemoryRecord
@@ -34,9 +34,7 @@ class LearningAgents:
         self.school = school
         self.stub = stub
         self._loop = loop
-        self._provider = OpenAICompatibleProvider(
-            stub.url, model="stub-small", timeout=timedelta(seconds=30), clock=school.clock
-        )
+        self._provider = ServerProvider(stub.url, model="stub-small", timeout=timedelta(seconds=30), clock=school.clock)
         loop.run(school.library.backend.connect())
 
     def extract_lesson(self, *, budgets: BudgetsConfig | None = None) -> Outcome:

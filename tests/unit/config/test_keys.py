@@ -152,6 +152,10 @@ memory.procedural.evolver.window_days 30
 memory.procedural.evolver.min_precision 0.5
 memory.procedural.evolver.keep_days 90
 memory.llm.model None
+memory.llm.api auto
+memory.llm.context_tokens None
+memory.llm.extra_body {}
+memory.llm.extra_headers {}
 memory.llm.timeout_seconds 60.0
 memory.llm.attempts 4
 memory.llm.patience_hours 24.0

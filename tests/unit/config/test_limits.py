@@ -105,6 +105,18 @@ BOUNDS: list[tuple[str, list[object], list[object]]] = [
     ("memory.storage.vector_store", ["qdrant", "qdrant-external"], ["faiss"]),
     ("memory.storage.history_store", ["sqlite", "postgresql"], ["mysql"]),
     ("memory.llm.model", ["a-model", "null"], ["''"]),
+    ("memory.llm.api", ["auto", "chat", "responses", "anthropic", "ollama"], ["openai"]),
+    ("memory.llm.context_tokens", [1024, 10_000_000, "null"], [1023, 10_000_001]),
+    (
+        "memory.llm.extra_body",
+        ["{reasoning_effort: low}", "{options: {num_gpu: 1}}"],
+        ["{max_tokens: 5}", "{model: x}", "{options: {num_ctx: 5}}"],
+    ),
+    (
+        "memory.llm.extra_headers",
+        ["{X-Team: red}", "{Authorization: Basic abc=}"],
+        ["{Host: x}", "{'a b': x}", "{X-Team: ''}", '{X-Team: "a\\nb"}'],
+    ),
     ("memory.llm.timeout_seconds", [1.0, 600.0], [0.9, 600.1]),
     ("memory.llm.attempts", [1, 10], [0, 11]),
     ("memory.llm.prices.a-model", ["{prompt_per_million: 0, completion_per_million: 2.5}"], ["null"]),

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from support.alert_rules import firing, read_scrape
 from support.ledger_records import StoppedClock
 
 from memcore.clock import utc_now
@@ -19,9 +20,11 @@ from memcore.errors import MemoryConnectionError
 from memcore.jobs import LessonPayload
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent
 from memcore.ledger.monitoring.measures import MeasureName
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkKey, WorkState, add_items, new_item
+from memcore.llm.protocol import CHECK_PURPOSE
 from ops.http.routes.metrics import CACHE_SECONDS, KeptScrapes
 from ops.metrics import collector as collecting
 from ops.metrics.collector import MOST_COMPANIES, Collector
@@ -124,6 +127,35 @@ def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledge
     # Its worker should have renewed it two minutes ago.
     assert seen["memtend_lease_lapsed_seconds"] == {labels(**job): 120}
     assert seen["memtend_queue_oldest_seconds"] == {frozenset({("queue", "memory.maintenance")}): 420}
+
+
+def _call(ledger: Ledger, state: CallState, *, purpose: str = "p", model: str = "m", **failure: Any) -> None:
+    new = NewCall(
+        company="acme", agent_id="a", run_id=None, question_id="q", purpose=purpose, model=model, most=Spent()
+    )
+    reserved = ledger.spending.reserve(new, caps=Caps())
+    ledger.spending.settle(str(reserved.call_id), state, spent=None, attempts=1, **failure)
+
+
+def test_a_model_that_has_answered_nothing_since_it_failed_is_shown_with_status_and_type(
+    collector: Collector, ledger: Ledger, clock: StoppedClock
+) -> None:
+    def failing() -> dict[frozenset[tuple[str, str]], float]:
+        return values(collector.gather(None).text(FAMILIES))["memtend_model_failing_seconds"]
+
+    _call(ledger, CallState.FAILED, purpose=CHECK_PURPOSE, status=401)
+    _call(ledger, CallState.ANSWERED)
+    clock.advance(MINUTE)
+    _call(ledger, CallState.FAILED, status=503, error_kind="overloaded_error")
+    _call(ledger, CallState.FAILED, model="other", error_kind="timeout")
+    clock.advance(MINUTE)
+    _call(ledger, CallState.FAILED, status=400, error_kind="invalid_request_error")
+    _call(ledger, CallState.ANSWERED, model="other")
+    clock.advance(15 * MINUTE)
+    assert failing() == {labels(status="400", reason="invalid_request_error"): 960}
+    assert "MemtendModelFails" in firing(read_scrape(collector.gather(None).text(FAMILIES)))
+    _call(ledger, CallState.ANSWERED)
+    assert failing() == {}
 
 
 def test_each_family_is_named_even_where_it_has_no_value(collector: Collector) -> None:
