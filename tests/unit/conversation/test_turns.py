@@ -102,9 +102,6 @@ async def test_a_rule_that_must_be_repeated_waits_for_the_end(talk: Conversation
         ({"decisions": []}, {"no_decision": 1}),
         (decided(), {"no_decision": 1}),
         ({"decisions": [{"number": 2, "decision": "commit_now"}]}, {"no_decision": 1}),
-        ({"decisions": [{"number": 1, "decision": "keep"}]}, {"no_decision": 1}),
-        ({"decisions": "none"}, {"no_decision": 1}),
-        ({}, {"no_decision": 1}),
     ],
 )
 async def test_what_the_policy_drops_or_says_nothing_of_is_not_kept(
@@ -116,6 +113,19 @@ async def test_what_the_policy_drops_or_says_nothing_of_is_not_kept(
     assert (talk.facts(), talk.held()) == ({}, [])
     assert turn.outcome is not None
     assert turn.outcome["semantic"]["dropped"] == dropped
+
+
+@pytest.mark.parametrize(
+    "answer", [{"decisions": [{"number": 1, "decision": "keep"}]}, {"decisions": "none"}, {"choices": []}, {}]
+)
+async def test_a_policy_that_cannot_be_read_is_asked_again_and_is_no_answer(
+    talk: ConversationFixture, answer: Any
+) -> None:
+    talk.table.extract["Berlin"] = extracted(HOME)
+    talk.table.policy["Berlin"] = answer
+    turn = await talk.drawn("I live in Berlin")
+    assert (turn.state, turn.outcome) == ("waiting", None)
+    assert talk.table.purposes == ["extract", "policy", "policy"]
 
 
 async def test_of_two_decisions_on_one_candidate_the_first_counts(talk: ConversationFixture) -> None:
@@ -235,7 +245,7 @@ async def test_a_model_that_never_answers_costs_the_turn_and_writes_nothing(talk
 
 async def test_a_malformed_answer_is_asked_for_once_more_now_and_anew_later(talk: ConversationFixture) -> None:
     turn_id = talk.said("I live in Berlin")
-    talk.table.script = ["no json", "[]"]
+    talk.table.script = ["no json", '{"facts": []}']
     assert isinstance(await talk.extraction().run(turn_id), Deferred)
     talk.clock.advance(RETRY.delay(1))
     talk.table.extract["Berlin"] = extracted(HOME)
