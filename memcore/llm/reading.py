@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 from pydantic_core import from_json
 
 from memcore.llm.json_scanner import MAX_DEPTH, Found, found_values
+from memcore.models.base import Frozen
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -196,6 +197,18 @@ def _unfenced(text: str) -> str:
 
 
 # Values of a form
+
+
+class AnswerForm(Frozen):
+    """Base of the forms of answers that are acted on, and not kept: keys that they do not know are passed over."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        answer = cast("Mapping[str, object]", given)
+        return {name: answer[name] for name in cls.model_fields if name in answer}
 
 
 def read_form(text: str, form: type[Form], *, check: Callable[[Form], str | None] | None = None) -> Form:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from memcore import ids
 from memcore.errors import MalformedAnswerError
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.reading import UnreadAnswerError, free_text, read_form
@@ -16,9 +17,6 @@ from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 Form = TypeVar("Form", bound=BaseModel)
 Value = TypeVar("Value")
-
-#: What stands in the key of a second question, before the digest of the first answer; reports count by it.
-ASKED_AGAIN = "/mended/"
 
 #: As much of its own answer as the model is shown, in characters.
 _SHOWN_CHARS = 4_000
@@ -95,7 +93,7 @@ async def _ask(
     _log.info(Event.LLM_ANSWER_REPAIRED, extra={**by.logged, "problems": len(problems)})
     digest = hashlib.sha256(completion.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     repairing = _repair_request(request, completion.text, problems, again)
-    completion = await model.ask(repairing, by=by, key=f"{key}{ASKED_AGAIN}{digest}")
+    completion = await model.ask(repairing, by=by, key=f"{key}{ids.ASKED_AGAIN}{digest}")
     try:
         return read(completion.text)
     except UnreadAnswerError as error:

@@ -15,9 +15,9 @@ from memcore.config.maintenance import (
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_rows, part_sentences
 from memcore.llm.protocol import CompletionRequest
-from memcore.llm.reading import UnreadAnswerError, read_form
+from memcore.llm.reading import AnswerForm, UnreadAnswerError, read_form
 from memcore.maintenance.consolidation.llm import ENTRY_TAG, Question, digests, entries_prompt
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import NotBlankStr
 from memcore.models.execution import prompt
 from memcore.records import MemoryRecord
 from memcore.untrusted_text import untrusted_content_directive
@@ -139,12 +139,12 @@ _ASK = (
 )
 
 
-class _Asked(Frozen):
+class _Asked(AnswerForm):
     question: NotBlankStr = Field(max_length=300)
     answer: NotBlankStr = Field(max_length=100)
 
 
-class AskedProbes(Frozen):
+class AskedProbes(AnswerForm):
     """A model's answer: questions, and the word that answers each."""
 
     probes: tuple[_Asked, ...]

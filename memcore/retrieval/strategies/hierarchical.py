@@ -15,7 +15,8 @@ from memcore.backends.protocol import MemoryBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.llm.protocol import Model
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.llm.reading import AnswerForm
+from memcore.models.base import NotBlankStr
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 from memcore.retrieval.pipeline import MemoryPipeline
 from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, best_first
@@ -61,13 +62,13 @@ def _known(names: object) -> object:
     return [each for each in cast("Sequence[object]", names) if isinstance(each, str) and each in set(Worker)]
 
 
-class Route(Frozen):
+class Route(AnswerForm):
     """A model's answer to who shall search."""
 
     workers: Annotated[tuple[Worker, ...], BeforeValidator(_known), Field(min_length=1)]
 
 
-class Reflection(Frozen):
+class Reflection(AnswerForm):
     """A model's answer to how a poor search can be bettered: another query, or an action."""
 
     query: Annotated[NotBlankStr, Field(max_length=MAX_WRITTEN_CHARS)] | None = None

@@ -14,8 +14,8 @@ from memcore.ledger.llm_answers import Answers
 from memcore.ledger.work_items import WorkState
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
+from memcore.llm.reading import AnswerForm
 from memcore.llm.structured import ask_structured
-from memcore.models.base import Frozen
 from memcore.models.execution import prompt
 from memcore.retrieval.protocol import ScoredMemory
 from memcore.retrieval.strategies.asking import TAG_QUESTION
@@ -40,7 +40,7 @@ _INSTRUCTIONS = (
 )
 
 
-class Order(Frozen):
+class Order(AnswerForm):
     """A model's answer: the numbers of the memories, the best one's first."""
 
     order: tuple[int, ...]

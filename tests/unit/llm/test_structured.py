@@ -6,6 +6,7 @@ import logging
 import pytest
 from pydantic import Field
 
+from memcore import ids
 from memcore.errors import MalformedAnswerError
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.llm.reading import MAX_ANSWER_BYTES, UnreadAnswerError
@@ -127,7 +128,7 @@ async def test_the_second_question_has_a_key_of_its_own_that_is_always_the_same(
         keys.append(model.asked[1][1])
     assert keys[0] == keys[1] != keys[2]
     assert "k" not in keys
-    assert all(key.startswith("k/") for key in keys)
+    assert all(key.startswith(f"k{ids.ASKED_AGAIN}") for key in keys), "reports count by it"
 
 
 async def test_two_answers_of_another_form_are_malformed_and_none_of_their_words_is_told(

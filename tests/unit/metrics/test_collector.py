@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.ledger_records import StoppedClock
 
+from memcore import ids
 from memcore.clock import utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -19,6 +20,7 @@ from memcore.errors import MemoryConnectionError
 from memcore.jobs import LessonPayload
 from memcore.ledger.companies import CompanyPolicies
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_usage import Caps, NewCall, Spent
 from memcore.ledger.monitoring.measures import MeasureName
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkKey, WorkState, add_items, new_item
@@ -124,6 +126,16 @@ def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledge
     # Its worker should have renewed it two minutes ago.
     assert seen["memtend_lease_lapsed_seconds"] == {labels(**job): 120}
     assert seen["memtend_queue_oldest_seconds"] == {frozenset({("queue", "memory.maintenance")}): 420}
+
+
+def test_answers_that_could_not_be_read_are_counted_by_purpose(collector: Collector, ledger: Ledger) -> None:
+    for question in ("q", f"q{ids.ASKED_AGAIN}0123"):
+        about: dict[str, Any] = {"company": "acme", "agent_id": "ada", "run_id": None, "purpose": "extract"}
+        call = NewCall(**about, question_id=question, model="m", most=Spent())
+        ledger.spending.reserve(call, caps=Caps())
+    calls = values(collector.gather(None).text(FAMILIES))["memtend_model_calls_today"]
+    assert calls[labels(purpose="extract", outcome="calls")] == 2
+    assert calls[labels(purpose="extract", outcome="asked_again")] == 1
 
 
 def test_each_family_is_named_even_where_it_has_no_value(collector: Collector) -> None:
