@@ -71,6 +71,11 @@ TESTS = {
         "tests/contract/backends/test_succession.py", "tests/integration/jobs/test_intake.py",
         "tests/unit/backends/test_current.py", "tests/unit/retrieval/test_conflicts.py",
     ),
+    "answers": (
+        "tests/unit/llm", "tests/unit/conversation/test_quotes.py", "tests/unit/conversation/test_turns.py",
+        "tests/unit/conversation/test_prompts.py", "tests/unit/conversation/test_reconciliation.py",
+        "tests/unit/retrieval/strategies",
+    ),
     "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
     "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
     "attempts": (f"{LEDGER}/test_attempt.py", "tests/unit/tasks/test_synthesize.py"),
@@ -105,6 +110,22 @@ def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    *_of(
+        "answers",
+        ("if not any(isinstance(given.get(name), list | tuple) for name in forms):", "if False:"),
+        ("if refused and not any(entries for entries, _ in read.values()):", "if False:"),
+        ("for value in reversed(_values(text)):", "for value in _values(text):"),
+        ("if scanner.at < len(text):", "if True:"),
+        ("at = max(scanner.at, opening.end())", "at = opening.end()"),
+        ('return label.casefold() in {"", "json"} and not after.strip(_MARKS)', "return True"),
+        ('return "".join(kept if is_open else [*kept, text[at:]])', 'return "".join([*kept, text[at:]])'),
+        ("if _SENTENCE.search(between) or _INNER_NEGATION.search(between):", "if _INNER_NEGATION.search(between):"),
+        ("if not _TELLING.isdisjoint(words) or (behind and _GOES_ON.match(behind)):", "if False:"),
+        (
+            "candidate = guards.in_own_words(quoted, user_text=user_text)",
+            "candidate = quoted",
+        ),
+    ),
     *_of(
         "questions",
         ("if self._retrieval.record_queries:", "if True:"),

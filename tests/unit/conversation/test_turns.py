@@ -115,6 +115,21 @@ async def test_what_the_policy_drops_or_says_nothing_of_is_not_kept(
     assert turn.outcome["semantic"]["dropped"] == dropped
 
 
+async def test_a_quote_that_joins_words_is_kept_as_the_person_said_it(talk: ConversationFixture) -> None:
+    work = fact("I work as a nurse", "nurse", category="work", predicate="WORKS_AS")
+    name = fact("I am Mira", "Mira", category="identity", predicate="NAMED")
+    talk.table.extract["Lisbon"] = extracted(work, name)
+    turn = await talk.drawn("I'm Mira. I live in Lisbon and work as a nurse.")
+    kept = {each.object: each.evidence_quote for each in talk.facts().values()}
+    assert kept == {"nurse": "I live in Lisbon and work as a nurse", "Mira": "I'm Mira"}
+    assert turn.outcome is not None
+    assert turn.outcome["semantic"]["dropped"] == {}
+    talk.table.extract["not"] = extracted(work)
+    turn = await talk.drawn("I do not work as a nurse")
+    assert turn.outcome is not None
+    assert turn.outcome["semantic"]["dropped"] == {"quote_not_in_turn": 1}
+
+
 @pytest.mark.parametrize(
     "answer", [{"decisions": [{"number": 1, "decision": "keep"}]}, {"decisions": "none"}, {"choices": []}, {}]
 )
