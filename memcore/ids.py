@@ -72,6 +72,10 @@ def group_key(*, strategy: str, source_ids: Iterable[str]) -> str:
     return _derive("group", strategy, *sorted(source_ids))
 
 
+#: Stands in the key of a question that is asked once more since the answer could not be read; reports count by it.
+ASKED_AGAIN = "/mended/"
+
+
 def question_id(*, company: str, agent_id: str, purpose: str, model: str, about: Iterable[str]) -> str:
     """Return the id of a question to a model; ``about`` is all that its answer depends on, in order."""
     return _derive("question", company, agent_id, purpose, model, *about)

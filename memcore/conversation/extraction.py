@@ -119,6 +119,27 @@ def read_each(
     return tuple(found), len(entries) - len(found)
 
 
+def read_lists(
+    given: Mapping[str, object],
+    forms: Mapping[str, type[BaseModel]],
+    *,
+    tidy: Callable[[dict[str, Any]], dict[str, Any]],
+    most: int,
+) -> dict[str, Any]:
+    """Return the lists of an answer by name, and as ``refused`` how many entries had not the form, or were too many.
+
+    Raises ValueError for an answer without any of the lists, and where no entry of theirs can be read: only an empty
+    list says that there is nothing.
+    """
+    if not any(isinstance(given.get(name), list | tuple) for name in forms):
+        raise ValueError(f"must have the {'list' if len(forms) == 1 else 'lists'} {' and '.join(forms)}")
+    read = {name: read_each(form, given.get(name), tidy=tidy, most=most) for name, form in forms.items()}
+    refused = sum(no_entries for _, no_entries in read.values())
+    if refused and not any(entries for entries, _ in read.values()):
+        raise ValueError("none of the entries has the fields that were asked for")
+    return {**{name: entries for name, (entries, _) in read.items()}, "refused": refused}
+
+
 _NO_WORD = re.compile(r"[\W_]+")
 
 
@@ -127,9 +148,6 @@ def _tidy_candidate(fields: dict[str, Any]) -> dict[str, Any]:
     tidied: dict[str, Any] = {
         name: value if name == "evidence_quote" else one_line(value) for name, value in fields.items()
     }
-    for name in ("category", "kind"):
-        if isinstance(tidied.get(name), str):
-            tidied[name] = tidied[name].lower()
     if isinstance(tidied.get("predicate"), str):
         tidied["predicate"] = _NO_WORD.sub("_", tidied["predicate"]).strip("_")
     if isinstance(tidied.get("evidence_quote"), str):
@@ -155,14 +173,9 @@ class ExtractedTurn(Frozen):
     def _one_by_one(cls, given: object) -> object:
         if not isinstance(given, Mapping):
             return given
+        forms: dict[str, type[BaseModel]] = {"semantic": SemanticCandidate, "procedural": ProceduralCandidate}
         answer = cast("Mapping[str, object]", given)
-        facts, no_facts = read_each(
-            SemanticCandidate, answer.get("semantic"), tidy=_tidy_candidate, most=MAX_CANDIDATES
-        )
-        rules, no_rules = read_each(
-            ProceduralCandidate, answer.get("procedural"), tidy=_tidy_candidate, most=MAX_CANDIDATES
-        )
-        return {"semantic": facts, "procedural": rules, "refused": no_facts + no_rules}
+        return read_lists(answer, forms, tidy=_tidy_candidate, most=MAX_CANDIDATES)
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -237,8 +250,6 @@ _CONFIDENCES = frozenset({"low", "medium", "high"})
 
 def _tidy_line(fields: dict[str, Any]) -> dict[str, Any]:
     tidied: dict[str, Any] = {name: one_line(value) for name, value in fields.items()}
-    if isinstance(tidied.get("decision"), str):
-        tidied["decision"] = tidied["decision"].lower()
     reason, confidence = tidied.get("reason"), tidied.get("confidence")
     tidied["reason"] = reason[:MAX_REASON_CHARS].rstrip() if isinstance(reason, str) else ""
     # What does not say how sure it is, is not sure.
@@ -261,9 +272,8 @@ class PolicyAnswer(Frozen):
     def _one_by_one(cls, given: object) -> object:
         if not isinstance(given, Mapping):
             return given
-        listed = cast("Mapping[str, object]", given).get("decisions")
-        lines, refused = read_each(PolicyLine, listed, tidy=_tidy_line, most=2 * MAX_CANDIDATES)
-        return {"decisions": lines, "refused": refused}
+        answer = cast("Mapping[str, object]", given)
+        return read_lists(answer, {"decisions": PolicyLine}, tidy=_tidy_line, most=2 * MAX_CANDIDATES)
 
 
 def _names(categories: Iterable[FactCategory]) -> str:

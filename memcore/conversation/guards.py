@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from memcore.conversation import cues
+from memcore.conversation.quotes import own_words
 from memcore.conversation.words import Words, plain, stands_in
 from memcore.ledger.conversation.turns import Control
 from memcore.models.conversation import (
@@ -100,13 +101,19 @@ def asked_to_forget(text: str, facts: Iterable[Fact]) -> tuple[str, ...]:
     return tuple(fact.fact_id for fact in facts if is_all or any(words.has_term(Words(fact.object)) for words in said))
 
 
+def in_own_words(candidate: Candidate, *, user_text: str) -> Candidate:
+    """Return a candidate with the person's words in place of the model's quote; as it is where that is no quote."""
+    said = own_words(candidate.evidence_quote, user_text)
+    return candidate if said is None else candidate.model_copy(update={"evidence_quote": said})
+
+
 def before_policy(candidate: Candidate, *, user_text: str, control: Control | None) -> Guard | None:
     """Return the guard that drops a candidate of a turn before the policy is asked; None where it may go on."""
     if control is not None:
         return Guard.MEMORY_CONTROL
     if isinstance(candidate, SemanticCandidate) and candidate.predicate == MENTIONED_IN:
         return Guard.MENTIONED_IN
-    if not stands_in(candidate.evidence_quote, user_text):
+    if own_words(candidate.evidence_quote, user_text) is None:
         return Guard.NO_QUOTE
     return Guard.SECRET if _tells_secret(candidate, user_text) else None
 

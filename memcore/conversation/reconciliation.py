@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
-from memcore.conversation.extraction import Asker, Number, one_line, read_each
+from memcore.conversation.extraction import Asker, Number, one_line, read_lists
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MalformedAnswerError
 from memcore.ledger.conversation.identity import identity_of, normalised, slot_of
@@ -115,18 +116,19 @@ class RuleVerdict(Frozen):
 
 
 def _tidy(fields: dict[str, Any]) -> dict[str, Any]:
-    tidied: dict[str, Any] = {name: one_line(value) for name, value in fields.items()}
-    for name in ("action", "confidence"):
-        if isinstance(tidied.get(name), str):
-            tidied[name] = tidied[name].lower()
-    return tidied
+    return {name: one_line(value) for name, value in fields.items()}
 
 
 class ReconciliationAnswer(Frozen):
-    """What the model says of all that is new."""
+    """What the model says of all that is new.
+
+    Attributes:
+        refused: how many entries had not the form, or were too many.
+    """
 
     facts: tuple[FactVerdict, ...] = ()
     rules: tuple[RuleVerdict, ...] = ()
+    refused: SkipJsonSchema[int] = Field(default=0, exclude=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -134,9 +136,7 @@ class ReconciliationAnswer(Frozen):
         if not isinstance(given, Mapping):
             return given
         answer = cast("Mapping[str, object]", given)
-        facts, _ = read_each(FactVerdict, answer.get("facts"), tidy=_tidy, most=2 * MAX_CANDIDATES)
-        rules, _ = read_each(RuleVerdict, answer.get("rules"), tidy=_tidy, most=2 * MAX_CANDIDATES)
-        return {"facts": facts, "rules": rules}
+        return read_lists(answer, {"facts": FactVerdict, "rules": RuleVerdict}, tidy=_tidy, most=2 * MAX_CANDIDATES)
 
 
 _SYSTEM = f"""\
@@ -297,7 +297,7 @@ async def _ask(asker: Asker, facts: Sequence[_Question], rules: Sequence[_Questi
     try:
         return await asker.ask(ReconciliationAnswer, PURPOSE, system=_SYSTEM, content=content)
     except MalformedAnswerError:
-        return ReconciliationAnswer()
+        return ReconciliationAnswer(facts=(), rules=())
 
 
 _Verdict = TypeVar("_Verdict", FactVerdict, RuleVerdict)

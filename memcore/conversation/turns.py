@@ -195,7 +195,8 @@ class ExtractionService(ConversationService):
         extracted = await extract(asker, user_text, turn.assistant_text or "")
         dropped: dict[Layer, Counter[str]] = {layer: Counter() for layer in Layer}
         kept: list[tuple[int, Candidate]] = []
-        for place, candidate in enumerate(extracted.candidates):
+        for place, quoted in enumerate(extracted.candidates):
+            candidate = guards.in_own_words(quoted, user_text=user_text)
             guard = guards.before_policy(candidate, user_text=user_text, control=turn.control)
             if guard is None:
                 kept.append((place, candidate))

@@ -232,6 +232,7 @@ class UsageRow:
         key: which agent, day, purpose, run, model or company; None gathers the calls outside of runs.
         calls: questions that were asked, answered or not.
         refused: questions that the budget refused, each counted once a day.
+        asked_again: of the calls, those that asked once more since the answer could not be read.
         open: of the calls, those under way or of a process that died; they count with all that they may use.
     """
 
@@ -239,6 +240,7 @@ class UsageRow:
     calls: int
     refused: int
     failed: int
+    asked_again: int
     open: int
     attempts: int
     prompt_tokens: int
@@ -320,6 +322,7 @@ class ModelUsage(Repository):
                 _count(model_calls.c.state != CallState.REFUSED).label("calls"),
                 _count(model_calls.c.state == CallState.REFUSED).label("refused"),
                 _count(model_calls.c.state == CallState.FAILED).label("failed"),
+                _count(model_calls.c.question_id.contains(ids.ASKED_AGAIN)).label("asked_again"),
                 _count(model_calls.c.state == CallState.ASKING).label("open"),
                 cast(func.sum(model_calls.c.attempts), Integer).label("attempts"),
                 _total(model_calls.c.prompt_tokens).label("prompt_tokens"),

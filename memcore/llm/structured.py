@@ -1,26 +1,22 @@
-"""Answers in a form: asked for as JSON, validated as untrusted input, corrected once."""
+"""Answers that are read: asked for as JSON of a form or as a text, taken for untrusted, corrected once."""
 
 import hashlib
 import logging
-import re
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from memcore import ids
 from memcore.errors import MalformedAnswerError
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
+from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.llm.reading import UnreadAnswerError, free_text, read_form
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 Form = TypeVar("Form", bound=BaseModel)
-
-#: Longest answer that is parsed, in bytes; forms hold some sentences.
-MAX_JSON_BYTES = 262_144
-
-#: Most problems of an answer that the model is shown, and the longest each may be, in characters.
-_REPORTED_PROBLEMS = 8
-_REPORTED_CHARS = 200
+Value = TypeVar("Value")
 
 #: As much of its own answer as the model is shown, in characters.
 _SHOWN_CHARS = 4_000
@@ -28,18 +24,28 @@ _SHOWN_CHARS = 4_000
 _TAG_ANSWER = "earlier-answer"
 _TAG_PROBLEMS = "problems"
 
-_CODE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.DOTALL)
+_WAS_CUT = "the answer was cut at its longest length: be shorter"
+
+#: What a second question asks for.
+_JSON_AGAIN = "Answer the question above anew: JSON of the schema, whole, and nothing else."
+_TEXT_AGAIN = "Answer the question above anew: in the form that it asks for, and nothing else."
 
 _log = logging.getLogger(__name__)
 
 
 async def ask_structured(
-    model: Model, request: CompletionRequest, form: type[Form], *, by: Attribution, key: str
+    model: Model,
+    request: CompletionRequest,
+    form: type[Form],
+    *,
+    by: Attribution,
+    key: str,
+    check: Callable[[Form], str | None] | None = None,
 ) -> Form:
     """Return the model's answer as a value of the form; an answer of another form is asked for once more.
 
-    A code fence around the JSON is taken off. Whatever the form does not know is refused, so let it forbid unknown
-    fields.
+    It is read as memcore.llm.reading says; ``check`` says in a sentence what else is wrong with a value. Whatever the
+    form does not know is refused, so let it forbid unknown fields.
 
     Both questions are paid once: the second one's key is made of ``key`` and of the first answer.
 
@@ -48,50 +54,64 @@ async def ask_structured(
         BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask says, for either question.
     """
     request = request.model_copy(update={"json_schema": form.model_json_schema()})
+
+    def read(text: str) -> Form:
+        return read_form(text, form, check=check)
+
+    return await _ask(model, request, read, by=by, key=key, wanted=form.__name__, again=_JSON_AGAIN)
+
+
+async def ask_text(
+    model: Model, request: CompletionRequest, read: Callable[[str], Value], *, by: Attribution, key: str
+) -> Value:
+    """Return what ``read`` makes of the model's text, which is free of reasoning, fences and announcements.
+
+    Where it raises UnreadAnswerError, the text is asked for once more. Raises as ``ask_structured``.
+    """
+
+    def read_text(text: str) -> Value:
+        return read(free_text(text))
+
+    return await _ask(model, request, read_text, by=by, key=key, wanted="text of use", again=_TEXT_AGAIN)
+
+
+async def _ask(
+    model: Model,
+    request: CompletionRequest,
+    read: Callable[[str], Value],
+    *,
+    by: Attribution,
+    key: str,
+    wanted: str,
+    again: str,
+) -> Value:
     completion = await model.ask(request, by=by, key=key)
-    read = _read(completion, form)
-    if not isinstance(read, list):
-        return read
-    _log.info(Event.LLM_ANSWER_REPAIRED, extra={**by.logged, "problems": len(read)})
+    try:
+        return read(completion.text)
+    except UnreadAnswerError as error:
+        problems = [_WAS_CUT, *error.problems] if completion.is_cut else error.problems
+    _log.info(Event.LLM_ANSWER_REPAIRED, extra={**by.logged, "problems": len(problems)})
     digest = hashlib.sha256(completion.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    completion = await model.ask(_repair_request(request, completion.text, read), by=by, key=f"{key}/mended/{digest}")
-    read = _read(completion, form)
-    if isinstance(read, list):
+    repairing = _repair_request(request, completion.text, problems, again)
+    completion = await model.ask(repairing, by=by, key=f"{key}{ids.ASKED_AGAIN}{digest}")
+    try:
+        return read(completion.text)
+    except UnreadAnswerError as error:
+        _log.warning(
+            Event.LLM_ANSWER_UNREAD, extra={**by.logged, "problems": len(error.problems), "cut": completion.is_cut}
+        )
         # Neither the answer's words nor the names of its keys: they may be those of a memory.
-        raise MalformedAnswerError(f"the language model answers twice with no {form.__name__} ({len(read)} problems)")
-    return read
+        sentence = f"the language model answers twice with no {wanted} ({len(error.problems)} problems)"
+    raise MalformedAnswerError(sentence)
 
 
-def _read(completion: Completion, form: type[Form]) -> "Form | list[str]":
-    """Return the value, or what is wrong with the answer."""
-    text = completion.text.strip()
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_JSON_BYTES:
-        return [f"the answer has more than {MAX_JSON_BYTES} bytes"]
-    problems: list[str] = []
-    for candidate in (text, *_CODE.findall(text)[:1]):
-        try:
-            return form.model_validate_json(candidate)
-        except ValidationError as error:
-            problems = _problems(error)
-    return ["the answer was cut at its longest length: be shorter", *problems] if completion.is_cut else problems
-
-
-def _problems(error: ValidationError) -> list[str]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    sentences = (
-        ".".join(map(str, each["loc"])) + ": " + each["msg"].removeprefix("Value error, ")
-        for each in found[:_REPORTED_PROBLEMS]
-    )
-    return [sentence.removeprefix(": ")[:_REPORTED_CHARS] for sentence in sentences]
-
-
-def _repair_request(request: CompletionRequest, answer: str, problems: list[str]) -> CompletionRequest:
+def _repair_request(request: CompletionRequest, answer: str, problems: Sequence[str], again: str) -> CompletionRequest:
     content = (
         f"Your earlier answer has not the form that was asked for. {untrusted_content_directive(_TAG_ANSWER)} The same "
         f"holds for <{_TAG_PROBLEMS}>, which says what is wrong with it.\n"
         f"{wrap_untrusted(_TAG_ANSWER, answer[:_SHOWN_CHARS])}\n"
         f"{wrap_untrusted(_TAG_PROBLEMS, chr(10).join(problems))}\n"
-        "Answer the question above anew: JSON of the schema, whole, and nothing else."
+        f"{again}"
     )
     repairing = ChatMessage(role=MessageRole.USER, content=content)
     return request.model_copy(update={"messages": (*request.messages, repairing)})

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from memcore.config.maintenance import (
     ASKING_STRATEGIES,
@@ -15,8 +15,9 @@ from memcore.config.maintenance import (
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_rows, part_sentences
 from memcore.llm.protocol import CompletionRequest
+from memcore.llm.reading import AnswerForm, UnreadAnswerError, read_form
 from memcore.maintenance.consolidation.llm import ENTRY_TAG, Question, digests, entries_prompt
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import NotBlankStr
 from memcore.models.execution import prompt
 from memcore.records import MemoryRecord
 from memcore.untrusted_text import untrusted_content_directive
@@ -138,12 +139,14 @@ _ASK = (
 )
 
 
-class _Asked(Frozen):
+class _Asked(AnswerForm):
     question: NotBlankStr = Field(max_length=300)
     answer: NotBlankStr = Field(max_length=100)
 
 
-class _Answer(Frozen):
+class AskedProbes(AnswerForm):
+    """A model's answer: questions, and the word that answers each."""
+
     probes: tuple[_Asked, ...]
 
 
@@ -165,7 +168,7 @@ def probe_question(sources: Sequence[MemoryRecord], policy: ConsolidationConfig)
             model=model,
             temperature=0.0,
             max_tokens=_MAX_TOKENS,
-            json_schema=_Answer.model_json_schema(),
+            json_schema=AskedProbes.model_json_schema(),
         )
 
     return Question(
@@ -180,11 +183,11 @@ def probe_question(sources: Sequence[MemoryRecord], policy: ConsolidationConfig)
 def probes_in(text: str, sources: Sequence[MemoryRecord]) -> tuple[Probe, ...]:
     """Return the probes of a model's answer that hold: one of the memories says the answer, its question does not.
 
-    An answer that is no such JSON has none.
+    An answer in which no such JSON can be found has none.
     """
     try:
-        asked = _Answer.model_validate_json(text).probes
-    except ValidationError:
+        asked = read_form(text, AskedProbes).probes
+    except UnreadAnswerError:
         return ()
     said = frozenset(term for source in sources for term in _tokenizer.terms(source.entry.content))
     return tuple(dict.fromkeys(_held(asked[:MOST_ASKED], said)))

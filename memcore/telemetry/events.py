@@ -289,6 +289,8 @@ class Event(StrEnum):
     LLM_ACCOUNT_UNSETTLED = "llm.account.unsettled", WARNING, f"{_MODEL} error call_id"
     #: The answer is malformed; the model is asked once to correct it.
     LLM_ANSWER_REPAIRED = "llm.answer.repaired", INFO, f"{_MODEL} problems"
+    #: Both answers to a question are malformed: what asked does without one, or waits.
+    LLM_ANSWER_UNREAD = "llm.answer.unread", WARNING, f"{_MODEL} problems cut"
 
     # The organisation's facts.
     #: A fact was written or retracted.

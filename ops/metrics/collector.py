@@ -47,7 +47,7 @@ _DAY = timedelta(days=1)
 _ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task, ExtractPayload.task, EndSessionPayload.task)
 
 #: Outcomes of questions to a model, as the report counts them.
-_OUTCOMES = ("calls", "refused", "failed")
+_OUTCOMES = ("calls", "refused", "failed", "asked_again")
 
 
 class Collector:

@@ -30,6 +30,7 @@ from memcore.ledger.runs import Run
 from memcore.ledger.work_items import OPEN_STATES, WorkItem, WorkState
 from memcore.llm.answer_cache import CachingModel, UnusableAnswerError
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
+from memcore.llm.reading import free_text
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
 from memcore.maintenance.consolidation.llm import Question, RecentTrajectories, Reply
 from memcore.maintenance.consolidation.step import LEAST_SOURCES, written_from
@@ -156,7 +157,7 @@ class AnsweringModel:
         if completion.is_cut or len(completion.text) > question.max_chars:
             raise UnusableAnswerError("the answer is longer than allowed, and so is the second one")
         # PostgreSQL, and the columns of stock mem0, take no NUL.
-        text = completion.text.replace("\0", "").strip()
+        text = free_text(completion.text.replace("\0", ""))
         if not text:
             raise UnusableAnswerError("the answer is blank")
         return completion.model_copy(update={"text": text})

@@ -4,12 +4,17 @@ The judge and the reformulator may fail at any time: what was found so far is th
 """
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel
 
 from memcore import ids
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.llm.reading import UnreadAnswerError
+from memcore.llm.structured import ask_structured, ask_text
 from memcore.models.execution import prompt
 from memcore.retrieval.protocol import ScoredMemory, fatal_in
 from memcore.telemetry.events import Event
@@ -29,6 +34,9 @@ PURPOSE_REFORMULATE = "system:memory:search:reformulate"
 PURPOSE_SUFFICIENT = "system:memory:search:sufficient"
 
 _SUFFICIENT = "SUFFICIENT"
+
+Form = TypeVar("Form", bound=BaseModel)
+Value = TypeVar("Value")
 
 _log = logging.getLogger(__name__)
 
@@ -137,14 +145,29 @@ _JUDGE = (
 
 
 class ModelQuestions:
-    """Asks a model short questions on an agent's account, at temperature 0."""
+    """Asks a model short questions on an agent's account, at temperature 0; what cannot be read is asked once more."""
 
     def __init__(self, model: Model, *, company: str) -> None:
         self._model = model
         self._company = company
 
-    async def answer(self, agent_id: str, purpose: str, system: str, content: str, *, max_tokens: int) -> str:
-        """Return the answer's text; raises as Model.ask."""
+    async def text(
+        self, read: Callable[[str], Value], agent_id: str, purpose: str, system: str, content: str, *, max_tokens: int
+    ) -> Value:
+        """Return what ``read`` makes of the answer; raises as ask_text."""
+        request, by, key = self._question(agent_id, purpose, system, content, max_tokens)
+        return await ask_text(self._model, request, read, by=by, key=key)
+
+    async def form(
+        self, form: type[Form], agent_id: str, purpose: str, system: str, content: str, *, max_tokens: int
+    ) -> Form:
+        """Return the answer in its form; raises as ask_structured."""
+        request, by, key = self._question(agent_id, purpose, system, content, max_tokens)
+        return await ask_structured(self._model, request, form, by=by, key=key)
+
+    def _question(
+        self, agent_id: str, purpose: str, system: str, content: str, max_tokens: int
+    ) -> tuple[CompletionRequest, Attribution, str]:
         key = ids.question_id(
             company=self._company,
             agent_id=agent_id,
@@ -153,38 +176,65 @@ class ModelQuestions:
             about=(system, content),
         )
         request = CompletionRequest(messages=prompt(system, content), temperature=0.0, max_tokens=max_tokens)
-        by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose)
-        return (await self._model.ask(request, by=by, key=key)).text
+        return request, Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose), key
+
+
+#: What models put before a query: the mark of a list, or a label.
+_LABEL = re.compile(r"(?:(?:[-*\u2022]|\d{1,2}[.)])\s+)?(?:\*{0,2}(?:search )?query:\*{0,2}\s*)?", re.IGNORECASE)
+
+
+def read_query(text: str) -> str | None:
+    """Return the query that a model writes, on its first line; None where it says NONE.
+
+    Raises UnreadAnswerError for a blank answer, and for one that is too long.
+    """
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    query = _LABEL.sub("", line, count=1).strip("\"'`*_\u201c\u201d ")
+    if not query:
+        raise UnreadAnswerError(["the answer is blank"])
+    if len(query) > MAX_WRITTEN_CHARS:
+        raise UnreadAnswerError([f"the query has more than {MAX_WRITTEN_CHARS} characters"])
+    return None if query.rstrip(".").upper() == "NONE" else query
+
+
+_WORDS = re.compile(r"[a-z']+")
+_NO = frozenset({"not", "no", "never", "insufficient", "isn't", "aren't"})
+
+
+def read_verdict(text: str) -> bool:
+    """Return whether the last line of a judgement says SUFFICIENT, without a word that takes it back.
+
+    Raises UnreadAnswerError where it says neither that nor INSUFFICIENT.
+    """
+    line = next((line for line in reversed(text.splitlines()) if line.strip()), "")
+    words = set(_WORDS.findall(line.casefold()))
+    if words.isdisjoint({"sufficient", "insufficient"}):
+        raise UnreadAnswerError([f"the last line says neither {_SUFFICIENT} nor INSUFFICIENT"])
+    return words.isdisjoint(_NO)
 
 
 class LLMQueryReformulator(ModelQuestions):
     """Lets a model write the next question; it sees ten memories at most, 200 characters of each."""
 
     async def reformulate(self, agent_id: str, query_text: str, found: Sequence[ScoredMemory]) -> str | None:
-        """Return the first line of the model's answer; None for NONE, a blank answer, or one that is too long.
+        """Return the first line of the model's answer; None for NONE.
 
-        Raises BudgetExceededError, RetryExhaustedError, ProviderError as Model.ask.
+        Raises what Model.ask raises, and MalformedAnswerError for two answers that are blank or too long.
         """
         content = shown_to_model(query_text, found[:SHOWN])
-        answer = await self.answer(agent_id, PURPOSE_REFORMULATE, _REFORMULATE, content, max_tokens=200)
-        line = next((line.strip() for line in answer.splitlines() if line.strip()), "").strip("\"'`")
-        if not line.strip() or line.upper() == "NONE" or len(line) > MAX_WRITTEN_CHARS:
-            return None
-        return line.strip()
+        return await self.text(read_query, agent_id, PURPOSE_REFORMULATE, _REFORMULATE, content, max_tokens=200)
 
 
 class LLMSufficiencyChecker(ModelQuestions):
     """Lets a model judge. A model that fails is taken for content: it must not set off further searches."""
 
     async def is_sufficient(self, agent_id: str, query_text: str, found: Sequence[ScoredMemory]) -> bool:
-        """Return whether the first word of the answer's last line is exactly SUFFICIENT; True when the model fails."""
+        """Return whether the answer's last line says SUFFICIENT; True when the model fails."""
         content = shown_to_model(query_text, found[:SHOWN])
         try:
-            answer = await self.answer(agent_id, PURPOSE_SUFFICIENT, _JUDGE, content, max_tokens=300)
+            return await self.text(read_verdict, agent_id, PURPOSE_SUFFICIENT, _JUDGE, content, max_tokens=300)
         except MemoryError as error:
             _log.warning(
                 Event.MEMORY_REFORMULATION_DEGRADED, extra={"agent_id": agent_id, "error": type(error).__name__}
             )
             return True
-        lines = [line.split() for line in answer.splitlines() if line.strip()]
-        return bool(lines) and lines[-1][0] == _SUFFICIENT

@@ -4,18 +4,19 @@ Where what they find is poor, the model may correct the question, and they searc
 """
 
 import asyncio
-import json
-import re
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, cast
+from typing import Annotated, Self, cast
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from memcore.backends.protocol import MemoryBackend
 from memcore.clock import Clock, utc_now
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.errors import MalformedAnswerError
 from memcore.llm.protocol import Model
+from memcore.llm.reading import AnswerForm
+from memcore.models.base import NotBlankStr
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 from memcore.retrieval.pipeline import MemoryPipeline
 from memcore.retrieval.protocol import Degrading, ScoredMemory, Source, best_first
@@ -36,8 +37,6 @@ _MOST_FETCHED = 1_000
 #: The shares of relevance and of recency within the window.
 _EPISODIC_RELEVANCE, _EPISODIC_RECENCY = 0.4, 0.6
 
-_OBJECT = re.compile(r"[^{]*(\{.*\})", re.DOTALL)
-
 
 class Worker(StrEnum):
     """Searches one kind of memory."""
@@ -54,6 +53,32 @@ class _Reflection(StrEnum):
     SEMANTIC_ONLY = "semantic_only"
     EPISODIC_ONLY = "episodic_only"
     SKIP = "skip"
+
+
+def _known(names: object) -> object:
+    """Return the workers that there are: a model may name others beside them."""
+    if not isinstance(names, list | tuple):
+        return names
+    return [each for each in cast("Sequence[object]", names) if isinstance(each, str) and each in set(Worker)]
+
+
+class Route(AnswerForm):
+    """A model's answer to who shall search."""
+
+    workers: Annotated[tuple[Worker, ...], BeforeValidator(_known), Field(min_length=1)]
+
+
+class Reflection(AnswerForm):
+    """A model's answer to how a poor search can be bettered: another query, or an action."""
+
+    query: Annotated[NotBlankStr, Field(max_length=MAX_WRITTEN_CHARS)] | None = None
+    action: _Reflection | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.query is None and self.action is None:
+            raise ValueError("must have a query or an action")
+        return self
 
 
 _FENCE = untrusted_content_directive(TAG_QUESTION)
@@ -199,12 +224,9 @@ class LLMHierarchicalRetriever:
         with Degrading(Source.HIERARCHICAL, agent_id):
             most = min(self._config.max_workers_per_query, len(Worker))
             system = _ROUTE.replace("MOST", str(most))
-            answer = await self._asked(agent_id, PURPOSE_ROUTE, system, wrap_untrusted(TAG_QUESTION, query))
-            given = answer.get("workers")
-            names = cast("list[object]", given) if isinstance(given, list) else []
-            known = [Worker(name) for name in names if isinstance(name, str) and name in set(Worker)]
-            if known:
-                return frozenset(list(dict.fromkeys(known))[:most])
+            content = wrap_untrusted(TAG_QUESTION, query)
+            answer = await self._questions.form(Route, agent_id, PURPOSE_ROUTE, system, content, max_tokens=200)
+            return frozenset(list(dict.fromkeys(answer.workers))[:most])
         return frozenset({Worker.SEMANTIC})
 
     async def _corrected(
@@ -213,25 +235,15 @@ class LLMHierarchicalRetriever:
         """Return the next question and its workers; None to stop, and where the model fails."""
         with Degrading(Source.HIERARCHICAL, agent_id):
             shown = sorted(found, key=best_first)[:SHOWN]
-            answer = await self._asked(agent_id, PURPOSE_REFLECT, _REFLECT, shown_to_model(query, shown))
-            match answer.get("action"):
+            content = shown_to_model(query, shown)
+            answer = await self._questions.form(
+                Reflection, agent_id, PURPOSE_REFLECT, _REFLECT, content, max_tokens=200
+            )
+            match answer.action:
                 case _Reflection.SEMANTIC_ONLY:
                     return query, frozenset({Worker.SEMANTIC})
                 case _Reflection.EPISODIC_ONLY:
                     return query, frozenset({Worker.EPISODIC})
                 case _:
-                    pass
-            written = answer.get("query")
-            if isinstance(written, str) and written.strip() and len(written) <= MAX_WRITTEN_CHARS:
-                return written.strip(), workers
+                    return None if answer.query is None else (answer.query, workers)
         return None
-
-    async def _asked(self, agent_id: str, purpose: str, system: str, content: str) -> dict[str, Any]:
-        found = _OBJECT.match(await self._questions.answer(agent_id, purpose, system, content, max_tokens=200))
-        try:
-            given = json.loads(found[1]) if found else None
-        except (ValueError, RecursionError):
-            given = None
-        if not isinstance(given, dict):
-            raise MalformedAnswerError("the language model answers with no JSON object")
-        return cast("dict[str, Any]", given)

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import cast
@@ -15,6 +14,8 @@ from memcore.ledger.llm_answers import Answers
 from memcore.ledger.work_items import WorkState
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
+from memcore.llm.reading import AnswerForm
+from memcore.llm.structured import ask_structured
 from memcore.models.execution import prompt
 from memcore.retrieval.protocol import ScoredMemory
 from memcore.retrieval.strategies.asking import TAG_QUESTION
@@ -38,14 +39,11 @@ _INSTRUCTIONS = (
     'its opening tag. Answer with JSON alone, every number once: {"order": [3, 1, 2]}.'
 )
 
-_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {"order": {"type": "array", "items": {"type": "integer"}}},
-    "required": ["order"],
-    "additionalProperties": False,
-}
 
-_OBJECT = re.compile(r"[^{\[]*(\{.*\}|\[.*\])", re.DOTALL)
+class Order(AnswerForm):
+    """A model's answer: the numbers of the memories, the best one's first."""
+
+    order: tuple[int, ...]
 
 
 class OrderCache:
@@ -86,8 +84,8 @@ class OrderCache:
 class LLMQuerySpecificReranker:
     """Asks a model for the order of memories, on an agent's account: use ``of(agent_id)``.
 
-    The scores stay; only the order changes. An answer that is no order of all memories is an error, so that the old
-    order stays, and it is never kept. One memory alone is not asked about.
+    The scores stay; only the order changes. An answer that is no order of all memories is asked for once more; then it
+    is an error, so that the old order stays, and it is never kept. One memory alone is not asked about.
     """
 
     def __init__(self, model: Model, *, company: str, cache: OrderCache | None = None) -> None:
@@ -112,7 +110,7 @@ class AgentReranker:
         """Return the memories in the model's order.
 
         Raises:
-            MalformedAnswerError: the answer is no order of these memories.
+            MalformedAnswerError: neither answer is an order of these memories.
             AnswerMissingError: another process asks the same just now.
             BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask.
         """
@@ -124,9 +122,16 @@ class AgentReranker:
         return tuple(by_id[each] for each in order)
 
     async def _ordered_ids(self, query_text: str, memories: Sequence[ScoredMemory], key: str) -> Sequence[str]:
+        every = list(range(1, len(memories) + 1))
+
+        def check(found: Order) -> str | None:
+            return None if sorted(found.order) == every else f"order: must have each number from 1 to {len(every)} once"
+
         async def ask() -> Completion:
-            completion = await self._model.ask(_request(query_text, memories), by=self._by, key=key)
-            return completion.model_copy(update={"text": json.dumps(_order(completion.text, memories))})
+            request = _request(query_text, memories)
+            found = await ask_structured(self._model, request, Order, by=self._by, key=key, check=check)
+            text = json.dumps([memories[number - 1].entry.id for number in found.order])
+            return Completion(text=text, is_cut=False, model="", prompt_tokens=0, completion_tokens=0)
 
         given = sorted(each.entry.id for each in memories)
         if self._cache is None:
@@ -165,23 +170,4 @@ def _request(query_text: str, memories: Sequence[ScoredMemory]) -> CompletionReq
         messages=prompt(_INSTRUCTIONS, content),
         temperature=0.0,
         max_tokens=50 + 8 * len(memories),
-        json_schema=_SCHEMA,
     )
-
-
-def _order(answer: str, memories: Sequence[ScoredMemory]) -> list[str]:
-    """Return the ids in the order of an answer. Raises MalformedAnswerError when it is no order of all memories."""
-    found = _OBJECT.match(answer)
-    try:
-        given = json.loads(found[1]) if found else None
-    except (ValueError, RecursionError):
-        given = None
-    numbers = cast("dict[str, object]", given).get("order") if isinstance(given, dict) else given
-    if not isinstance(numbers, list):
-        raise MalformedAnswerError("the language model answers with no order")
-    order = cast("list[object]", numbers)
-    if not all(type(each) is int for each in order) or sorted(cast("list[int]", order)) != list(
-        range(1, len(memories) + 1)
-    ):
-        raise MalformedAnswerError("the language model's order is not one of all memories")
-    return [memories[number - 1].entry.id for number in cast("list[int]", order)]

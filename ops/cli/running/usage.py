@@ -26,8 +26,8 @@ def usage(
         {by: each.pop("key"), **each, "tokens": each["prompt_tokens"] + each["completion_tokens"]}
         for each in map(asdict, found)
     )
-    columns = ("calls", "refused", "failed", "open", "attempts", "prompt_tokens", "completion_tokens", "tokens", "cost")
-    command.show_rows(rows, by, *columns)
+    calls = ("calls", "refused", "failed", "asked_again", "open", "attempts")
+    command.show_rows(rows, by, *calls, "prompt_tokens", "completion_tokens", "tokens", "cost")
 
 
 @app.command("audit")

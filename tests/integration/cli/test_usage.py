@@ -96,6 +96,7 @@ def test_usage_says_what_was_used_and_by_whom(environ: dict[str, str], ledger: L
         "calls": 1,
         "refused": 1,
         "failed": 0,
+        "asked_again": 0,
         "open": 0,
         "attempts": 2,
         "prompt_tokens": 80,

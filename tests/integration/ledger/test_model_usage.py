@@ -5,6 +5,7 @@ from datetime import date, timedelta
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
 
+from memcore import ids
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent, UsageBy, UsageRow
 
@@ -21,9 +22,16 @@ def made(
     model: str = "m",
     state: CallState = CallState.ANSWERED,
     spent: Spent | None = None,
+    question_id: str = "q",
 ) -> None:
     call = NewCall(
-        company=COMPANY, agent_id=agent_id, run_id=run_id, question_id="q", purpose=purpose, model=model, most=MOST
+        company=COMPANY,
+        agent_id=agent_id,
+        run_id=run_id,
+        question_id=question_id,
+        purpose=purpose,
+        model=model,
+        most=MOST,
     )
     reserved = ledger.spending.reserve(call, caps=Caps(tokens=0) if state is CallState.REFUSED else Caps())
     if state not in {CallState.ASKING, CallState.REFUSED}:
@@ -38,7 +46,7 @@ def report(ledger: Ledger, by: UsageBy, *, days: int = 1, agent_id: str | None =
 
 
 def test_a_row_adds_up_its_calls_and_counts_how_they_ended(ledger: Ledger) -> None:
-    made(ledger)
+    made(ledger, question_id=f"q{ids.ASKED_AGAIN}0123456789abcdef")
     made(ledger, state=CallState.FAILED)
     made(ledger, state=CallState.ASKING)
     made(ledger, state=CallState.REFUSED)
@@ -48,6 +56,7 @@ def test_a_row_adds_up_its_calls_and_counts_how_they_ended(ledger: Ledger) -> No
             calls=3,
             refused=1,
             failed=1,
+            asked_again=1,
             open=1,
             attempts=4,
             prompt_tokens=120,

@@ -289,7 +289,7 @@ async def test_a_session_with_something_to_say_has_a_summary(
 
 
 async def test_the_summary_has_the_times_topics_and_vector_of_its_session(talk: ConversationFixture) -> None:
-    talk.table.summarize = {"summary": " They\ntalked. ", "topics": ["talk", 5, "", "x" * 300, "talk", "home"]}
+    talk.table.summarize = {"summary": " They\ntalked. ", "topics": ["talk", None, "", "x" * 300, "talk", "home"]}
     turns = [await talk.drawn(text, reply="I see") for text in ("one", "two", "three")]
     await talk.end()
     (found,) = talk.ledger.conversation.arcs(COMPANY, OWNER)
@@ -342,7 +342,7 @@ async def test_a_session_whose_texts_are_gone_and_that_goes_on_keeps_what_its_su
     assert talk.summaries() == ["They talked on."]
 
 
-@pytest.mark.parametrize("answer", ["no json", {}, {"summary": " "}, {"summary": None}, {"summary": 3}])
+@pytest.mark.parametrize("answer", ["no json", {}, {"summary": " "}, {"summary": None}, {"summary": [3]}])
 async def test_a_malformed_summary_is_left_out_and_counted(talk: ConversationFixture, answer: Any) -> None:
     for text in ("I live in Berlin", "I live in Berlin", "three"):
         await talk.drawn(text)

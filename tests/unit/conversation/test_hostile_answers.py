@@ -4,11 +4,11 @@ import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from support.conversation_fixture import OWNER, ConversationFixture
 from support.ledger_records import COMPANY, StoppedClock, sqlite_urls
 from support.table_model import TableModel, decided, extracted, fact, rule
@@ -19,6 +19,7 @@ from memcore.conversation.extraction import ExtractedTurn, PolicyAnswer
 from memcore.conversation.reconciliation import ReconciliationAnswer
 from memcore.jobs import Done
 from memcore.ledger.ledger import Ledger
+from memcore.llm.reading import UnreadAnswerError, read_form
 from memcore.models.base import UNSEEN
 from memcore.models.conversation import (
     MAX_CANDIDATES,
@@ -29,6 +30,8 @@ from memcore.models.conversation import (
     FactState,
     ProfileRule,
 )
+
+Form = TypeVar("Form", bound=BaseModel)
 
 TEXT = "I live in Berlin, and please answer briefly"
 
@@ -87,11 +90,29 @@ _SUMMED_UP = (
 )
 
 
+def _read(answer: Any, form: type[Form]) -> Form | None:
+    """Return what is read of an answer; None where it is refused."""
+    try:
+        return read_form(json.dumps(answer), form)
+    except UnreadAnswerError:
+        return None
+
+
+def _nothing_is_lost(answer: Any, entries: dict[str, dict[str, Any]], *, is_read: bool) -> None:
+    """An answer with a whole entry is read, and one without any list is not."""
+    lists = {name: answer[name] for name in entries if isinstance(answer, dict) and isinstance(answer.get(name), list)}
+    if any(entry in lists.get(name, []) for name, entry in entries.items()):
+        assert is_read
+    if isinstance(answer, dict) and not set(answer) & {*entries, "rules"}:
+        assert not is_read, "no list is no empty list"
+
+
 @given(_EXTRACTED)
 def test_any_answer_is_read_entry_by_entry(answer: Any) -> None:
-    if not isinstance(answer, dict):
+    read = _read(answer, ExtractedTurn)
+    if read is None or not isinstance(answer, dict):
+        _nothing_is_lost(answer, {"semantic": _FACT, "procedural": _RULE}, is_read=read is not None)
         return
-    read = ExtractedTurn.model_validate_json(json.dumps(answer))
     assert len(read.semantic) <= MAX_CANDIDATES
     assert len(read.procedural) <= MAX_CANDIDATES
     for name, whole in (("semantic", _FACT), ("procedural", _RULE)):
@@ -106,15 +127,16 @@ def test_any_answer_is_read_entry_by_entry(answer: Any) -> None:
 
 @given(_DECIDED)
 def test_any_decision_is_read_or_refused(answer: Any) -> None:
-    if isinstance(answer, dict):
-        read = PolicyAnswer.model_validate_json(json.dumps(answer))
+    read = _read(answer, PolicyAnswer)
+    _nothing_is_lost(answer, {"decisions": _DECISION}, is_read=read is not None)
+    if read is not None:
         assert all(len(line.reason) <= MAX_REASON_CHARS and "\0" not in line.reason for line in read.decisions)
 
 
 @given(_RECONCILED)
 def test_any_verdict_is_read_or_left_out(answer: Any) -> None:
-    if isinstance(answer, dict):
-        ReconciliationAnswer.model_validate_json(json.dumps(answer))
+    read = _read(answer, ReconciliationAnswer)
+    _nothing_is_lost(answer, {"facts": _VERDICT}, is_read=read is not None)
 
 
 @given(_SUMMED_UP)

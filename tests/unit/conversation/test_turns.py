@@ -102,9 +102,6 @@ async def test_a_rule_that_must_be_repeated_waits_for_the_end(talk: Conversation
         ({"decisions": []}, {"no_decision": 1}),
         (decided(), {"no_decision": 1}),
         ({"decisions": [{"number": 2, "decision": "commit_now"}]}, {"no_decision": 1}),
-        ({"decisions": [{"number": 1, "decision": "keep"}]}, {"no_decision": 1}),
-        ({"decisions": "none"}, {"no_decision": 1}),
-        ({}, {"no_decision": 1}),
     ],
 )
 async def test_what_the_policy_drops_or_says_nothing_of_is_not_kept(
@@ -116,6 +113,34 @@ async def test_what_the_policy_drops_or_says_nothing_of_is_not_kept(
     assert (talk.facts(), talk.held()) == ({}, [])
     assert turn.outcome is not None
     assert turn.outcome["semantic"]["dropped"] == dropped
+
+
+async def test_a_quote_that_joins_words_is_kept_as_the_person_said_it(talk: ConversationFixture) -> None:
+    work = fact("I work as a nurse", "nurse", category="work", predicate="WORKS_AS")
+    name = fact("I am Mira", "Mira", category="identity", predicate="NAMED")
+    talk.table.extract["Lisbon"] = extracted(work, name)
+    turn = await talk.drawn("I'm Mira. I live in Lisbon and work as a nurse.")
+    kept = {each.object: each.evidence_quote for each in talk.facts().values()}
+    assert kept == {"nurse": "I live in Lisbon and work as a nurse", "Mira": "I'm Mira"}
+    assert turn.outcome is not None
+    assert turn.outcome["semantic"]["dropped"] == {}
+    talk.table.extract["not"] = extracted(work)
+    turn = await talk.drawn("I do not work as a nurse")
+    assert turn.outcome is not None
+    assert turn.outcome["semantic"]["dropped"] == {"quote_not_in_turn": 1}
+
+
+@pytest.mark.parametrize(
+    "answer", [{"decisions": [{"number": 1, "decision": "keep"}]}, {"decisions": "none"}, {"choices": []}, {}]
+)
+async def test_a_policy_that_cannot_be_read_is_asked_again_and_is_no_answer(
+    talk: ConversationFixture, answer: Any
+) -> None:
+    talk.table.extract["Berlin"] = extracted(HOME)
+    talk.table.policy["Berlin"] = answer
+    turn = await talk.drawn("I live in Berlin")
+    assert (turn.state, turn.outcome) == ("waiting", None)
+    assert talk.table.purposes == ["extract", "policy", "policy"]
 
 
 async def test_of_two_decisions_on_one_candidate_the_first_counts(talk: ConversationFixture) -> None:
@@ -235,7 +260,7 @@ async def test_a_model_that_never_answers_costs_the_turn_and_writes_nothing(talk
 
 async def test_a_malformed_answer_is_asked_for_once_more_now_and_anew_later(talk: ConversationFixture) -> None:
     turn_id = talk.said("I live in Berlin")
-    talk.table.script = ["no json", "[]"]
+    talk.table.script = ["no json", '{"facts": []}']
     assert isinstance(await talk.extraction().run(turn_id), Deferred)
     talk.clock.advance(RETRY.delay(1))
     talk.table.extract["Berlin"] = extracted(HOME)

@@ -6,9 +6,11 @@ import logging
 import pytest
 from pydantic import Field
 
+from memcore import ids
 from memcore.errors import MalformedAnswerError
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
-from memcore.llm.structured import MAX_JSON_BYTES, ask_structured
+from memcore.llm.reading import MAX_ANSWER_BYTES, UnreadAnswerError
+from memcore.llm.structured import ask_structured, ask_text
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
 
@@ -126,7 +128,7 @@ async def test_the_second_question_has_a_key_of_its_own_that_is_always_the_same(
         keys.append(model.asked[1][1])
     assert keys[0] == keys[1] != keys[2]
     assert "k" not in keys
-    assert all(key.startswith("k/") for key in keys)
+    assert all(key.startswith(f"k{ids.ASKED_AGAIN}") for key in keys), "reports count by it"
 
 
 async def test_two_answers_of_another_form_are_malformed_and_none_of_their_words_is_told(
@@ -140,13 +142,43 @@ async def test_two_answers_of_another_form_are_malformed_and_none_of_their_words
     while seen is not None:
         assert CANARY not in str(seen)
         seen = seen.__cause__ or seen.__context__
-    assert caplog.records
+    (unread,) = [record for record in caplog.records if record.message == "llm.answer.unread"]
+    assert {"purpose": "test", "run_id": "run", "cut": False}.items() <= vars(unread).items()
     assert CANARY not in repr([vars(record) for record in caplog.records])
 
 
 async def test_an_answer_of_any_length_costs_no_more_than_a_look_at_its_size() -> None:
-    long = json.dumps({"title": "x" * MAX_JSON_BYTES, "confidence": 1})
+    long = json.dumps({"title": "x" * MAX_ANSWER_BYTES, "confidence": 1})
     model = Answers(long, GOOD)
     assert await lesson(model) == LESSON
     assert "bytes" in model.asked[1][0].messages[-1].content
     assert len(model.asked[1][0].messages[-1].content) < 10_000
+
+
+def _word(text: str) -> str:
+    if " " in text or not text:
+        raise UnreadAnswerError(["must be one word"])
+    return text
+
+
+async def test_a_free_text_is_cleaned_and_one_that_cannot_be_read_is_asked_for_once_more() -> None:
+    model = Answers("<think>Two words?</think>green tea", "Answer: tea")
+    assert await ask_text(model, REQUEST, _word, by=BY, key="k") == "tea"
+    (first, _), (second, key) = model.asked
+    assert (first.json_schema, second.json_schema, key.startswith("k/")) == (None, None, True)
+    assert "must be one word" in second.messages[-1].content
+
+
+async def test_a_free_text_that_breaks_off_in_its_reasoning_twice_is_malformed() -> None:
+    with pytest.raises(MalformedAnswerError):
+        await ask_text(Answers("<think>so", "<think>"), REQUEST, _word, by=BY, key="k")
+
+
+async def test_a_value_that_a_check_refuses_is_asked_for_once_more() -> None:
+    def check(found: Lesson) -> str | None:
+        return "title: must be another" if found.title == "Tea" else None
+
+    model = Answers(GOOD, GOOD.replace("Tea", "Coffee"))
+    found = await ask_structured(model, REQUEST, Lesson, by=BY, key="k", check=check)
+    assert found.title == "Coffee"
+    assert "must be another" in model.asked[1][0].messages[-1].content

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.alert_rules import firing, read_scrape
 from support.ledger_records import StoppedClock
 
+from memcore import ids
 from memcore.clock import utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
@@ -156,6 +157,16 @@ def test_a_model_that_has_answered_nothing_since_it_failed_is_shown_with_status_
     assert "MemtendModelFails" in firing(read_scrape(collector.gather(None).text(FAMILIES)))
     _call(ledger, CallState.ANSWERED)
     assert failing() == {}
+
+
+def test_answers_that_could_not_be_read_are_counted_by_purpose(collector: Collector, ledger: Ledger) -> None:
+    for question in ("q", f"q{ids.ASKED_AGAIN}0123"):
+        about: dict[str, Any] = {"company": "acme", "agent_id": "ada", "run_id": None, "purpose": "extract"}
+        call = NewCall(**about, question_id=question, model="m", most=Spent())
+        ledger.spending.reserve(call, caps=Caps())
+    calls = values(collector.gather(None).text(FAMILIES))["memtend_model_calls_today"]
+    assert calls[labels(purpose="extract", outcome="calls")] == 2
+    assert calls[labels(purpose="extract", outcome="asked_again")] == 1
 
 
 def test_each_family_is_named_even_where_it_has_no_value(collector: Collector) -> None:

@@ -39,7 +39,13 @@ def names(found: tuple[ScoredMemory, ...]) -> str:
 
 @pytest.mark.parametrize(
     "answer",
-    [{"order": [3, 1, 2]}, "[3, 1, 2]", '```json\n{"order": [3, 1, 2]}\n```', 'Here: {"order": [3, 1, 2]} as asked'],
+    [
+        {"order": ["3", 1, 2.0]},
+        "[3, 1, 2]",
+        "<think>First [1, 2, 3].</think>Best: [3, 1, 2]",
+        '```json\n{"order": [3, 1, 2]}\n```',
+        'Here: {"order": [3, 1, 2]} as asked',
+    ],
 )
 async def test_an_order_of_all_memories_is_taken(ledger: Ledger, clock: TurnedClock, answer: Any) -> None:
     model = ListModel({"rerank": answer})
@@ -56,19 +62,19 @@ async def test_an_order_of_all_memories_is_taken(ledger: Ledger, clock: TurnedCl
     "answer",
     [
         "", "no", "{", "[" * 50_000, {"order": [1, 2]}, {"order": [1, 2, 2]}, {"order": [0, 1, 2]},
-        {"order": [1, 2, 4]}, {"order": ["1", "2", "3"]}, {"order": [1, 2, 3.0]}, {"order": [True, 2, 3]},
+        {"order": [1, 2, 4]}, {"order": [1, 2, 3.5]}, "As [1] says.",
         {"order": {"1": 2}}, {"other": [1]},
         [1, 2, 3, 4], {"order": [[1], [2], [3]]},
     ],
 )  # fmt: skip
 async def test_any_other_answer_is_an_error_and_is_not_kept(ledger: Ledger, clock: TurnedClock, answer: Any) -> None:
-    model = ListModel({"rerank": [answer, {"order": [2, 1, 3]}]})
+    model = ListModel({"rerank": [answer, answer, {"order": [2, 1, 3]}]})
 
     with pytest.raises(MalformedAnswerError):
         await ranker(model, ledger, clock).rerank("disk?", THREE)
 
     assert names(await ranker(model, ledger, clock).rerank("disk?", THREE)) == "bac", "it is asked again"
-    assert len(model.asked) == 2
+    assert len(model.asked) == 3
 
 
 async def test_a_model_that_fails_is_asked_again(ledger: Ledger, clock: TurnedClock) -> None:

@@ -64,7 +64,7 @@ EVERY = {"semantic", "episodic", "procedural", "social"}
         ('```json\n{"workers": ["procedural"]}\n```', {"procedural"}),
         ({"workers": ["semantic"]}, EVERY),
         ({"workers": []}, EVERY),
-        ({"workers": "procedural"}, EVERY),
+        ({"workers": "Procedural"}, {"procedural"}),
         ({"workers": ["secret"]}, EVERY),
         ("procedural", EVERY),
         ("[1]", EVERY),
@@ -77,7 +77,7 @@ async def test_the_model_says_who_searches_and_the_flat_search_stands_in(answer:
     memories, model = await found({"route": answer})
 
     assert set(memories) == kinds
-    assert [each.agent_id for each in model.by] == ["ada"]
+    assert {each.agent_id for each in model.by} == {"ada"}
     assert model.asked[0].temperature == 0.0
     assert model.asked[0].messages[1].content.startswith("<question>")
 
@@ -155,12 +155,12 @@ POOR = "host zzz zzzz zzzzz zzzzzz"
         (POOR, {"action": "semantic_only"}, ["route", "reflect"], set()),
         (POOR, {"action": "episodic_only"}, ["route", "reflect"], {"episodic"}),
         (POOR, {"action": "skip"}, ["route", "reflect"], set()),
-        (POOR, {"action": "obey"}, ["route", "reflect"], set()),
-        (POOR, {"query": " "}, ["route", "reflect"], set()),
-        (POOR, {"query": "x" * 401}, ["route", "reflect"], set()),
+        (POOR, {"action": "obey"}, ["route", "reflect", "reflect"], set()),
+        (POOR, {"query": " "}, ["route", "reflect", "reflect"], set()),
+        (POOR, {"query": "x" * 401}, ["route", "reflect", "reflect"], set()),
         (POOR, {"query": 7}, ["route", "reflect"], set()),
         (POOR, {"query": POOR.upper()}, ["route", "reflect"], set()),
-        (POOR, "nothing", ["route", "reflect"], set()),
+        (POOR, "nothing", ["route", "reflect", "reflect"], set()),
         (POOR, BudgetExceededError("no", until=NOW), ["route", "reflect"], set()),
         (POOR, list(CORRECTIONS), ["route", "reflect", "reflect"], set()),
     ],
