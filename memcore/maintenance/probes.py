@@ -14,6 +14,7 @@ from memcore.config.maintenance import (
 )
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_rows, part_sentences
+from memcore.llm.grounding import Grounds, Kind
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.llm import ENTRY_TAG, Question, digests, entries_prompt
 from memcore.models.base import Frozen, NotBlankStr
@@ -186,6 +187,8 @@ def probes_in(text: str, sources: Sequence[MemoryRecord]) -> tuple[Probe, ...]:
         asked = _Answer.model_validate_json(text).probes
     except ValidationError:
         return ()
+    grounds = Grounds(source.entry.content for source in sources)
+    asked = tuple(each for each in asked if grounds.fault(each.question, kind=Kind.QUESTION) is None)
     said = frozenset(term for source in sources for term in _tokenizer.terms(source.entry.content))
     return tuple(dict.fromkeys(_held(asked[:MOST_ASKED], said)))
 

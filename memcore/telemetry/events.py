@@ -279,6 +279,8 @@ class Event(StrEnum):
     LLM_ACCOUNT_UNSETTLED = "llm.account.unsettled", WARNING, f"{_MODEL} error call_id"
     #: The answer is malformed; the model is asked once to correct it.
     LLM_ANSWER_REPAIRED = "llm.answer.repaired", INFO, f"{_MODEL} problems"
+    #: A text of the model's says what its sources do not; it is not kept.
+    LLM_ANSWER_UNGROUNDED = "llm.answer.ungrounded", WARNING, f"{_MODEL} reason"
 
     # The organisation's facts.
     #: A fact was written or retracted.

@@ -30,6 +30,9 @@ def _read(name: str) -> Any:
 #: Answers that are no text of a memory, whatever the sources are.
 NEVER: tuple[str, ...] = tuple(text for texts in _read("never").values() for text in texts)
 
+#: Of these, the ones that repeat the prompt by which memories are merged.
+ECHOES: tuple[str, ...] = tuple(_read("never")["echoes"])
+
 _SOURCES = ("said", "passage", "prompt", "output", "feedback")
 
 

@@ -13,9 +13,9 @@ from support.memories import record
 
 from memcore.embedding import static
 from memcore.embedding.sentences import part_sentences
-from memcore.llm import grounding
-from memcore.llm.grounding import Grounds, Kind, ungrounded
-from memcore.llm.grounding_figures import Fault
+from memcore.finetune.documents import Passage
+from memcore.finetune.questions import request_for
+from memcore.llm.grounding import Fault, Grounds, Kind, names, ungrounded
 from memcore.maintenance.consolidation.llm import merge_messages
 
 KINDS = {
@@ -28,9 +28,9 @@ KINDS = {
 #: Least share of honest texts that is kept.
 KEPT = 0.95
 
-INSTRUCTIONS = merge_messages(
-    [record("agent", content="Ada likes tea.")], trajectories=(), max_tokens=100, max_entry_chars=100
-)[0].content
+_MERGE = merge_messages([record("agent")], trajectories=(), max_tokens=100, max_entry_chars=100)
+_ASK = request_for(Passage(text="Tea.", source="memory"), count=1, model=None).messages
+INSTRUCTIONS = f"{_MERGE[0].content} {_ASK[0].content}"
 
 
 def fault(name: str, sources: Sequence[str], text: Any) -> Fault | None:
@@ -146,7 +146,7 @@ def test_without_the_list_of_common_words_all_but_names_at_a_beginning_are_seen(
 ) -> None:
     assert "consult" in static.common_words()
     assert ungrounded("Henrik moved the server.", ["She moved the server."]) is Fault.NAME
-    monkeypatch.setattr(grounding, "common_words", frozenset)
+    monkeypatch.setattr(names, "common_words", frozenset)
     assert ungrounded("Henrik moved the server.", ["She moved the server."]) is None
     assert ungrounded("Ask Henrik about the server.", ["Ask about the server."]) is Fault.NAME
 

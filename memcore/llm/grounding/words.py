@@ -98,6 +98,9 @@ MONTHS = {
     for month, name in enumerate(words.months.split(), start=1)
 } | {name: month for month, name in enumerate(SHORT_MONTHS.split(), start=1)}
 
+#: Of these, the ones that without their accents are names of people.
+NO_MONTHS = frozenset({"marco"})
+
 #: The day of the week of each name, Monday is 0.
 WEEKDAYS = {
     without_accents(name): day
@@ -169,7 +172,7 @@ REPORTING = frozenset(
     ask asks asked asking say says said saying tell tells told telling talk talks talked talking speak speaks spoke
     speaking mention mentions mentioned discuss discusses discussed discussing explain explains explained describe
     describes described report reports reported want wants wanted plan plans planned planning introduce introduced
-    around again thing things conversation session turn
+    around again thing things conversation session turn short overall summary
     fragt fragte sagt sagte erzahlt erzahlte spricht sprach erwahnt erwahnte mochte wollte will plant plante erklart
     erklarte gesprach sitzung
     vraagt vroeg zegt zei vertelt vertelde wil wilde plant plande gesprek

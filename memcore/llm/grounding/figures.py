@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from itertools import pairwise
@@ -12,7 +12,16 @@ from typing import TypeAlias
 
 from memcore.embedding.bm25 import Tokenizer, fold
 from memcore.embedding.languages import without_accents
-from memcore.llm.grounding_words import MONTHS, MULTIPLIERS, NUMBER_WORDS, ORDINALS, RELATIVE, UNITS, WEEKDAYS
+from memcore.llm.grounding.words import (
+    MONTHS,
+    MULTIPLIERS,
+    NO_MONTHS,
+    NUMBER_WORDS,
+    ORDINALS,
+    RELATIVE,
+    UNITS,
+    WEEKDAYS,
+)
 
 
 class Fault(StrEnum):
@@ -66,7 +75,7 @@ _Number: TypeAlias = tuple[frozenset[Decimal], str, str | None]
 _Date: TypeAlias = tuple[int, int, int]
 _Time: TypeAlias = tuple[int, int]
 
-_YEAR_DIGITS, _MONTHS_IN_YEAR, _DAYS_IN_MONTH, _NOON, _HOURS = 4, 12, 31, 12, 24
+_YEAR_DIGITS, _MONTHS_IN_YEAR, _DAYS_IN_MONTH, _NOON, _HOURS, _DAYS_IN_WEEK = 4, 12, 31, 12, 24, 7
 
 
 @dataclass(slots=True)
@@ -86,7 +95,7 @@ class Figures:
     def read(self, folded: str, *, languages: Sequence[str]) -> None:
         """Take in a source."""
         said = _Said.of(folded, languages)
-        self.is_relative |= RELATIVE.search(without_accents(folded)) is not None or bool(said.weekdays)
+        self.is_relative |= RELATIVE.search(without_accents(folded)) is not None
         for forms, unit, _ in said.numbers:
             for value in forms:
                 self.numbers.setdefault(value, set()).add(unit)
@@ -141,7 +150,17 @@ class Figures:
         is_known = (month, day) in self.days if day else month in self.months
         if is_known and (not year or year in self.years or Decimal(year) in self.numbers):
             return True
-        return self.is_relative and any(_is_near(said, on) for on in self.said_on)
+        return any((self.is_relative and _is_near(said, on)) or self._is_on_weekday(said, on) for on in self.said_on)
+
+    def _is_on_weekday(self, said: _Date, on: date) -> bool:
+        """Whether "on Friday", said on a day, may mean a date."""
+        if not (said[2] and self.weekdays):
+            return False
+        days = (on + timedelta(days) for days in range(-_DAYS_IN_WEEK, _DAYS_IN_WEEK + 1))
+        return any(
+            (day.month, day.day) == said[1:] and said[0] in {0, day.year} and day.weekday() in self.weekdays
+            for day in days
+        )
 
 
 #: Days between the day on which something was said and a date that it may mean, and months where it names no day.
@@ -149,7 +168,7 @@ _NEAR_DAYS, _NEAR_MONTHS = 62, 13
 
 
 def _is_near(said: _Date, on: date) -> bool:
-    """Whether "last month" or "on Friday", said on a day, may mean a date."""
+    """Whether "last month" or "two weeks ago", said on a day, may mean a date."""
     year, month, day = said
     for each in (year,) if year else (on.year - 1, on.year, on.year + 1):
         if not day:
@@ -206,7 +225,7 @@ class _Said:
             return take((year, other, one), (year, one, other)) or found[0]
 
         def month_alone(found: re.Match[str]) -> str:
-            if found[1] in _AMBIGUOUS and not found[2]:
+            if (found[1] in _AMBIGUOUS or found[1] in NO_MONTHS) and not found[2]:
                 return found[0]
             return take((int(found[2] or 0), MONTHS[found[1]], 0))
 
